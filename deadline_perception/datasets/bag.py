@@ -10,8 +10,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.bag_file import IMAGE_TYPES, MCAP_MAGIC, BagError, BagFile, BagTopic
-from deadline_perception.datasets.bag_messages import BagMessages, speed_of, ground_truth_of
+from deadline_perception.datasets.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
+from deadline_perception.datasets.bag_messages import BagMessages, class_names_of, ground_truth_of, speed_of
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
@@ -68,10 +68,12 @@ def write_bag(sequence: Sequence, file: Path, *, compressed: bool = False, overw
 
 
 def _is_bag(file: Path) -> bool:
+    from mcap.writer import MCAP0_MAGIC
+
     if file.is_dir():
         return (file / 'metadata.yaml').is_file()
     with file.open('rb') as stream:
-        return stream.read(len(MCAP_MAGIC)) == MCAP_MAGIC
+        return stream.read(len(MCAP0_MAGIC)) == MCAP0_MAGIC
 
 
 def _write(writer: object, sequence: Sequence, compressed: bool, progress: Callable[[int], None] | None) -> int:
@@ -115,8 +117,8 @@ def _of_frame(messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequ
         yield image_topic, messages.compressed_image(stamp_ns, data.ravel())
 
 
-def read_bag(file: Path, topic: str | None = None) -> Sequence:
-    """Reads a bag, mcap or sqlite3; images are decoded when a frame is loaded.
+def read_bag(file: Path) -> Sequence:
+    """Reads a bag, mcap or sqlite3, the first topic of it with images; they are decoded when a frame is loaded.
 
     Stamps are those of the image headers, or the times of recording where headers have none or run backwards; ground
     truth comes from a topic that ends with `ground_truth`, matched by the same. Speed comes from TwistStamped or
@@ -124,18 +126,17 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
 
     Args:
         file: bag folder, or a bare .mcap or .db3 file.
-        topic: of the images, None for the first with any.
 
     Raises:
         FileNotFoundError: there is no such file.
-        BagError: the bag cannot be read or holds no image on the topic.
+        BagError: the bag cannot be read or holds no image.
     """
     file = Path(file)
     bag = BagFile(file)
-    images = _select(bag, lambda t: t.is_image and topic in (None, t.name))
+    images = _select(bag, lambda t: t.is_image)
     if not images:
         known = sorted(f'{t.name} ({t.msgtype})' for t in bag.topics)
-        raise BagError(f'{file} holds no image on {topic or "any topic"}, only {", ".join(known) or "nothing"}')
+        raise BagError(f'{file} holds no image on any topic, only {", ".join(known) or "nothing"}')
     try:
         entries = [(bag.stamp_ns(raw), logged_ns) for _, _, logged_ns, raw in bag.messages([images[0].name])]
         headers = [header_ns for header_ns, _ in entries]
@@ -144,14 +145,15 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
         annotated = _select(bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))
         ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
                          for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
-        class_names = _class_names(ground_truths.values()) if ground_truths else ()
+        class_names = class_names_of(ground_truths.values())
+        known = {stamp_ns: ground_truth_of(message, class_names) for stamp_ns, message in ground_truths.items()}
         frames, lock = [], threading.Lock()
         for index, (header_ns, logged_ns) in enumerate(entries):
-            ground_truth = ground_truths.get(header_ns if stamped else logged_ns)
-            frames.append(Frame(f'{file.stem}_{index:06d}', header_ns if stamped else logged_ns,
+            stamp_ns = header_ns if stamped else logged_ns
+            driven_ns = header_ns if trace_stamped else logged_ns
+            frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns,
                                 partial(_load_image, bag, lock, images[0].name, logged_ns, header_ns),
-                                trace.speed_mps((header_ns if trace_stamped else logged_ns) / 1e9) if trace else None,
-                                ground_truth_of(ground_truth, class_names) if ground_truth is not None else None))
+                                trace.speed_mps(driven_ns / 1e9) if trace else None, known.get(stamp_ns)))
         return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag))
     except (ValueError, AttributeError) as error:  # values that cannot be, or definitions that lack a field
         raise BagError(f'{file}: {error}') from error
@@ -164,11 +166,7 @@ def _select(bag: BagFile, wanted: Callable[[BagTopic], bool]) -> list[BagTopic]:
 
 
 def _load_image(bag: BagFile, lock: threading.Lock, topic: str, logged_ns: int, header_ns: int) -> np.ndarray:
-    """One image, uint8 `[height, width, 3]` BGR, read from the file each time.
-
-    Raises:
-        BagError: it cannot be decoded.
-    """
+    """One image, uint8 `[height, width, 3]` BGR, read from the file each time."""
     with lock:
         for _, msgtype, _, raw in bag.messages([topic], logged_ns, logged_ns + 1):
             if bag.stamp_ns(raw) == header_ns:
@@ -198,11 +196,6 @@ def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool
         if pairs:
             return SpeedTrace(*zip(*pairs)), stamped
     return None, False
-
-
-def _class_names(arrays: object) -> tuple[str, ...]:
-    names = {d.results[0].hypothesis.class_id for array in arrays for d in array.detections if d.results}
-    return tuple(sorted(names))
 
 
 def _camera_matrix(bag: BagFile) -> np.ndarray | None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from types import SimpleNamespace
 
 import lz4.frame
 import zstandard
@@ -20,8 +21,7 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
 
     Raises:
         ValueError: the size is beyond reason, or there is no such compression.
-        zstandard.ZstdError: the data are damaged.
-        RuntimeError: the same.
+        zstandard.ZstdError, RuntimeError: the data are damaged.
     """
     if size > MOST_CHUNK_BYTES:
         raise ValueError(f'a chunk of {size} bytes, expected at most {MOST_CHUNK_BYTES}')
@@ -36,16 +36,10 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
 
 
 def chunk_content(data: bytes, compression: str, size: int, crc: int) -> bytes:
-    """The records of one chunk of an mcap file.
-
-    Args:
-        data, compression, size: see `decompressed`.
-        crc: of the content; 0 where it is not known.
+    """The records of one chunk of an mcap file, with their CRC-32 where it is known, else 0; see `decompressed`.
 
     Raises:
-        ValueError: as `decompressed`, or the content has another size or checksum.
-        zstandard.ZstdError: the data are damaged.
-        RuntimeError: the same.
+        ValueError: the content has another size or checksum.
     """
     content = decompressed(data, compression, size)
     if len(content) != size or crc and zlib.crc32(content) != crc:
@@ -60,15 +54,12 @@ def limit_rosbags() -> None:
     for compression in ('zstd', 'lz4'):
         storage_mcap.DECOMPRESSORS[compression] = (
             lambda data, size, compression=compression: decompressed(data, compression, size))
-    reader.zstd = _MessageDecompressor
+    # As much of a zstd module as rosbags uses, for messages that are compressed one by one.
+    reader.zstd = SimpleNamespace(decompress=_decompressed_message)
 
 
-class _MessageDecompressor:
-    """As much of a zstd module as rosbags uses for messages that are compressed one by one."""
-
-    @staticmethod
-    def decompress(data: bytes) -> bytes:
-        content = decompressed(data, 'zstd')
-        if len(content) > MOST_CHUNK_BYTES:
-            raise ValueError(f'a message of more than {MOST_CHUNK_BYTES} bytes')
-        return content
+def _decompressed_message(data: bytes) -> bytes:
+    content = decompressed(data, 'zstd')
+    if len(content) > MOST_CHUNK_BYTES:
+        raise ValueError(f'a message of more than {MOST_CHUNK_BYTES} bytes')
+    return content

@@ -15,7 +15,6 @@ from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.plain_yaml import read_yaml
 from deadline_perception.untrusted_file import MIB, check_kind
 
-MCAP_MAGIC = b'\x89MCAP0\r\n'
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
 _MOST_METADATA_BYTES = MIB
@@ -75,8 +74,7 @@ class BagFile:
     def __init__(self, file: Path) -> None:
         if not file.exists():
             raise FileNotFoundError(f'bag {file} does not exist, expected a bag folder or an .mcap or .db3 file')
-        parts = [file] if file.is_file() else sorted(
-            part for part in file.iterdir() if _is_storage(part))
+        parts = sorted(part for part in file.iterdir() if _is_storage(part)) if file.is_dir() else [file]
         self.file, self._open, self.ending = file, ExitStack(), ''
         if not parts or not _is_storage(parts[0]):
             raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
@@ -119,6 +117,7 @@ class BagFile:
         for part, path in zip(parts, paths):
             if path == part:
                 continue
+            check_kind(part)
             with ZstdFile(part) as stream, path.open('wb') as out, suppress(ZstdError, EOFError):
                 while block := stream.read(_BLOCK_BYTES):
                     if shutil.disk_usage(folder).free < _SPARE_BYTES + len(block):
@@ -211,8 +210,6 @@ def _is_storage(part: Path) -> bool:
 
 def damage_errors() -> tuple[type[Exception], ...]:
     """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes and texts that lie."""
-    import sqlite3
-
     import apsw
     from backports.zstd import ZstdError
     from rosbags.highlevel import AnyReaderError
@@ -226,14 +223,8 @@ def damage_errors() -> tuple[type[Exception], ...]:
 
 
 def _check(path) -> None:
-    """Makes sure that what rosbags is about to open ends within bounds.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: a part is no ordinary file, or what describes the bag is more than settings, or a database holds
-            more than tables, or the bag is compressed as a whole, which only the space on the disk would bound.
-        sqlite3.Error: a database is damaged.
-    """
+    """Refuses what rosbags would not read within bounds: files that are none, a description that is more than settings,
+    a database of more than tables, a bag compressed as a whole, which only the space on the disk would bound."""
     if not isinstance(path, Path):  # the beginning of a damaged file, which was read to its end
         return
     for part in path.iterdir() if path.is_dir() else (path,):

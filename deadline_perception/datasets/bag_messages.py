@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -95,13 +96,26 @@ def speed_of(message: object) -> float:
     return math.hypot(twist.linear.x, twist.linear.y)
 
 
-def ground_truth_of(message: object, class_names: tuple[str, ...]) -> GroundTruth:
-    """Objects of a Detection2DArray as `BagMessages.ground_truth` writes it."""
+def class_names_of(messages: Iterable[object]) -> tuple[str, ...]:
+    """The classes that Detection2DArrays name, in alphabetical order."""
+    names = {detection.results[0].hypothesis.class_id
+             for message in messages for detection in message.detections if detection.results}
+    return tuple(sorted(names))
+
+
+def objects_of(message: object, class_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Boxes `[N, 4]` xyxy in px, labels and scores of the objects of a Detection2DArray that have a class."""
     marked = [detection for detection in message.detections if detection.results]
     boxes = [(box.center.position.x - box.size_x / 2, box.center.position.y - box.size_y / 2,
               box.center.position.x + box.size_x / 2, box.center.position.y + box.size_y / 2)
              for box in (detection.bbox for detection in marked)]
     hypotheses = [detection.results[0].hypothesis for detection in marked]
-    return GroundTruth(np.array(boxes, np.float64).reshape(-1, 4),
-                       np.array([class_names.index(h.class_id) for h in hypotheses], np.int64),
-                       np.array([h.score == 0.0 for h in hypotheses], bool))
+    return (np.array(boxes, np.float64).reshape(-1, 4),
+            np.array([class_names.index(hypothesis.class_id) for hypothesis in hypotheses], np.int64),
+            np.array([hypothesis.score for hypothesis in hypotheses], np.float64))
+
+
+def ground_truth_of(message: object, class_names: Sequence[str]) -> GroundTruth:
+    """Known objects of a Detection2DArray as `BagMessages.ground_truth` writes it."""
+    boxes, labels, scores = objects_of(message, class_names)
+    return GroundTruth(boxes, labels, scores == 0.0)

@@ -19,12 +19,13 @@ TRACKED_NAMES = CLASS_NAMES[:8]
 OTHER_NAMES = {'person': 'pedestrian', 'motor': 'motorcycle', 'bike': 'bicycle', 'caravan': 'car', 'van': 'car'}
 # marked, yet not evaluated: what is found there is neither a hit nor a false alarm
 IGNORED = {'other person': 'pedestrian', 'other vehicle': 'car', 'trailer': 'truck'}
+# the new form, and the old one that is read where that is absent
 LABEL_FILES = ('labels/det_20/det_{split}.json', 'labels/bdd100k_labels_images_{split}.json')
 IMAGE_AT_S = 10.0  # each single image is the tenth second of its video
 TRACK_RATE_HZ = 5.0
 
 
-def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0, labels: Path | None = None) -> Sequence:
+def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0) -> Sequence:
     """Images of a split in the order of their names, with stamps made up at a fixed rate.
 
     They come from different videos, so the sequence is a slide show; the speed of a frame is that of its own video
@@ -35,19 +36,16 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0, labels: 
         root: folder that holds `images/100k`, and where they exist `labels` and `info/100k`.
         split: 'train', 'val' or 'test'.
         rate_hz: of the made-up stamps, > 0.
-        labels: label file, None for the new form if it is there, else the old one.
 
     Raises:
-        FileNotFoundError: there is no such folder or label file.
+        FileNotFoundError: there is no such folder.
         ValueError: the folder holds no image, or a file is not in its format.
     """
     root = Path(root)
     if not 0 < rate_hz < math.inf:
         raise ValueError(f'rate is {rate_hz} Hz, expected a finite number above 0')
     files = _images(root / 'images' / '100k' / split)
-    if labels is not None and not Path(labels).is_file():
-        raise FileNotFoundError(f'{labels} does not exist, expected a BDD100K label file')
-    candidates = [Path(labels)] if labels is not None else [root / name.format(split=split) for name in LABEL_FILES]
+    candidates = [root / name.format(split=split) for name in LABEL_FILES]
     label_file = next((file for file in candidates if file.is_file()), None)
     collector = GroundTruthCollector(str(label_file))
     ground_truths = _ground_truths(label_file, files, CLASS_NAMES, collector)

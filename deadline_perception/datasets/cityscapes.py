@@ -26,7 +26,7 @@ WITHOUT_INSTANCES = (
 GROUP = 'group'
 
 
-def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> Sequence:
+def read_cityscapes(root: Path, split: str = 'val') -> Sequence:
     """Frames of a split in the order of their names, at 17 Hz within a snippet.
 
     The 30-frame snippets of `leftImg8bit_sequence` are read where they exist, else the single images of
@@ -39,7 +39,6 @@ def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> 
     Args:
         root: folder that holds `leftImg8bit` or `leftImg8bit_sequence`.
         split: 'train', 'val' or 'test'.
-        city: one city of the split, None for all.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -51,9 +50,9 @@ def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> 
         raise FileNotFoundError(f'{root} holds neither {" nor ".join(f"{n}/{split}" for n in IMAGE_FOLDERS)}, expected '
                                 f'the root of Cityscapes')
     ending = '_leftImg8bit.png'
-    files = sorted(folder.glob(f'{city or "*"}/*{ending}'))
+    files = sorted(folder.glob(f'*/*{ending}'))
     if not files:
-        raise ValueError(f'{folder / (city or "*")} holds no *{ending}, expected city_000000_000000{ending}')
+        raise ValueError(f'{folder / "*"} holds no *{ending}, expected city_000000_000000{ending}')
     stems = [file.name[:-len(ending)] for file in files]
     stamps = snippet_stamps_s(stems)
     collector = GroundTruthCollector(str(root))
@@ -63,7 +62,7 @@ def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> 
         frames.append(Frame(stem, round(stamp_s * 1e9), partial(load_image, file), _speed(root, place, stem),
                             _ground_truth(root / 'gtFine' / place, stem, file, collector)))
     collector.report()
-    return Sequence(f'cityscapes-{split}' + (f'-{city}' if city else ''), CLASS_NAMES, tuple(frames))
+    return Sequence(f'cityscapes-{split}', CLASS_NAMES, tuple(frames))
 
 
 def _speed(root: Path, place: Path, stem: str) -> float | None:

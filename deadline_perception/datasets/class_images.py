@@ -10,6 +10,8 @@ import numpy as np
 
 from deadline_perception.datasets.records import Sequence, check_class_names
 
+_LEAST_SIDE_PX = 8  # width and height of an object that is cut out
+_BORDER = 0.1  # shown around an object on each side, in shares of its width and height
 _ENDINGS = {'.jpg', '.jpeg', '.png', '.bmp', '.webp'}
 
 
@@ -71,15 +73,13 @@ def read_class_folders(folder: Path, size: tuple[int, int], limit: int | None = 
     return ClassImages(np.stack(images), np.array(labels), tuple(names))
 
 
-def cut_objects(sequence: Sequence, size: tuple[int, int], min_side_px: int = 8, border: float = 0.1) -> ClassImages:
+def cut_objects(sequence: Sequence, size: tuple[int, int]) -> ClassImages:
     """Cuts the known objects out of the frames of a sequence; crowd regions and objects that are too small are left
     out.
 
     Args:
         sequence: with ground truth.
         size: height and width in px that objects are resized to.
-        min_side_px: least width and height of an object.
-        border: shown around an object on each side, in shares of its width and height.
 
     Raises:
         ValueError: there is no such object.
@@ -92,13 +92,13 @@ def cut_objects(sequence: Sequence, size: tuple[int, int], min_side_px: int = 8,
         image = frame.load_bgr()
         for box, label, crowd in zip(known.boxes_xyxy_px, known.labels, known.crowd):
             left, top, right, bottom = box
-            if crowd or min(right - left, bottom - top) < min_side_px:
+            if crowd or min(right - left, bottom - top) < _LEAST_SIDE_PX:
                 continue
-            dx, dy = border * (right - left), border * (bottom - top)
+            dx, dy = _BORDER * (right - left), _BORDER * (bottom - top)
             part = image[max(0, int(top - dy)):int(np.ceil(bottom + dy)),
                          max(0, int(left - dx)):int(np.ceil(right + dx))]
             images.append(cv2.resize(part, size[::-1], interpolation=cv2.INTER_AREA))
             labels.append(int(label))
     if not images:
-        raise ValueError(f'{sequence.name} holds no object of at least {min_side_px} px, expected annotated frames')
+        raise ValueError(f'{sequence.name} holds no object of at least {_LEAST_SIDE_PX} px, expected annotated frames')
     return ClassImages(np.stack(images), np.array(labels), sequence.class_names)

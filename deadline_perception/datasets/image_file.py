@@ -1,7 +1,8 @@
-"""Image files, read when a frame is asked for."""
+"""Image files, read when a frame is asked for, and folders of them without annotations."""
 from __future__ import annotations
 
 import io
+import math
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -11,10 +12,13 @@ from typing import BinaryIO
 import cv2
 import numpy as np
 
+from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.untrusted_file import MIB, FileRefused, open_file, read_bytes
 
 MOST_PX = 2**26  # of an image; it takes three bytes of memory each
 _MOST_BYTES = 256 * MIB
+IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp')
+
 
 def load_image(file: Path) -> np.ndarray:
     """The image of a file, uint8 `[height, width, 3]` BGR, as it is stored.
@@ -58,6 +62,29 @@ def image_size(file: Path) -> tuple[int, int]:
         height, width = load_image(file).shape[:2]
         return width, height
     return size
+
+
+def image_files(folder: Path) -> list[Path]:
+    """The images in a folder and the folders in it, in the order of their names; hidden ones are none of them."""
+    return sorted(file for file in folder.rglob('*') if file.suffix.lower() in IMAGE_ENDINGS and file.is_file()
+                  and not any(part.startswith('.') for part in file.relative_to(folder).parts))
+
+
+def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
+    """Images in the order of their names, with stamps made up at a fixed rate; neither speed nor boxes are known.
+
+    Raises:
+        ValueError: the folder holds no image, or the rate is not above 0.
+    """
+    folder = Path(folder)
+    if not 0 < rate_hz < math.inf:
+        raise ValueError(f'rate is {rate_hz} Hz, expected a finite number above 0')
+    files = image_files(folder)
+    if not files:
+        raise ValueError(f'{folder} holds no image, expected files that end with {", ".join(IMAGE_ENDINGS)}')
+    return Sequence(folder.absolute().name, (), tuple(
+        Frame(file.relative_to(folder).as_posix(), round(index * 1e9 / rate_hz), partial(load_image, file))
+        for index, file in enumerate(files)))
 
 
 def _content(file: Path) -> bytes:

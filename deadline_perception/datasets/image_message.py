@@ -33,27 +33,23 @@ class ImageError(DeadlinePerceptionError):
 
 
 def to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = None) -> np.ndarray:
-    """The pixels of a sensor_msgs Image or CompressedImage; see `image_to_bgr` and `compressed_to_bgr`.
-
-    Raises:
-        ImageError: the message cannot be used.
-    """
-    return compressed_to_bgr(message) if hasattr(message, 'format') else image_to_bgr(message, convert)
-
-
-def image_to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = None) -> np.ndarray:
-    """The pixels of an image message, uint8 `[height, width, 3]` in OpenCV's channel order.
+    """The pixels of a sensor_msgs Image or CompressedImage, uint8 `[height, width, 3]` in OpenCV's channel order.
 
     For `bgr8` and `8UC3` a view of the message's data (do not write to it), otherwise one copy. Eight-bit samples have
     no byte order, so `is_bigendian` is of no account.
 
     Args:
         message: the image.
-        convert: gives the pixels of an image whose encoding is not among `ACCEPTED_ENCODINGS`, or raises ImageError.
+        convert: gives the pixels of an Image whose encoding is not among `ACCEPTED_ENCODINGS`, or raises ImageError.
 
     Raises:
-        ImageError: the encoding is not accepted, or size, step and data length contradict each other.
+        ImageError: the encoding is not accepted, size, step and data length contradict each other, or compressed data
+            is empty, cut off, not an image, or of more than 8 bits a sample.
     """
+    return _decompressed(message) if hasattr(message, 'format') else _converted(message, convert)
+
+
+def _converted(message: object, convert: Callable[[object], np.ndarray] | None) -> np.ndarray:
     if message.encoding not in _ENCODINGS:
         if convert is not None:
             return convert(message)
@@ -80,12 +76,7 @@ def image_to_bgr(message: object, convert: Callable[[object], np.ndarray] | None
                          f'{error.err}') from error
 
 
-def compressed_to_bgr(message: object) -> np.ndarray:
-    """The decoded pixels of a compressed image message (JPEG, PNG, ...), uint8 `[height, width, 3]`, BGR.
-
-    Raises:
-        ImageError: the data is empty, cut off or not an image, or it holds samples of more than 8 bits.
-    """
+def _decompressed(message: object) -> np.ndarray:
     data = np.frombuffer(message.data, dtype=np.uint8)
     described = f'compressed image (format {message.format!r}, {len(data)} bytes)'
     if not len(data):

@@ -17,9 +17,9 @@ from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, ChunkIndex, DataEnd, Footer, MessageIndex, Schema, Statistics
+from mcap.writer import MCAP0_MAGIC
 
 from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, chunk_content
-from deadline_perception.datasets.bag_file import MCAP_MAGIC
 from deadline_perception.untrusted_file import check_kind
 
 _DAMAGE = (McapError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError, MemoryError,
@@ -120,9 +120,9 @@ class _Index:
         self._last: dict[int, MessageIndex] = {}  # of the last chunk: what is in the file behind it may be cut
         self._loose = False  # messages outside of chunks
         self._times_ns = (2 ** 63, 0)
-        self.end_byte = len(MCAP_MAGIC)
+        self.end_byte = len(MCAP0_MAGIC)
         try:
-            if stream.read(self.end_byte) != MCAP_MAGIC:
+            if stream.read(self.end_byte) != MCAP0_MAGIC:
                 size = 0
             for code, at, length in _records(stream, size):
                 self._take(stream, code, at, length)
@@ -187,7 +187,7 @@ class _Index:
             for record in (*self._schemas.values(), *self._channels.values(), *self._chunks, self._statistics()):
                 record.write(end)
         Footer(summary_start=summary_start, summary_offset_start=0, summary_crc=0).write(end)
-        return end.end() + MCAP_MAGIC
+        return end.end() + MCAP0_MAGIC
 
     def _statistics(self) -> Statistics:
         return Statistics(
@@ -229,7 +229,7 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
         source.text_factory = lambda raw: raw.decode(errors='replace')
         for database in (source, target):
             database.set_authorizer(lambda act, *_: sqlite3.SQLITE_DENY if act in _FORBIDDEN else sqlite3.SQLITE_OK)
-        for name, statement in plain_tables(source).items():
+        for name, statement in _plain_tables(source).items():
             target.execute(statement)
             try:
                 for row in source.execute(f'SELECT * FROM "{name}"'):
@@ -240,12 +240,8 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
     return folder / file.name
 
 
-def plain_tables(database: sqlite3.Connection) -> dict[str, str]:
-    """The statements that made the tables of a bag, by their names, of those that are safe to execute.
-
-    Raises:
-        sqlite3.Error: the list of tables cannot be read.
-    """
+def _plain_tables(database: sqlite3.Connection) -> dict[str, str]:
+    """The statements that made the tables of a bag, by their names, of those that are safe to execute."""
     found = {}
     for name, statement in database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
         made = _STATEMENT.fullmatch(str(statement).strip())

@@ -111,7 +111,8 @@ def lit_lamp(light_bgr: np.ndarray) -> str | None:
 def _lamp_classes(image: np.ndarray, box: Sequence[float]) -> tuple[str, ...]:
     """The classes that an annotated light may have: its colour where the pixels tell, else all."""
     left, top, right, bottom = (round(value) for value in box)
-    lamp = lit_lamp(image[max(0, top):bottom, max(0, left):right]) if size_px(box) >= _JUDGED_PX else None
+    light = image[max(0, top):bottom, max(0, left):right]  # empty where the edge of the image leaves less than a pixel
+    lamp = lit_lamp(light) if light.size and size_px(box) >= _JUDGED_PX else None
     return REFINED['traffic_light'] if lamp is None else (lamp,)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 MAX_CLASSES = 10_000  # the largest vocabularies of published detection sets have about 1,200
 _MAX_NAME = 100
 

@@ -10,7 +10,7 @@ from deadline_perception.datasets.bdd100k import read_bdd100k, read_bdd100k_trac
 from deadline_perception.datasets.cityscapes import IMAGE_FOLDERS, read_cityscapes
 from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.datasets.image_folder import image_files, read_image_folder
+from deadline_perception.datasets.image_file import image_files, read_image_folder
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.rendering.drive import render_drive
 

@@ -28,7 +28,6 @@ class SpeedTrace:
     Attributes:
         stamps_s: strictly ascending, at least one; the epoch is the trace's own.
         speeds_mps: one per stamp, finite and not negative.
-        dropped: entries of the source that its sensor had marked invalid.
 
     Raises:
         ValueError: no entry, stamps out of order, or a speed that is not one.
@@ -36,7 +35,6 @@ class SpeedTrace:
 
     stamps_s: tuple[float, ...]
     speeds_mps: tuple[float, ...]
-    dropped: int = 0
 
     def __post_init__(self) -> None:
         if len(self.stamps_s) != len(self.speeds_mps) or not self.stamps_s:
@@ -81,18 +79,14 @@ def read_speed_trace(source: Path) -> SpeedTrace:
         raise FileNotFoundError(f'speed trace {source} does not exist, expected a CSV file, a BDD100K info JSON file, '
                                 f'or a folder of Cityscapes vehicle JSON files')
     if source.is_dir() or source.name.endswith(CITYSCAPES_SUFFIX):
-        return read_cityscapes_trace(source)
+        return _read_cityscapes(source)
     if source.suffix.lower() == '.json':
         return read_bdd100k_trace(source)
-    return read_csv_trace(source)
+    return _read_csv(source)
 
 
-def read_csv_trace(file: Path) -> SpeedTrace:
-    """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored.
-
-    Raises:
-        ValueError: a column is missing or a line holds no number.
-    """
+def _read_csv(file: Path) -> SpeedTrace:
+    """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored."""
     pairs = []
     with expected_format(file, 'CSV'):
         rows = csv.DictReader(io.StringIO(read_text(file, _MOST_BYTES), newline=''))
@@ -108,7 +102,7 @@ def read_csv_trace(file: Path) -> SpeedTrace:
                                      f'expected two numbers') from error
         except csv.Error as error:
             raise ValueError(str(error)) from error
-    return _trace(file, pairs, 0)
+    return _trace(file, pairs)
 
 
 def read_bdd100k_trace(file: Path) -> SpeedTrace:
@@ -130,7 +124,7 @@ def read_bdd100k_trace(file: Path) -> SpeedTrace:
     valid = sorted((stamp, speed) for stamp, speed in pairs.items() if speed >= 0)
     if not valid:
         raise NoValidSpeedError(f'{file} marks all of its {len(entries)} speeds as invalid, expected at least one')
-    return _trace(file, valid, len(entries) - len(valid))
+    return _trace(file, valid)
 
 
 def read_cityscapes_speed(file: Path) -> float:
@@ -147,19 +141,13 @@ def read_cityscapes_speed(file: Path) -> float:
     return abs(float(speed))
 
 
-def read_cityscapes_trace(source: Path) -> SpeedTrace:
-    """Reads the `*_vehicle.json` files of a folder, or one of them, in the order of their names.
-
-    Frames of one snippet are 1/17 s apart; snippets follow each other after a second.
-
-    Raises:
-        ValueError: there is no such file.
-    """
+def _read_cityscapes(source: Path) -> SpeedTrace:
+    """Reads the `*_vehicle.json` files of a folder, or one of them, in the order of their names."""
     files = [source] if source.is_file() else sorted(source.glob(f'*{CITYSCAPES_SUFFIX}'))
     if not files:
         raise ValueError(f'{source} holds no *{CITYSCAPES_SUFFIX} file, expected those of Cityscapes')
     stamps = snippet_stamps_s([file.name[:-len(CITYSCAPES_SUFFIX)] for file in files])
-    return _trace(source, [(stamp, read_cityscapes_speed(file)) for stamp, file in zip(stamps, files)], 0)
+    return _trace(source, [(stamp, read_cityscapes_speed(file)) for stamp, file in zip(stamps, files)])
 
 
 def snippet_stamps_s(stems: list[str]) -> list[float]:
@@ -195,8 +183,8 @@ def with_speeds_of_trace(sequence: Sequence, trace: SpeedTrace) -> Sequence:
         for frame in sequence.frames))
 
 
-def _trace(source: Path, pairs: list[tuple[float, float]], dropped: int) -> SpeedTrace:
+def _trace(source: Path, pairs: list[tuple[float, float]]) -> SpeedTrace:
     try:
-        return SpeedTrace(tuple(stamp for stamp, _ in pairs), tuple(speed for _, speed in pairs), dropped)
+        return SpeedTrace(tuple(stamp for stamp, _ in pairs), tuple(speed for _, speed in pairs))
     except ValueError as error:
         raise ValueError(f'{source}: {error}') from error

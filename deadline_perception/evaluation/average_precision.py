@@ -74,7 +74,12 @@ def average_precision(detections: Sequence[Detections], ground_truths: Sequence[
     Raises:
         ValueError: the lengths differ, or a label is no index into the class names.
     """
-    precision = _precision(detections, ground_truths, class_names)
+    evaluation = matched(detections, ground_truths, class_names)
+    precision = np.full((10, 101, len(class_names), 4), -1.0)  # IoU threshold, recall, class, size; -1: nothing known
+    if evaluation is not None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluation.accumulate()
+        precision = evaluation.eval['precision'][..., 0]
     counts = [sum(int(((known.labels == k) & ~known.crowd).sum()) for known in ground_truths)
               for k in range(len(class_names))]
     per_class = {name: ClassPrecision(counts[k], _mean(precision[:, :, k, _ALL]),
@@ -83,17 +88,6 @@ def average_precision(detections: Sequence[Detections], ground_truths: Sequence[
         images=len(ground_truths), ap=_mean(precision[..., _ALL]), ap50=_mean(precision[_IOU_50, ..., _ALL]),
         ap75=_mean(precision[_IOU_75, ..., _ALL]), ap_small=_mean(precision[..., _SMALL]),
         ap_medium=_mean(precision[..., _MEDIUM]), ap_large=_mean(precision[..., _LARGE]), per_class=per_class)
-
-
-def _precision(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
-               class_names: Sequence[str]) -> np.ndarray:
-    """COCOeval's precision `[IoU threshold, recall, class, size]`, -1 where no object is known."""
-    evaluation = matched(detections, ground_truths, class_names)
-    if evaluation is None:
-        return np.full((10, 101, len(class_names), 4), -1.0)
-    with contextlib.redirect_stdout(io.StringIO()):
-        evaluation.accumulate()
-    return evaluation.eval['precision'][..., 0]
 
 
 def matched(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth], class_names: Sequence[str]):
@@ -124,6 +118,13 @@ def matched(detections: Sequence[Detections], ground_truths: Sequence[GroundTrut
         evaluation.params.maxDets = [MAX_DETECTIONS]
         evaluation.evaluate()
     return evaluation
+
+
+def matched_images(evaluation, label: int) -> list[dict | None]:
+    """What a `COCOeval` has matched of one class, objects of all sizes, image by image; None where nothing is of it."""
+    images, sizes = len(evaluation.params.imgIds), len(evaluation.params.areaRng)
+    begin = label * sizes * images  # evalImgs lies class by class, size by size, image by image; all sizes are first
+    return evaluation.evalImgs[begin:begin + images]
 
 
 def _box(image_id: int, label: int, box_xyxy_px: np.ndarray) -> dict:

@@ -28,13 +28,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Blame:
-    """A frame, the cause of its delay, and one sentence on it.
-
-    Attributes:
-        frame: the frame.
-        cause: the largest cause.
-        sentence: the cause with its numbers.
-    """
+    """A frame, the largest cause of its delay, and one sentence on it with its numbers."""
 
     frame: FrameRecord
     cause: Cause
@@ -54,7 +48,7 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
     """Names the cause of one frame's delay.
 
     Args:
-        frame: the frame.
+        frame: to blame.
         typical_ms: from `typical_phases_ms`.
         slowdown: the machine's estimated slowdown at the time, NaN when unknown.
     """

@@ -87,8 +87,10 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
     row.set_ylabel('image to\ndetections, ms')
     top = max(float(np.max(totals, initial=1)), float(np.max(budgets, initial=1)))
     if top > 5 * float(np.median(totals)):
+        from matplotlib.ticker import LogLocator
+
         row.set_yscale('log')
-        row.yaxis.set_major_locator(_log_locator())
+        row.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
         row.yaxis.set_major_formatter(lambda value, _: f'{value:g}')
         row.yaxis.set_minor_formatter(lambda *_: '')
         row.set_ylim(0.8 * float(min(totals.min(), budgets.min())), 1.25 * top)
@@ -107,6 +109,7 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
     figure, (row,) = _axes([1.0], 0.32 * (len(operators) + bool(levels)) + 0.55, 'lanes')
     time_s = times_s(recording, [frame.stamp_ns for frame in decided])
     step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
+
     def bars(values: list, place: int) -> Iterator[tuple[object, tuple[float, float], tuple[float, float]]]:
         """Value, begin and length in s, and bottom and height, of each stretch of equal values that are known."""
         for start, stop in _runs(values) if values else ():
@@ -237,12 +240,6 @@ def _axes(heights: Sequence[float], height_in: float, salt: str, width_in: float
         row.spines['bottom'].set_visible(True)
         row.spines['bottom'].set_color(_THEME['grid'])
     return figure, list(rows)
-
-
-def _log_locator():
-    from matplotlib.ticker import LogLocator
-
-    return LogLocator(base=10, subs=(1.0, 2.0, 5.0))
 
 
 def _finish_time_axis(rows: list, time_s: np.ndarray) -> None:

@@ -1,7 +1,7 @@
 """Accuracy of a classifier's execution paths on labelled images."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,15 +9,13 @@ from deadline_perception.datasets.class_images import ClassImages
 from deadline_perception.execution_path import ExecutionPath
 
 
-def measure_accuracy(network, data: ClassImages, paths: Sequence[ExecutionPath],
-                     progress: Callable[[int], None] | None = None) -> dict[ExecutionPath, float]:
+def measure_accuracy(network, data: ClassImages, paths: Sequence[ExecutionPath]) -> dict[ExecutionPath, float]:
     """Share of images whose most probable class is their own, in [0, 1], of every path; blocks meanwhile.
 
     Args:
         network: a classifier, with `class_names` and `start(image, path)`.
         data: images of classes that the network knows.
         paths: of the network.
-        progress: called after each image with the number of those that are done.
 
     Raises:
         ValueError: a class is none of the network's.
@@ -27,12 +25,10 @@ def measure_accuracy(network, data: ClassImages, paths: Sequence[ExecutionPath],
         raise ValueError(f'images are of class {min(unknown)!r}, expected one of {", ".join(network.class_names[:20])}')
     labels = np.array([network.class_names.index(name) for name in data.class_names])[data.labels]
     hits = dict.fromkeys(paths, 0)
-    for number, (image, label) in enumerate(zip(data.images, labels), 1):
+    for image, label in zip(data.images, labels):
         for path in paths:
             run = network.start(image, path)
             while not run.finished:
                 run.run_segment()
             hits[path] += int(np.argmax(run.result().scores) == label)
-        if progress:
-            progress(number)
     return {path: count / len(data) for path, count in hits.items()}

@@ -9,17 +9,18 @@ from deadline_perception.contention.levels import ContentionGrading, delay_densi
 from deadline_perception.contention.load import units_text
 from deadline_perception.contention.unit import KINDS
 
+_SMOOTHED_FRAMES = 9
 _KIND_COLOURS = dict(zip(KINDS, ('#2a6fbb', '#c2571a', '#3b8f4d')))
 
 
-def draw_grading(grading: ContentionGrading, file: Path, *, window: int = 9) -> None:
+def draw_grading(grading: ContentionGrading, file: Path) -> None:
     """Writes the picture, as the contention paper's Figs. 7, 9 and 8, to a file of a type that its name tells."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 3.6), layout='constrained')
     over_time, density, units = figure.subplots(1, 3, sharey=True, width_ratios=(2.4, 1.0, 1.4))
     delays_ms = np.asarray(grading.delays_ms)
-    smooth_ms = smoothed(delays_ms, window)
+    smooth_ms = smoothed(delays_ms, _SMOOTHED_FRAMES)
     over_time.plot(delays_ms, '.', color='#9aa5b1', markersize=2.0)
     over_time.plot(smooth_ms, color='#20262d', linewidth=0.9)
     over_time.set(xlabel=f'frame, beside {grading.beside}', ylabel=f'delay of {grading.path}, ms')

@@ -11,6 +11,7 @@ import numpy as np
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
+from deadline_perception.evaluation.path_accuracy import spread_evenly
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 
 PICTURES = 8
@@ -36,9 +37,9 @@ class Picture:
 def chosen_frames(frames: list[FrameRecord], count: int = PICTURES) -> list[FrameRecord]:
     """Frames spread evenly over the run with some that missed among them, in the order of their stamps."""
     missed = [frame for frame in frames if not frame.in_time]
-    chosen = _spread(missed, min(_MISSED, count))
+    chosen = spread_evenly(missed, min(_MISSED, count))
     others = [frame for frame in frames if not any(frame is taken for taken in chosen)]
-    return sorted(chosen + _spread(others, count - len(chosen)), key=lambda frame: frame.stamp_ns)
+    return sorted(chosen + spread_evenly(others, count - len(chosen)), key=lambda frame: frame.stamp_ns)
 
 
 def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
@@ -68,12 +69,6 @@ def gallery(recording: Recording, source: Sequence, count: int = PICTURES) -> li
     frames = [frame for frame in recording.frames if frame.stamp_ns in images and math.isfinite(frame.total_ms)]
     return [Picture(frame, _draw(recording, frame, images[frame.stamp_ns].load_bgr()))
             for frame in chosen_frames(frames, count)]
-
-
-def _spread(frames: list[FrameRecord], count: int) -> list[FrameRecord]:
-    if len(frames) <= count:
-        return list(frames)
-    return [frames[int((index + 0.5) * len(frames) / count)] for index in range(count)]
 
 
 def _same_rhythm(sent: list[int], source: list[int]) -> bool:

@@ -47,9 +47,14 @@ def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> lis
     frames = [frame for frame in sequence.frames if frame.ground_truth is not None]
     if not frames:
         raise ValueError(f'{sequence.name} has no ground truth, expected annotated images')
-    if limit is None or limit >= len(frames):
+    return frames if limit is None else spread_evenly(frames, limit)
+
+
+def spread_evenly(frames: list, count: int) -> list:
+    """So many of the frames, spread evenly over them; all where there are no more."""
+    if count >= len(frames):
         return frames
-    return [frames[int((index + 0.5) * len(frames) / limit)] for index in range(limit)]
+    return [frames[int((index + 0.5) * len(frames) / count)] for index in range(count)]
 
 
 def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[str],
@@ -116,13 +121,9 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
 
 def detect_on_frames(detector, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
                      progress: Callable[[int], None] | None = None) -> dict[ExecutionPath, list[Detections]]:
-    """Detections of every path, frame by frame.
+    """Detections of every path, frame by frame; see `detect_on_paths`.
 
-    Args:
-        detector: see `detect_on_paths`.
-        frames: what to detect on.
-        paths: distinct paths of the detector.
-        progress: called after each path on each frame with the number of those that are done.
+    `progress` is called after each path on each frame with the number of those that are done.
     """
     found: dict[ExecutionPath, list[Detections]] = {path: [] for path in paths}
     done = 0
@@ -187,17 +188,16 @@ def pooled_ap(result: AveragePrecision, ranked_by: Sequence[str]) -> float:
     return sum(known) / len(known) if known else float('nan')
 
 
-def sample_paths(space: PathSpace, count: int, seed: int = 0) -> list[ExecutionPath]:
+def sample_paths(space: PathSpace, count: int) -> list[ExecutionPath]:
     """Paths that tell most about all: the largest, the smallest, each operator's settings alone, then random ones.
 
     Args:
         space: all paths.
         count: number of paths, at least 2; never more than the space has.
-        seed: of the random ones.
 
     Raises:
         ValueError: the count is below 2.
     """
     if count < 2:
         raise ValueError(f'count is {count}, expected at least 2 paths')
-    return distinct_paths(space, count, random.Random(seed), first=one_at_a_time(space))
+    return distinct_paths(space, count, random.Random(0), first=one_at_a_time(space))

@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
-
 from deadline_perception.datasets.bag_file import BagError, BagFile
+from deadline_perception.datasets.bag_messages import class_names_of, ground_truth_of, objects_of
 from deadline_perception.datasets.class_names import left_out, relabelled
-from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
@@ -60,12 +58,12 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
     if not messages['FrameLatency']:
         raise RecordingError(f'{bag} holds no deadline_perception/msg/FrameLatency message, expected a recording of '
                              f'the detector (topics detector/latency, detector/path, detector/detections)')
-    names = _class_names(messages['detections'] + messages['ground_truth'])
+    names = class_names_of(messages['detections'] + messages['ground_truth'])
     class_names = names
     if messages['LabelInfo']:  # what the network knows; a recording without it is scored on all that is named in it
         known = (entry.class_name for entry in messages['LabelInfo'][-1].class_map)
-        class_names = tuple(dict.fromkeys([*known, *_class_names(messages['detections'])]))
-    ground_truth = {_stamp(message): _ground_truth(message, names) for message in messages['ground_truth']}
+        class_names = tuple(dict.fromkeys([*known, *class_names_of(messages['detections'])]))
+    ground_truth = {_stamp(message): ground_truth_of(message, names) for message in messages['ground_truth']}
     decisions = {_stamp(message): _decision(message) for message in messages['PathDecision']}
     found = {_stamp(message): _detections(message, class_names) for message in messages['detections']}
     latencies = _distinct(messages['FrameLatency'])
@@ -124,53 +122,27 @@ def _distinct(messages: list) -> list:
     return kept
 
 
-def _class_names(arrays: list) -> tuple[str, ...]:
-    names = {result.hypothesis.class_id for array in arrays for detection in array.detections
-             for result in detection.results[:1]}
-    return tuple(sorted(names))
+def _detections(message, class_names: tuple[str, ...]) -> Detections:
+    boxes, labels, scores = objects_of(message, class_names)
+    return Detections(boxes, scores, labels)
 
 
-def _boxes(array) -> np.ndarray:
-    boxes = [(box.center.position.x - box.size_x / 2, box.center.position.y - box.size_y / 2,
-              box.center.position.x + box.size_x / 2, box.center.position.y + box.size_y / 2)
-             for box in (detection.bbox for detection in array.detections if detection.results)]
-    return np.array(boxes, dtype=np.float32).reshape(-1, 4)
-
-
-def _hypotheses(array) -> list:
-    return [detection.results[0].hypothesis for detection in array.detections if detection.results]
-
-
-def _detections(array, class_names: tuple[str, ...]) -> Detections:
-    hypotheses = _hypotheses(array)
-    return Detections(_boxes(array), np.array([hypothesis.score for hypothesis in hypotheses]),
-                      np.array([class_names.index(hypothesis.class_id) for hypothesis in hypotheses]))
-
-
-def _ground_truth(array, class_names: tuple[str, ...]) -> GroundTruth:
-    hypotheses = _hypotheses(array)
-    return GroundTruth(_boxes(array), np.array([class_names.index(hypothesis.class_id) for hypothesis in hypotheses]),
-                       np.array([hypothesis.score == 0.0 for hypothesis in hypotheses]))
+def _copied(record: type, message, **given):
+    """A record whose fields are those of the message, but for the given ones."""
+    names = [field.name for field in fields(record) if field.name not in given]
+    return record(**{name: getattr(message, name) for name in names}, **given)
 
 
 def _decision(message) -> DecisionRecord:
-    return DecisionRecord(
-        path=message.path, planned_path=message.planned_path, feasible=message.feasible,
-        remaining_ms=message.remaining_ms, slowdown=message.slowdown, contention_source=message.contention_source,
-        target_miss_probability=message.target_miss_probability, quality=message.quality,
-        decision_us=message.decision_us, policy=message.policy, reason=message.reason,
-        operators=tuple(OperatorRecord(*(getattr(operator, field.name) for field in fields(OperatorRecord)))
-                        for operator in message.operators))
+    operators = tuple(_copied(OperatorRecord, operator) for operator in message.operators)
+    return _copied(DecisionRecord, message, operators=operators)
 
 
 def _frame(message, decision: DecisionRecord | None, detections: Detections | None) -> FrameRecord:
-    return FrameRecord(
-        stamp_ns=_stamp(message), outcome=Outcome(message.outcome), path=message.path, budget_ms=message.budget_ms,
+    return _copied(
+        FrameRecord, message, stamp_ns=_stamp(message), outcome=Outcome(message.outcome),
         phase_ms={phase: getattr(message, f'{phase}_ms') for phase in NODE_PHASES},
-        network_phase_ms={phase.name: phase.ms for phase in message.phases}, network_ms=message.network_ms,
-        overhead_ms=message.overhead_ms, total_ms=message.total_ms, forecast_ms=message.forecast_ms,
-        bound_ms=message.bound_ms, feasible=message.feasible, deadline_met=message.deadline_met,
-        replaced=message.replaced_frames, device=message.device, degraded=message.reason if message.degraded else '',
+        network_phase_ms={phase.name: phase.ms for phase in message.phases}, replaced=message.replaced_frames,
         decision=decision, detections=detections,
         wcet_ms=getattr(message, 'wcet_ms', math.nan) or math.nan)  # of recordings before it
 

@@ -14,7 +14,7 @@ NODE_PHASES = ('age', 'queue', 'convert', 'decision', 'publish')  # the network'
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """What one operator was set to; fields as in OperatorDecision.msg."""
+    """What one operator was set to; fields are some of OperatorDecision.msg."""
 
     name: str
     kind: str
@@ -23,22 +23,16 @@ class OperatorRecord:
     levels: int
     decided: bool
     changed: bool
-    remaining_ms: float
     bound_ms: float
     decision_us: float
 
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """Which path a frame took and why; fields as in PathDecision.msg."""
+    """Why a frame took its path; fields are some of PathDecision.msg."""
 
-    path: str
-    planned_path: str
-    feasible: bool
     remaining_ms: float
     slowdown: float
-    contention_source: str
-    target_miss_probability: float
     quality: float
     decision_us: float
     policy: str
@@ -60,13 +54,11 @@ class FrameRecord:
         network_ms: sum of these.
         overhead_ms: the node's own time outside the network.
         total_ms: image stamp to published detections; NaN without a valid stamp.
-        forecast_ms: expected `network_ms`.
         bound_ms: bound of `network_ms`.
         feasible: the cheapest path's bound fitted the remaining time.
         deadline_met: `total_ms` lay within the budget; counted from the arrival without a valid stamp.
         replaced: frames that a newer one replaced since the frame delivered before.
         device: processor that ran the network.
-        degraded: reason for a degraded state, empty when there was none.
         decision: None where no PathDecision was recorded.
         detections: what was published; None where it was not recorded.
         wcet_ms: analytical worst case of `network_ms` on the planned path; NaN where none was known.
@@ -81,13 +73,11 @@ class FrameRecord:
     network_ms: float
     overhead_ms: float
     total_ms: float
-    forecast_ms: float
     bound_ms: float
     feasible: bool
     deadline_met: bool
     replaced: int
     device: str
-    degraded: str
     decision: DecisionRecord | None
     detections: Detections | None
     wcet_ms: float = math.nan

@@ -8,7 +8,7 @@ import numpy as np
 
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.average_precision import matched
+from deadline_perception.evaluation.average_precision import matched, matched_images
 
 BINS = 10
 _IOU_50 = 0  # row of COCOeval's thresholds 0.50:0.05:0.95
@@ -54,32 +54,23 @@ class ScoredDetections:
 
 def scored_detections(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
                       class_names: Sequence[str]) -> dict[str, ScoredDetections]:
-    """The detections of each class, matched with its objects image by image.
-
-    Args:
-        detections: one per image.
-        ground_truths: one per image, in the same order.
-        class_names: names that the labels of both index.
+    """The detections of each class, matched with its objects image by image; arguments as of `average_precision`.
 
     Raises:
         ValueError: the lengths differ, or a label is no index into the class names.
     """
     evaluation = matched(detections, ground_truths, class_names)
-    collected: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in class_names}
-    objects = dict.fromkeys(class_names, 0)
-    everywhere = None if evaluation is None else evaluation.params.areaRng[0]
-    for image in [] if evaluation is None else evaluation.evalImgs:
-        if image is None or image['aRng'] != everywhere:
-            continue
-        name = class_names[image['category_id'] - 1]
+    if evaluation is None:
+        return {name: ScoredDetections(np.zeros(0), np.zeros(0, bool), 0) for name in class_names}
+    return {name: _scored(matched_images(evaluation, label)) for label, name in enumerate(class_names)}
+
+
+def _scored(images: list[dict | None]) -> ScoredDetections:
+    scores, hits, objects = [np.zeros(0)], [np.zeros(0, bool)], 0
+    for image in filter(None, images):
         counted = ~image['dtIgnore'][_IOU_50].astype(bool)
-        collected[name].append((np.array(image['dtScores'])[counted], image['dtMatches'][_IOU_50][counted] > 0))
-        objects[name] += int((~np.array(image['gtIgnore'], bool)).sum())
-    return {name: _joined(parts, objects[name]) for name, parts in collected.items()}
-
-
-def _joined(parts: list[tuple[np.ndarray, np.ndarray]], objects: int) -> ScoredDetections:
-    scores = np.concatenate([scores for scores, _ in parts]) if parts else np.zeros(0)
-    hits = np.concatenate([hits for _, hits in parts]) if parts else np.zeros(0, bool)
-    order = np.argsort(-scores, kind='stable')
-    return ScoredDetections(scores[order], hits[order].astype(bool), objects)
+        scores.append(np.array(image['dtScores'])[counted])
+        hits.append(image['dtMatches'][_IOU_50][counted] > 0)
+        objects += int((~np.array(image['gtIgnore'], bool)).sum())
+    order = np.argsort(-np.concatenate(scores), kind='stable')
+    return ScoredDetections(np.concatenate(scores)[order], np.concatenate(hits)[order], objects)

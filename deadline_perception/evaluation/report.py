@@ -16,7 +16,6 @@ from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.causes import worst_frames
 from deadline_perception.evaluation.gallery import SHOWN_SCORE, Picture, gallery
 from deadline_perception.evaluation.recording import FrameRecord, Recording
-from deadline_perception.evaluation.report_template import render
 from deadline_perception.evaluation.summary import path_uses, summarise
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.runtime.tracks import Outcome
@@ -58,15 +57,7 @@ def write_report(recording: Recording, out: Path, *, source: records.Sequence | 
 
 def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture], facts: dict[str, str],
                 notes: Sequence[str]) -> str:
-    """The whole page.
-
-    Args:
-        recording: the run.
-        summary: from `summarise`.
-        pictures: for the gallery, may be empty.
-        facts: what is known of the machine, label to value.
-        notes: sentences that a reader must know.
-    """
+    """The whole page; arguments as of `write_report`, with the summary of `summarise` and pictures for the gallery."""
     frames = charts.drawn_frames(recording)
     seconds = partial(_seconds, recording)
     begin_s, end_s = charts.time_range_s(charts.times_s(recording, [frame.stamp_ns for frame in frames]))
@@ -93,6 +84,15 @@ def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture]
         frames={'left': charts.LEFT, 'right': charts.RIGHT, 'begin': begin_s, 'end': end_s,
                 'frames': [{'t': round(seconds(frame), 3), 'text': _readout(frame, seconds(frame))}
                            for frame in frames]})
+
+
+def render(**values: object) -> str:
+    """A page made of `report.html.j2`: texts are escaped unless it marks them as markup, no value may be missing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
+                              undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template('report.html.j2').render(values)
 
 
 def _seconds(recording: Recording, frame: FrameRecord) -> float:
@@ -184,13 +184,10 @@ def _share(value: float | None) -> str:
 
 
 def verdict(summary: dict) -> tuple[str, str]:
-    """How the run went, `good`, `fair` or `bad`, and one sentence that says so.
+    """How the run of a summary went, `good`, `fair` or `bad`, and one sentence that says so.
 
     It is fair when frames that a bound fitted were kept, but too many others were missed; and bad when even those were
     not, or images were lost.
-
-    Args:
-        summary: from `summarise`.
     """
     judged = frames_judged(summary)
     in_time = judged - summary['deadline_misses']
@@ -215,11 +212,7 @@ def verdict(summary: dict) -> tuple[str, str]:
 
 
 def numbers(summary: dict) -> list[tuple[str, str, str]]:
-    """Label, value and plain words of each number at the top.
-
-    Args:
-        summary: from `summarise`.
-    """
+    """Label, value and plain words of each number at the top."""
     latency, overhead, decision = summary['latency_ms'], summary['overhead_ms'], summary['decision_us']
     return [
         ('Missed although possible', _percent(summary['feasible_miss_ratio']),

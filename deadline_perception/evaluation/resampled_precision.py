@@ -7,8 +7,7 @@ import numpy as np
 
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.average_precision import matched
-
+from deadline_perception.evaluation.average_precision import matched, matched_images
 
 RUN_OF_IMAGES = 8  # neighbours in a list of driving images resemble each other, so that runs of them are drawn
 
@@ -42,12 +41,10 @@ def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[Groun
                  draws: np.ndarray, classes: Sequence[str] | None = None) -> np.ndarray:
     """Average precision over IoU thresholds 0.50:0.05:0.95 and classes, image i counted `draws[d, i]` times.
 
-    Equals `average_precision` of the images repeated so often, without matching them again.
+    Equals `average_precision`, which has the same first arguments, of the images repeated so often, without matching
+    them again.
 
     Args:
-        detections: one per image.
-        ground_truths: one per image, in the same order.
-        class_names: names that the labels of both index.
         draws: int `[D, images]`, >= 0.
         classes: names of the only classes to score; None scores all.
 
@@ -66,14 +63,8 @@ def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[Groun
     evaluation = matched(detections, ground_truths, class_names)
     if evaluation is None:
         return np.full(len(draws), np.nan)
-    sizes = len(evaluation.params.areaRng)
-    per_class = []
-    for name in scored:
-        # evalImgs lies class by class, size by size, image by image; the first size is all sizes
-        begin = class_names.index(name) * sizes * len(ground_truths)
-        per_class.append(_class_ap(evaluation.evalImgs[begin:begin + len(ground_truths)], draws,
-                                   evaluation.params.recThrs))
-    table = np.array(per_class)
+    table = np.array([_class_ap(matched_images(evaluation, class_names.index(name)), draws, evaluation.params.recThrs)
+                      for name in scored])
     known = ~np.isnan(table)
     sums = np.where(known, table, 0.0).sum(0)
     return np.divide(sums, known.sum(0), out=np.full(len(draws), np.nan), where=known.any(0))

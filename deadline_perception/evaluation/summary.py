@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
+from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.recording import FrameRecord, Recording
-from deadline_perception.evaluation.timeliness import timeliness
+from deadline_perception.evaluation.timeliness import frame_figures, network_figures
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,7 @@ class PathUse:
     """How one path did in a run.
 
     Attributes:
-        path: name of the path.
         frames: number of frames that it ran on.
-        network_p50_ms: median time of the network.
-        network_max_ms: longest time of the network.
         bound_p50_ms: median of the bounds promised for it.
         quality: expected average precision that the decision counted with, in [0, 1]; None where none was recorded.
         misses: frames without fresh detections before the deadline; those of unknown age are left out.
@@ -88,41 +85,16 @@ def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundT
     return outputs, ground_truths
 
 
-def precision(recording: Recording) -> AveragePrecision | None:
-    """Average precision over all sent frames with known objects, None when there are none."""
-    outputs, ground_truths = scored_outputs(recording)
-    return average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
-
-
 def summarise(recording: Recording, facts: dict[str, str]) -> dict:
-    """The content of summary.json.
-
-    Args:
-        recording: the run.
-        facts: what is known of the machine; `ros_distro` is taken from it.
-    """
-    timely = timeliness(recording)
-    scored = precision(recording)
-    account = timely.account
+    """The content of summary.json; of the facts, what is known of the machine, it takes `ros_distro`."""
+    outputs, ground_truths = scored_outputs(recording)
+    scored = average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
     return _finite({
-        'frames_sent': account.sent, 'frames_delivered': account.delivered, 'frames_replaced': account.replaced,
-        'frames_lost': account.lost, 'frames_rejected': account.rejected,
-        'frames_lost_by_middleware': account.middleware_lost,
-        'frames_age_unknown': timely.age_unknown,
-        'deadline_miss_ratio': timely.miss_ratio, 'deadline_misses': timely.misses,
-        'infeasible_ratio': timely.infeasible_ratio,
-        'feasible_frames': timely.feasible_frames, 'feasible_misses': timely.feasible_misses,
-        'feasible_miss_ratio': timely.feasible_miss_ratio, 'feasible_miss_upper_95': timely.feasible_miss_upper_95,
-        'bound_exceeded': timely.bound_exceeded,
+        **frame_figures(recording),
         'ap': scored.ap if scored else None, 'ap50': scored.ap50 if scored else None,
         'ap_per_class': scored.as_json()['per_class'] if scored else {},
         'frames_scored': scored.images if scored else 0,
-        'distinct_paths': timely.distinct_paths, 'path_switches': timely.path_switches,
-        'replanned_frames': timely.replanned, 'outcomes': timely.outcomes,
-        'latency_ms': asdict(timely.latency_ms), 'bound_ms': asdict(timely.bound_ms),
-        'overhead_ms': asdict(timely.overhead_ms), 'decision_us': asdict(timely.decision_us),
-        'latency_over_bound': asdict(timely.latency_over_bound),
-        'wcet_exceeded': timely.wcet_exceeded, 'wcet_ms': asdict(timely.wcet_ms),
+        **network_figures(recording),
         'paths': {use.path: {'frames': use.frames, 'network_p50_ms': use.network_p50_ms,
                              'bound_p50_ms': use.bound_p50_ms, 'quality': use.quality, 'misses': use.misses}
                   for use in path_uses(recording)},

@@ -1,12 +1,14 @@
 """How well a sweep of layers is predicted: from all of its measurements, and from four of them."""
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.replaced_file import replace_file
 from deadline_perception.wcet.layer_sweep import Sweep
 from deadline_perception.wcet.measured_layers import MeasuredLayers
 from deadline_perception.wcet.step_model import StepModel, fit_step_model
@@ -20,7 +22,6 @@ class SweepResult:
     """A measured sweep and what was predicted for it.
 
     Attributes:
-        sweep: what was swept.
         values: values of the sweep that were measured.
         latencies_ms: their median latencies.
         model: fitted to all of them.
@@ -42,7 +43,7 @@ def evaluate_sweep(sweep: Sweep, measured: MeasuredLayers, steps: StepModel | No
     """Fits a sweep and predicts it from four of its measurements.
 
     Args:
-        sweep: what was swept.
+        sweep: to predict.
         measured: durations of its layers; values that were not reached are left out.
         steps: depth and period found elsewhere on the same device; those of this sweep when None.
 
@@ -89,7 +90,6 @@ def draw_sweeps(results: Sequence[SweepResult], file: Path, title: str) -> None:
     panels[0].legend(fontsize=8)
     for panel in panels[len(results):]:
         panel.set_visible(False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    whole = file.with_name(f'.{file.name}')  # whoever looks on sees the old picture or the new one
-    figure.savefig(whole, dpi=110, format='png')
-    whole.replace(file)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format='png')
+    replace_file(file, picture.getvalue())

@@ -12,13 +12,15 @@ import numpy as np
 
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.evaluation.recorded_bag import RecordingError
-from deadline_perception.evaluation.report_template import render
+from deadline_perception.evaluation.report import render
 from deadline_perception.latency.calibration import clopper_pearson_upper
+from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import NS_PER_MS
 
 _JOB = 'deadline_perception/msg/JobReport'
 _DONE = 0  # JobReport.DONE
 _SHOWN_MS = 3000.0  # of the timeline, from the middle of the run
+
 
 @dataclass(frozen=True)
 class TaskJobs:
@@ -86,14 +88,12 @@ def summarise_jobs(tasks: Sequence[TaskJobs]) -> dict[str, dict[str, float]]:
 
 def draw_timeline(tasks: Sequence[TaskJobs]) -> bytes:
     """A PNG with a row per task."""
-    import matplotlib
-
-    matplotlib.use('Agg')
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     middle_ms = max(float(jobs.finished_ms.max()) for jobs in tasks) / 2.0
     begin_ms, end_ms = max(0.0, middle_ms - _SHOWN_MS / 2.0), middle_ms + _SHOWN_MS / 2.0
-    figure, axes = plt.subplots(figsize=(13, 0.9 + 0.7 * len(tasks)), layout='constrained')
+    figure = Figure(figsize=(13, 0.9 + 0.7 * len(tasks)), layout='constrained')
+    axes = figure.subplots()
     for place, jobs in enumerate(tasks):
         shown = np.flatnonzero((jobs.finished_ms >= begin_ms) & (jobs.started_ms <= end_ms))
         shade = 0.3 + 0.7 * jobs.level / max(1, int(jobs.level.max()))
@@ -107,7 +107,6 @@ def draw_timeline(tasks: Sequence[TaskJobs]) -> bytes:
     axes.grid(axis='x', alpha=0.3)
     file = io.BytesIO()
     figure.savefig(file, dpi=100, format='png')
-    plt.close(figure)
     return file.getvalue()
 
 
@@ -131,7 +130,6 @@ def write_task_report(recording: Path, folder: Path, notes: Sequence[str] = ()) 
                   picture=base64.b64encode(draw_timeline(tasks)).decode(), frames={'frames': []},
                   timeline_note=f'{_SHOWN_MS / 1000.0:.1f} s from the middle of the run: a bar for each job, darker at '
                                 f'higher levels, red where it missed; marks are releases.')
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / 'report.html').write_text(page, encoding='utf-8')
-    (folder / 'summary.json').write_text(json.dumps({'tasks': summary}, indent=1) + '\n', encoding='utf-8')
+    write_text_atomically(folder / 'report.html', page)
+    write_text_atomically(folder / 'summary.json', json.dumps({'tasks': summary}, indent=1) + '\n')
     return summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -32,49 +32,58 @@ class Spread:
         return cls(float(p50), float(p95), float(p99), float(finite.max()))
 
 
-@dataclass(frozen=True)
-class FrameAccount:
-    """Where every frame that the camera sent ended up: `sent = delivered + replaced + lost`.
+def frame_figures(recording: Recording) -> dict[str, float | None]:
+    """Where every frame that the camera sent ended up, and how many missed their deadline; keys of summary.json.
 
-    Attributes:
-        sent: images that the camera sent.
-        delivered: images for which detections were published, in time or not.
-        replaced: images that a newer one replaced while the detector was busy.
-        lost: neither; `rejected` and `middleware_lost` say why where it is known.
-        rejected: of the lost, images that the detector could not use.
-        middleware_lost: of the lost, images that the middleware reported lost.
-    """
+    `frames_sent` is the sum of `frames_delivered`, `frames_replaced` and `frames_lost`; frames that the recorder did
+    not see sent, but of which the detector knew, count as sent.
 
-    sent: int
-    delivered: int
-    replaced: int
-    lost: int
-    rejected: int
-    middleware_lost: int
+    A frame misses when no fresh detections of it came out before its deadline. Frames of unknown age met or missed a
+    deadline that was counted from their arrival, which says less than one counted from the capture; they are left out
+    of all misses and of what is feasible. The others are judged.
 
-
-@dataclass(frozen=True)
-class Timeliness:
-    """Figures of one run. A frame misses when no fresh detections of it came out before its deadline.
-
-    Frames of unknown age met or missed a deadline that was counted from their arrival, which says less than one counted
-    from the capture; they are left out of all misses and of what is feasible. The others are judged.
-
-    Attributes:
-        account: where every frame ended up.
-        outcomes: number of delivered frames by outcome.
-        age_unknown: delivered frames whose stamp could not be believed.
-        misses: judged frames that missed.
-        miss_ratio: misses over judged frames; None when no frame was judged.
+    Keys:
+        frames_delivered: images for which detections were published, in time or not.
+        frames_replaced: images that a newer one replaced while the detector was busy.
+        frames_lost: neither; of these `frames_rejected`, that the detector could not use, and
+            `frames_lost_by_middleware`, that the middleware reported lost.
+        frames_age_unknown: delivered frames whose stamp could not be believed.
+        deadline_miss_ratio: `deadline_misses` over judged frames; None when no frame was judged.
         infeasible_ratio: share of judged frames on which not even the cheapest path's bound fitted; None without any.
-        feasible_frames: judged frames on which some path's bound fitted.
-        feasible_misses: feasible frames that missed all the same.
+        feasible_frames: judged frames on which some path's bound fitted; `feasible_misses` missed all the same.
         feasible_miss_ratio: None when no frame was feasible.
         feasible_miss_upper_95: with 95 % confidence the true ratio is at most this (Clopper-Pearson, one-sided).
         bound_exceeded: delivered frames whose network took longer than its bound.
-        distinct_paths: number of different paths that ran.
+    """
+    frames = recording.frames
+    delivered, replaced = len(frames), sum(frame.replaced for frame in frames)
+    unstamped = max(0, sum(frame.stamp_ns == 0 for frame in frames) - 1)  # share one entry among the stamps
+    sent = max(len(recording.sent_stamps_ns) + unstamped, delivered + replaced)
+    lost = sent - delivered - replaced
+    rejected = min(recording.rejected, lost)
+    judged = [frame for frame in frames if not frame.age_unknown]
+    misses = sum(not frame.in_time for frame in judged)
+    feasible = [frame for frame in judged if frame.feasible]
+    feasible_misses = sum(not frame.in_time for frame in feasible)
+    return {
+        'frames_sent': sent, 'frames_delivered': delivered, 'frames_replaced': replaced, 'frames_lost': lost,
+        'frames_rejected': rejected, 'frames_lost_by_middleware': min(recording.middleware_lost, lost - rejected),
+        'frames_age_unknown': delivered - len(judged),
+        'deadline_miss_ratio': misses / len(judged) if judged else None, 'deadline_misses': misses,
+        'infeasible_ratio': 1 - len(feasible) / len(judged) if judged else None,
+        'feasible_frames': len(feasible), 'feasible_misses': feasible_misses,
+        'feasible_miss_ratio': feasible_misses / len(feasible) if feasible else None,
+        'feasible_miss_upper_95': clopper_pearson_upper(feasible_misses, len(feasible)),
+        'bound_exceeded': sum(frame.network_ms > frame.bound_ms for frame in frames)}
+
+
+def network_figures(recording: Recording) -> dict[str, object]:
+    """Which paths ran, and quantiles (`Spread`) of the times; keys of summary.json.
+
+    Keys:
         path_switches: how often the path differed from that of the frame before.
-        replanned: frames on which an operator changed the plan while the network ran.
+        replanned_frames: frames on which an operator changed the plan while the network ran.
+        outcomes: number of delivered frames by outcome.
         latency_ms: image stamp to published detections.
         bound_ms: bound of the network's time.
         overhead_ms: the node's own time outside the network.
@@ -83,71 +92,22 @@ class Timeliness:
         wcet_exceeded: delivered frames whose network took longer than the analytical worst case.
         wcet_ms: that worst case, of the frames that had one.
     """
-
-    account: FrameAccount
-    outcomes: dict[str, int]
-    age_unknown: int
-    misses: int
-    miss_ratio: float | None
-    infeasible_ratio: float | None
-    feasible_frames: int
-    feasible_misses: int
-    feasible_miss_ratio: float | None
-    feasible_miss_upper_95: float
-    bound_exceeded: int
-    distinct_paths: int
-    path_switches: int
-    replanned: int
-    latency_ms: Spread
-    bound_ms: Spread
-    overhead_ms: Spread
-    decision_us: Spread
-    latency_over_bound: Spread
-    wcet_exceeded: int
-    wcet_ms: Spread
-
-
-def account_frames(recording: Recording) -> FrameAccount:
-    """Counts where the frames of a run ended up.
-
-    Frames that the recorder did not see sent, but of which the detector knew, count as sent.
-    """
-    delivered = len(recording.frames)
-    replaced = sum(frame.replaced for frame in recording.frames)
-    unstamped = max(0, sum(frame.stamp_ns == 0 for frame in recording.frames) - 1)  # share one entry among the stamps
-    sent = max(len(recording.sent_stamps_ns) + unstamped, delivered + replaced)
-    lost = sent - delivered - replaced
-    rejected = min(recording.rejected, lost)
-    return FrameAccount(sent, delivered, replaced, lost, rejected, min(recording.middleware_lost, lost - rejected))
-
-
-def timeliness(recording: Recording) -> Timeliness:
-    """Works out all figures of one run."""
     frames = recording.frames
-    judged = [frame for frame in frames if not frame.age_unknown]
-    misses = sum(not frame.in_time for frame in judged)
-    feasible = [frame for frame in judged if frame.feasible]
-    feasible_misses = sum(not frame.in_time for frame in feasible)
     paths = [frame.path for frame in frames if frame.path and frame.outcome is not Outcome.COASTED]
     decisions = [frame.decision for frame in frames if frame.decision is not None]
-    return Timeliness(
-        account=account_frames(recording),
-        outcomes={outcome.name.lower(): count for outcome, count in
-                  sorted(Counter(frame.outcome for frame in frames).items(), key=lambda item: item[0].value)},
-        age_unknown=len(frames) - len(judged), misses=misses, miss_ratio=misses / len(judged) if judged else None,
-        infeasible_ratio=1 - len(feasible) / len(judged) if judged else None,
-        feasible_frames=len(feasible), feasible_misses=feasible_misses,
-        feasible_miss_ratio=feasible_misses / len(feasible) if feasible else None,
-        feasible_miss_upper_95=clopper_pearson_upper(feasible_misses, len(feasible)),
-        bound_exceeded=sum(frame.network_ms > frame.bound_ms for frame in frames),
-        distinct_paths=len(set(paths)),
-        path_switches=sum(before != after for before, after in zip(paths, paths[1:])),
-        replanned=sum(any(operator.changed for operator in decision.operators) for decision in decisions),
-        latency_ms=Spread.of(frame.total_ms for frame in frames),
-        bound_ms=Spread.of(frame.bound_ms for frame in frames),
-        overhead_ms=Spread.of(frame.overhead_ms for frame in frames),
-        decision_us=Spread.of(value for decision in decisions for value in
-                              (decision.decision_us, *(operator.decision_us for operator in decision.operators))),
-        latency_over_bound=Spread.of(frame.network_ms / frame.bound_ms for frame in frames if frame.bound_ms > 0),
-        wcet_exceeded=sum(frame.network_ms > frame.wcet_ms for frame in frames),
-        wcet_ms=Spread.of(frame.wcet_ms for frame in frames if frame.wcet_ms > 0.0))
+    outcomes = Counter(frame.outcome for frame in frames)
+    spreads = {
+        'latency_ms': (frame.total_ms for frame in frames),
+        'bound_ms': (frame.bound_ms for frame in frames),
+        'overhead_ms': (frame.overhead_ms for frame in frames),
+        'decision_us': (value for decision in decisions for value in
+                        (decision.decision_us, *(operator.decision_us for operator in decision.operators))),
+        'latency_over_bound': (frame.network_ms / frame.bound_ms for frame in frames if frame.bound_ms > 0)}
+    return {
+        'distinct_paths': len(set(paths)),
+        'path_switches': sum(before != after for before, after in zip(paths, paths[1:])),
+        'replanned_frames': sum(any(operator.changed for operator in decision.operators) for decision in decisions),
+        'outcomes': {outcome.name.lower(): outcomes[outcome] for outcome in Outcome if outcome in outcomes},
+        **{name: asdict(Spread.of(values)) for name, values in spreads.items()},
+        'wcet_exceeded': sum(frame.network_ms > frame.wcet_ms for frame in frames),
+        'wcet_ms': asdict(Spread.of(frame.wcet_ms for frame in frames if frame.wcet_ms > 0.0))}

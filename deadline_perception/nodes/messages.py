@@ -45,7 +45,7 @@ def ns_to_stamp(stamp_ns: int) -> Time:
 
 
 def to_bgr(message: Image | CompressedImage) -> np.ndarray:
-    """The pixels of an incoming image, uint8 `[height, width, 3]`, BGR; see `image_message.image_to_bgr`.
+    """The pixels of an incoming image, uint8 `[height, width, 3]`, BGR; see `image_message.to_bgr`.
 
     Raises:
         ImageError: the message cannot be used, or its encoding needs cv_bridge, which is not installed.

@@ -17,7 +17,7 @@ from deadline_perception.rendering.camera import Camera, View
 from deadline_perception.rendering.ground import FARTHEST_M, Ground, cloud_panorama
 from deadline_perception.rendering.painter import Light, Thing, in_sight, paint, visible_objects
 from deadline_perception.rendering.street import LANE_M, Course, Roadside
-from deadline_perception.rendering.traffic import MAX_SPEED_MPS, STEP_S, Lane, Motion, drive_along
+from deadline_perception.rendering.traffic import MAX_SPEED_MPS, STEP_S, Lane, drive_along
 
 CLASS_NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign', 'person')
 SIGHT_M = 125.0
@@ -74,9 +74,8 @@ class Drive:
         first_stop = float(np.clip(15 + 3.2 * seconds, 38, 150) + rng.uniform(-4, 12))
         self._junctions = street.place_junctions(rng, first_stop, length)
         self._lane_shapes: list[list[tuple[tuple, float, int]]] = []
-        lanes = self._fill_lanes(rng, length, first_stop)
-        self._lanes = lanes
-        self._motion: Motion = drive_along(lanes, self._junctions, self._ego, seconds)
+        self._lanes = self._fill_lanes(rng, length)
+        self._motion = drive_along(self._lanes, self._junctions, seconds)
         roadside = Roadside(rng, self._course, self._layout, self._junctions, length)
         order = np.argsort(roadside.along_m, kind='stable')
         self._roadside = [roadside.things[i] for i in order]
@@ -88,7 +87,7 @@ class Drive:
         self._pitch_seed = rng.uniform(0, 6.28, 3)
         self._choose_weather(rng)
 
-    def _fill_lanes(self, rng: np.random.Generator, length: float, first_stop: float) -> list[Lane]:
+    def _fill_lanes(self, rng: np.random.Generator, length: float) -> list[Lane]:
         """Lane 0 is the ego vehicle's; then the others with it, those towards it, and a bike lane on each side."""
         layout, lanes = self._layout, []
         count = layout.lanes
@@ -124,11 +123,10 @@ class Drive:
             edge = layout.lanes * LANE_M - 0.1
             lanes.append(Lane(direction, direction * edge, np.array(starts), np.full(len(starts), 4.5),
                               rng.uniform(3.5, 7.0, len(starts)), np.full(len(starts), 1.9)))
-        self._ego = 0
         return lanes
 
     def _make_lights(self, rng: np.random.Generator) -> dict[str, object]:
-        housing = ((26, 28, 28), (26, 28, 28), (40, 150, 190), (34, 60, 40))[rng.integers(4)]
+        housing = street_furniture.HOUSINGS[rng.integers(4)]
         backplate = bool(rng.random() < 0.3)
         return {name: street_furniture.traffic_light(name, housing, backplate=backplate) for name in LIGHT_NAMES}
 
@@ -186,18 +184,18 @@ class Drive:
 
     def speed_mps(self, time_s: float) -> float:
         """Speed of the ego vehicle."""
-        return float(self._at(self._motion.speeds_mps[0], time_s)[self._ego])
+        return float(self._at(self._motion.speeds_mps[0], time_s)[0])
 
     def along_m(self, time_s: float) -> float:
         """Position of the camera along the street."""
-        return float(self._at(self._motion.positions_m[0], time_s)[self._ego])
+        return float(self._at(self._motion.positions_m[0], time_s)[0])
 
     def view(self, time_s: float) -> View:
         """Where the camera is and looks."""
         along = self.along_m(time_s)
         x, y = self._course.place(along, self._lanes[0].offset_m)
         speed = self.speed_mps(time_s)
-        acceleration = float(self._at(self._motion.accelerations_mps2[0], time_s)[self._ego])
+        acceleration = float(self._at(self._motion.accelerations_mps2[0], time_s)[0])
         shake = sum(math.sin(time_s * w + p) for w, p in zip((7.3, 11.9, 17.1), self._pitch_seed)) * 0.0011 * speed / 20
         heading = float(self._course.heading_rad(along + 2.0))
         return View(self.camera, float(x), float(y), heading, -acceleration * 0.004 + shake)
@@ -228,10 +226,8 @@ class Drive:
 
     def _thing(self, along_m: float, aside_m: float, turn_rad: float, shape: object, label: int,
                reach_m: float) -> Thing:
-        x, y = self._course.place(along_m, aside_m)
-        heading = float(self._course.heading_rad(along_m)) + turn_rad
-        return Thing(float(x), float(y), 0.0, heading, shape=shape, label=label, reach_m=reach_m,
-                     casts_shadow=label >= 0)
+        return self._course.thing(along_m, aside_m, turn_rad, shape=shape, label=label, reach_m=reach_m,
+                                  casts_shadow=label >= 0)
 
     def _traffic_lights(self, time_s: float, along: float) -> list[Thing]:
         things: list[Thing] = []
@@ -251,9 +247,8 @@ class Drive:
             for at, aside, foot in spots:
                 if foot < 5:
                     things.append(self._thing(at + 0.2, aside, 0.0, street_furniture.pole(foot + 0.9), -1, 1))
-                placed = self._thing(at, aside, 0.0, shape, street.TRAFFIC_LIGHT, 1)
-                things.append(Thing(placed.x_m, placed.y_m, foot, placed.heading_rad, shape=shape,
-                                    label=street.TRAFFIC_LIGHT, reach_m=1))
+                things.append(self._course.thing(at, aside, z_m=foot, shape=shape, label=street.TRAFFIC_LIGHT,
+                                                 reach_m=1))
         return things
 
     def ground_truth(self, time_s: float) -> GroundTruth:

@@ -6,7 +6,7 @@ import math
 import cv2
 import numpy as np
 
-from deadline_perception.rendering.camera import View
+from deadline_perception.rendering.camera import MOUNTING_HEIGHT_M, View
 from deadline_perception.rendering.painter import Light, Thing, fixed
 from deadline_perception.rendering.street import LANE_M, Course, Layout
 from deadline_perception.rendering.traffic import STOP_LINE_M, Junction
@@ -175,7 +175,7 @@ class Ground:
         height, width = image.shape[:2]
         camera, top = view.camera, min(max(horizon + 1, 0), height - 1)
         rows = np.arange(top, height)
-        depth = camera.focal_px * camera.mounting_height_m / np.maximum(rows - horizon, 0.5)
+        depth = camera.focal_px * MOUNTING_HEIGHT_M / np.maximum(rows - horizon, 0.5)
         scale = depth / camera.focal_px * TEXTURE_PX_PER_M
         cos, sin = math.cos(view.heading_rad), math.sin(view.heading_rad)
         across = (np.arange(width) - (width - 1) / 2)[None, :] * scale[:, None]

@@ -22,8 +22,7 @@ class Thing:
     """Something that stands on the street.
 
     Attributes:
-        x_m: position on the ground.
-        y_m: position on the ground.
+        x_m, y_m: position on the ground.
         z_m: height of its foot.
         heading_rad: of its x axis.
         shape: a solid, or None for a sprite.

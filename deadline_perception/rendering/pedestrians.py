@@ -99,6 +99,10 @@ def place(rng: np.random.Generator, layout: Layout, junctions: list[Junction], r
 
 
 def _look(rng: np.random.Generator) -> tuple[Colour, Colour, Colour, float]:
+    return *pedestrian_colours(rng), round(min(max(float(rng.normal(1.72, 0.09)), 1.5), 1.95), 2)
+
+
+def pedestrian_colours(rng: np.random.Generator) -> tuple[Colour, Colour, Colour]:
+    """Draws clothes, trousers and hair."""
     clothes, trousers = (CLOTHES[rng.integers(len(CLOTHES))] for _ in range(2))
-    return (clothes, tuple(0.55 * c for c in trousers), HAIR[rng.integers(len(HAIR))],
-            round(min(max(float(rng.normal(1.72, 0.09)), 1.5), 1.95), 2))
+    return clothes, tuple(0.55 * c for c in trousers), HAIR[rng.integers(len(HAIR))]

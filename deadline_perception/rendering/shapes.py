@@ -82,9 +82,7 @@ class ShapeBuilder:
                 detail: bool = False) -> np.ndarray:
         """A convex polygon `[K, 3]`; seen from one side only when `outward` hints that side. Returns the points."""
         points = np.asarray(points, dtype=np.float64)
-        normal = None
-        if outward is not None:
-            normal = _normal(points, outward)
+        normal = None if outward is None else _normal(points, outward)
         self._add('polygon', points, bgr, normal, lit=lit, detail=detail)
         return points
 
@@ -101,7 +99,7 @@ class ShapeBuilder:
         self._add('quads', np.array(quads), bgr, _normal(face, outward), lit=lit, detail=detail)
 
     def frustum(self, bottom: tuple[float, float, float, float], top: tuple[float, float, float, float], bgr: Colour,
-                *, roof_bgr: Colour | None = None, aside_m: float = 0.0, detail: bool = False) -> dict[str, np.ndarray]:
+                *, aside_m: float = 0.0) -> dict[str, np.ndarray]:
         """A box with (rear x, front x, half width, z) below and above, `aside_m` to the left; returns faces by side.
 
         The faces' corners start at the bottom left as seen from outside.
@@ -116,24 +114,22 @@ class ShapeBuilder:
                  'left': ('fl', 'rl', (0, 1, 0)), 'right': ('rr', 'fr', (0, -1, 0))}
         made = {}
         for name, (start, end, outward) in faces.items():
-            made[name] = self.polygon(np.array([low[start], low[end], high[end], high[start]]), bgr,
-                                      np.array(outward), detail=detail)
-        made['top'] = self.polygon(np.array([high['rl'], high['rr'], high['fr'], high['fl']]), roof_bgr or bgr,
-                                   np.array((0, 0, 1)), detail=detail)
+            made[name] = self.polygon(np.array([low[start], low[end], high[end], high[start]]), bgr, np.array(outward))
+        made['top'] = self.polygon(np.array([high['rl'], high['rr'], high['fr'], high['fl']]), bgr, np.array((0, 0, 1)))
         return made
 
     def disc(self, centre: Colour, radius_m: float, bgr: Colour, axis: np.ndarray, *, one_sided: bool = True,
-             lit: bool = True, detail: bool = False, corners: int = 12) -> None:
+             lit: bool = True, detail: bool = False) -> None:
         """A flat disc whose axis lies in the ground plane."""
         across = np.array([-axis[1], axis[0], 0.0])
-        angles = np.arange(corners) * (2 * math.pi / corners)
+        angles = np.arange(12) * (2 * math.pi / 12)
         points = np.asarray(centre) + radius_m * (np.cos(angles)[:, None] * across
                                                   + np.sin(angles)[:, None] * np.array([0, 0, 1.0]))
         self.polygon(points, bgr, axis if one_sided else None, lit=lit, detail=detail)
 
-    def rod(self, start: Colour, end: Colour, radius_m: float, bgr: Colour, *, detail: bool = False) -> None:
+    def rod(self, start: Colour, end: Colour, radius_m: float, bgr: Colour) -> None:
         """A round bar between two points."""
-        self._add('rod', np.array([start, end]), bgr, None, radius_m=radius_m, detail=detail)
+        self._add('rod', np.array([start, end]), bgr, None, radius_m=radius_m)
 
     def ring(self, centre: Colour, radius_m: float, thickness_m: float, bgr: Colour) -> None:
         """A hoop that rolls along x; `thickness_m` is the radius of its tube."""

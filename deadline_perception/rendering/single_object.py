@@ -14,12 +14,11 @@ from deadline_perception.datasets.records import Frame
 from deadline_perception.rendering import road_users, street, street_furniture
 from deadline_perception.rendering.camera import Camera, View
 from deadline_perception.rendering.painter import Light, Thing, paint, silhouette
-from deadline_perception.rendering.pedestrians import HAIR
+from deadline_perception.rendering.pedestrians import pedestrian_colours
 
 SIZES_PX = (8.0, 64.0)  # shortest and longest of the longer sides that are learnt
 _OTHER_FACES = ('20', '40', '70', '99', 'blue', 'board')  # signs of other meanings
 _FONTS = (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_TRIPLEX)
-_HOUSINGS = ((26, 28, 28), (26, 28, 28), (40, 150, 190), (34, 60, 40))
 _MARGIN = 2.4  # side of a view over the longer side of its object
 _FINER = 2  # painted at so many times the size, then averaged
 
@@ -65,9 +64,8 @@ def _things(rng: np.random.Generator, name: str) -> list[Thing]:
                          f'{", ".join((*ROAD_USERS, *LAMPS, NO_LAMP, *SIGN_FACES, OTHER_SIGN))}')
     turn = float(rng.uniform(0, 2 * math.pi))
     if name == 'person':
-        clothes, trousers = (road_users.CLOTHES[rng.integers(len(road_users.CLOTHES))] for _ in range(2))
-        shape = road_users.pedestrian(clothes, tuple(0.55 * c for c in trousers), HAIR[rng.integers(len(HAIR))],
-                                      round(float(rng.uniform(1.5, 1.95)), 2), round(float(rng.uniform(-1, 1)), 1))
+        shape = road_users.pedestrian(*pedestrian_colours(rng), round(float(rng.uniform(1.5, 1.95)), 2),
+                                      round(float(rng.uniform(-1, 1)), 1))
     elif name == 'bike':
         shape = street.bike(rng, rider=bool(rng.random() < 0.8))
     else:
@@ -86,7 +84,7 @@ def _things(rng: np.random.Generator, name: str) -> list[Thing]:
 
 def _traffic_light(rng: np.random.Generator, lamp: str | None) -> list[Thing]:
     """A light on its pole; without a lamp it is seen from behind or from the side."""
-    housing = _HOUSINGS[rng.integers(len(_HOUSINGS))]
+    housing = street_furniture.HOUSINGS[rng.integers(4)]
     shape = street_furniture.traffic_light(lamp or ('red', 'yellow', 'green')[rng.integers(3)], housing,
                                            backplate=bool(rng.random() < 0.3))
     turn = float(rng.normal(0, 0.35)) if lamp else float(rng.choice([-1, 1]) * rng.uniform(1.75, math.pi))

@@ -39,6 +39,11 @@ class Course:
         x, y = np.interp(along_m, self._along, self._x), np.interp(along_m, self._along, self._y)
         return np.stack(np.broadcast_arrays(x + aside_m * np.sin(heading), y - aside_m * np.cos(heading)), -1)
 
+    def thing(self, along_m: float, aside_m: float, turn_rad: float = 0.0, z_m: float = 0.0, **facts: object) -> Thing:
+        """A thing of these facts beside the street; `turn_rad` is counter-clockwise from the street's direction."""
+        x, y = self.place(along_m, aside_m)
+        return Thing(float(x), float(y), z_m, float(self.heading_rad(along_m)) + turn_rad, **facts)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -147,10 +152,7 @@ class Roadside:
         return any(abs(along_m - gap) < margin_m for gap in self._gaps)
 
     def _put(self, along_m: float, aside_m: float, turn_rad: float = 0.0, **facts: object) -> None:
-        """Places a thing; `turn_rad` is counter-clockwise from the street's direction."""
-        x, y = self._course.place(along_m, aside_m)
-        heading = float(self._course.heading_rad(along_m)) + turn_rad
-        self.things.append(Thing(float(x), float(y), float(facts.pop('z_m', 0.0)), heading, **facts))
+        self.things.append(self._course.thing(along_m, aside_m, turn_rad, **facts))
         self.along_m.append(along_m)
 
     def _buildings(self, side: int, length_m: float) -> None:

@@ -106,8 +106,8 @@ def _stop_gap(positions: np.ndarray, speeds: np.ndarray, lengths: np.ndarray, li
     return np.where(must, gap, np.inf)
 
 
-def drive_along(lanes: list[Lane], junctions: list[Junction], ego: int, seconds: float) -> Motion:
-    """Simulates all lanes; the ego vehicle is number `ego` of lane 0. The first row is the start."""
+def drive_along(lanes: list[Lane], junctions: list[Junction], seconds: float) -> Motion:
+    """Simulates all lanes; the ego vehicle is the first of lane 0. The first row is the start."""
     steps = int(math.ceil(seconds / STEP_S)) + 2
     places = [lane.start_m.astype(np.float64).copy() for lane in lanes]
     speeds = [lane.speed_mps.astype(np.float64).copy() for lane in lanes]
@@ -117,7 +117,7 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], ego: int, seconds:
     red_until = np.full(len(junctions), np.inf)
     stood_s = 0.0
     for step in range(steps):
-        ego_m, ego_mps = places[0][ego], speeds[0][ego]
+        ego_m, ego_mps = places[0][0], speeds[0][0]
         stood_s = stood_s + STEP_S if ego_mps < 0.05 else 0.0
         for index, junction in enumerate(junctions):
             ahead_m = junction.at_m - STOP_LINE_M - ego_m

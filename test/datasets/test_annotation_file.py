@@ -5,8 +5,12 @@ import warnings
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_damage import boxes_are_finite, damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.annotation_file import GroundTruthCollector
+from deadline_perception.datasets.bdd100k import read_bdd100k_tracks
+from deadline_perception.datasets.cityscapes import read_cityscapes
+from deadline_perception.datasets.coco import read_coco
 
 
 def test_counts_over_images_and_warns_once():
@@ -59,3 +63,19 @@ def test_whatever_remains_lies_inside(boxes):
     assert (kept[:, 2:] >= kept[:, :2]).all()
     inside = [b for b in boxes if 0 <= b[0] < b[2] <= 100 and 0 <= b[1] < b[3] <= 60]
     assert len(inside) <= len(kept) <= len(boxes)
+
+
+@pytest.mark.parametrize(('folder', 'read', 'files'), [
+    ('coco_folder', lambda root: read_coco(root / 'val.json'), ('val.json',)),
+    ('cityscapes_root', read_cityscapes, ('gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
+                                          'vehicle/val/ulm/ulm_000000_000018_vehicle.json')),
+    ('bdd100k_tracks', read_bdd100k_tracks, ('labels/box_track_20/val/b1c66a42-6f7d68ca.json',
+                                             'info/100k/val/b1c66a42-6f7d68ca.json'))])
+@fuzzed
+@given(data=st.data())
+def test_whatever_files_hold_is_read_or_refused_in_one_line(request, folder, read, files, data):
+    root = request.getfixturevalue(folder)
+    for file in files:
+        data.draw(damaged(root / file))
+    sequence = reads_or_refuses_in_one_line(read, root)
+    assert sequence is None or boxes_are_finite(sequence)

@@ -5,17 +5,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from rosbags.rosbag2 import StoragePlugin, Writer
+from recorded_run import RunWriter
+from rosbags.rosbag2 import StoragePlugin
 
-from deadline_perception.datasets.bag import (
-    CAMERA_INFO_TOPIC,
-    COMPRESSED_TOPIC,
-    FIRST_STAMP_NS,
-    IMAGE_TOPIC,
-    BagError,
-    read_bag,
-    write_bag,
-)
+from deadline_perception.datasets.bag import FIRST_STAMP_NS, BagError, read_bag, write_bag
 from deadline_perception.datasets.bag_messages import BagMessages
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.message_definitions import message_types
@@ -55,13 +48,11 @@ def test_raw_frames_come_back_pixel_for_pixel(drive, tmp_path, name):
 
 def test_compressed_frames_come_back_nearly(drive, tmp_path):
     write_bag(drive, tmp_path / 'a.mcap', compressed=True)
-    read = read_bag(tmp_path / 'a.mcap', topic=COMPRESSED_TOPIC)
+    read = read_bag(tmp_path / 'a.mcap')
     assert_same_facts(read, drive, FIRST_STAMP_NS)
     for after, before in zip(read.frames, drive.frames):
         difference = np.abs(after.load_bgr().astype(float) - before.load_bgr())
         assert difference.mean() < 4.0
-    with pytest.raises(BagError, match=f'no image on {IMAGE_TOPIC}, only .*{CAMERA_INFO_TOPIC}'):
-        read_bag(tmp_path / 'a.mcap', topic=IMAGE_TOPIC)
 
 
 def test_what_is_not_known_stays_unknown(drive, tmp_path):
@@ -84,27 +75,19 @@ def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp
     assert len(third.ground_truth) == len(drive.frames[2].ground_truth)
 
 
-def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(),
-                 objects=()):
+def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(), objects=()):
     """A bag as another program may have recorded it; messages are logged 0.1 s apart."""
     messages = BagMessages(message_types())
-    with Writer(folder, version=8, storage_plugin=plugin) as writer:
-        image_topic = writer.add_connection('/front/image', 'sensor_msgs/msg/Image', typestore=messages.types)
-        speed_topic = writer.add_connection('/twist', 'geometry_msgs/msg/TwistStamped', typestore=messages.types)
-        for stamp_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
-            writer.write(speed_topic, stamp_ns, messages.types.serialize_cdr(
-                messages.speed(*header_ns or [stamp_ns], speed), 'geometry_msgs/msg/TwistStamped'))
-        ground_truth_topic = writer.add_connection('/ground_truth', 'vision_msgs/msg/Detection2DArray',
-                                            typestore=messages.types)
+    with RunWriter(folder, storage=plugin) as run:
+        for logged_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
+            run.write('/twist', messages.speed(*header_ns or [logged_ns], speed), logged_ns)
         for logged_ns, count in objects:
-            ground_truth = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
-            writer.write(ground_truth_topic, logged_ns, messages.types.serialize_cdr(
-                messages.ground_truth(0, ground_truth, ('vehicle',)), 'vision_msgs/msg/Detection2DArray'))
+            known = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
+            run.write('/ground_truth', messages.ground_truth(0, known, ('vehicle',)), logged_ns)
         for index, stamp_ns in enumerate(stamps_ns):
             message = messages.image(stamp_ns, np.full((4, 6, 3), 10 * index, np.uint8))
             message.encoding = encoding
-            writer.write(image_topic, 7_000_000_000 + index * 100_000_000,
-                         messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'))
+            run.write('/front/image', message, 7_000_000_000 + index * 100_000_000)
     return folder
 
 
@@ -143,6 +126,12 @@ def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_pa
     assert [None if frame.ground_truth is None else len(frame.ground_truth) for frame in read.frames] == [2, None, 1]
 
 
+def test_a_bag_without_an_image_is_refused_by_its_topics(tmp_path):
+    bag = write_images(tmp_path / 'bag', [], speeds=[(7_000_000_000, 2.0)])
+    with pytest.raises(BagError, match=r'holds no image on any topic, only /twist \(geometry_msgs/msg/TwistStamped'):
+        read_bag(bag)
+
+
 def test_an_image_that_cannot_be_decoded_says_where(tmp_path):
     read = read_bag(write_images(tmp_path / 'bag', [1_000_000_000], encoding='32FC1'))
     with pytest.raises(BagError, match="image at 1000000000 ns .*encoding is '32FC1', expected one of bgr8"):
@@ -171,19 +160,6 @@ def test_nothing_remains_of_a_bag_that_could_not_be_finished(drive, tmp_path):
     with pytest.raises(ValueError, match='cannot be decoded'):
         write_bag(replace(drive, frames=frames), tmp_path / 'a.mcap')
     assert list(tmp_path.iterdir()) == []
-
-
-def test_refuses_what_is_no_bag(drive, tmp_path):
-    with pytest.raises(FileNotFoundError, match='expected a bag folder'):
-        read_bag(tmp_path / 'none')
-    (tmp_path / 'foreign.mcap').write_bytes(b'PK' + bytes(400))
-    with pytest.raises(BagError, match='foreign.mcap cannot be read as a ROS 2 bag'):
-        read_bag(tmp_path / 'foreign.mcap')
-    write_bag(drive, tmp_path / 'cut.mcap')
-    whole = (tmp_path / 'cut.mcap').read_bytes()
-    (tmp_path / 'cut.mcap').write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(BagError, match='cut.mcap cannot be read as a ROS 2 bag and holds no whole message'):
-        read_bag(tmp_path / 'cut.mcap')
 
 
 @pytest.mark.parametrize(('side_px', 'count'), [(300, 20), (16, 3000)])

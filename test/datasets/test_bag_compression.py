@@ -6,12 +6,12 @@ import subprocess
 import lz4.frame
 import pytest
 import zstandard
-from mcap.records import Chunk
+from mcap.records import Chunk, DataEnd, Footer, Header
 from mcap.data_stream import RecordBuilder
+from mcap.writer import MCAP0_MAGIC
 
 from deadline_perception.child_command import code_command
 from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, chunk_content, decompressed
-from deadline_perception.datasets.bag_file import MCAP_MAGIC
 
 COMPRESS = {'zstd': zstandard.compress, 'lz4': lz4.frame.compress, '': bytes}
 
@@ -53,11 +53,13 @@ def bomb(gigabytes: int) -> bytes:
 @pytest.mark.parametrize('is_whole', [True, False])
 def test_a_bag_that_expands_to_gigabytes_is_refused_in_little_memory(tmp_path, stated, is_whole):
     records = RecordBuilder()
+    Header(profile='', library='').write(records)
     Chunk(compression='zstd', data=bomb(2), message_start_time=0, message_end_time=1, uncompressed_crc=0,
           uncompressed_size=stated).write(records)
-    end = b'\x0f' + (4).to_bytes(8, 'little') + bytes(4) + b'\x02' + (20).to_bytes(8, 'little') + bytes(20) + MCAP_MAGIC
-    head = MCAP_MAGIC + b'\x01' + (8).to_bytes(8, 'little') + bytes(8)
-    (tmp_path / 'bag.mcap').write_bytes(head + records.end() + (end if is_whole else b''))
+    if is_whole:
+        DataEnd(0).write(records)
+        Footer(0, 0, 0).write(records)
+    (tmp_path / 'bag.mcap').write_bytes(MCAP0_MAGIC + records.end() + (MCAP0_MAGIC if is_whole else b''))
     assert (tmp_path / 'bag.mcap').stat().st_size < 400_000
     done = subprocess.run(code_command(f'''
 from pathlib import Path

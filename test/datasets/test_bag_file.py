@@ -52,9 +52,10 @@ def times(file):
         bag.close()
 
 
-@pytest.mark.parametrize('plugin', list(StoragePlugin))
-def test_messages_come_in_the_order_of_their_times(tmp_path, plugin):
-    bag = BagFile(write(tmp_path / 'bag', [300, 100, 201], plugin))
+@pytest.mark.parametrize(('plugin', 'compression'), [
+    (StoragePlugin.MCAP, None), (StoragePlugin.SQLITE3, None), (StoragePlugin.SQLITE3, CompressionMode.MESSAGE)])
+def test_messages_come_in_the_order_of_their_times(tmp_path, plugin, compression):
+    bag = BagFile(write(tmp_path / 'bag', [300, 100, 201], plugin, compression=compression))
     assert [(topic.name, topic.count, topic.is_image, topic.latched) for topic in bag.topics] == [
         ('/odd', 1, False, False), ('/even', 2, False, False)]
     assert [(time_ns, bag.parse(raw, kind).data) for _, kind, time_ns, raw in bag.messages({'/odd', '/even'})] == [
@@ -99,16 +100,20 @@ def test_a_compressed_file_for_which_there_is_no_room_is_refused_with_the_comman
     assert not list((tmp_path / 'temporary').iterdir())
 
 
-def test_offered_durability_is_known(tmp_path):
-    assert BagFile(write(tmp_path / 'bag', [1], qos=[LATCHED])).topics[0].latched
-
-
 @pytest.mark.parametrize('name', ['bag.mcap', 'bag.db3', 'bag.txt', 'bag'])
 @pytest.mark.parametrize('content', [b'', b'no bag', b'\x89MCAP0\r\n', b'SQLite format 3\0'])
 def test_what_is_no_bag_is_refused_by_name(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BagError, match=f'{name} (cannot be read as a ROS 2 bag|is no bag)'):
         BagFile(tmp_path / name)
+
+
+@pytest.mark.parametrize('name', ['bag.mcap', 'bag.db3', 'bag.mcap.zstd', 'folder/bag.db3.zstd'])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    (tmp_path / 'folder').mkdir()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(BagError, match='cannot be read as a ROS 2 bag: .*pipe'):
+        BagFile(tmp_path / 'folder' if name.startswith('folder') else tmp_path / name)
 
 
 def test_missing_file_and_folder_without_a_bag_are_refused(tmp_path):
@@ -198,6 +203,7 @@ def test_a_database_that_was_cut_gives_the_rows_before_or_one_error(tmp_path):
         read, ending = times(tmp_path / 'cut.db3')
         assert read == list(range(1, len(read) + 1)) and len(read) > 2000 * (share - 0.1)
         assert 'cut.db3 was cut off' in ending
+        assert (tmp_path / 'cut.db3').read_bytes() == whole[:int(share * len(whole))]
     (tmp_path / 'cut.db3').write_bytes(whole[:len(whole) // 3])  # without the page that says where the rows are
     with pytest.raises(BagError, match='cut.db3 cannot be read as a ROS 2 bag and holds no whole message'):
         times(tmp_path / 'cut.db3')

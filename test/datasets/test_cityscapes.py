@@ -4,9 +4,6 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from json_damage import boxes_are_finite, damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.cityscapes import boxes_of_instances, read_cityscapes
 
@@ -20,7 +17,7 @@ def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
 
 
 def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
-    sequence = read_cityscapes(cityscapes_root, 'val', 'ulm')
+    sequence = read_cityscapes(cityscapes_root)
     first, second, _ = sequence.frames
     assert first.ground_truth is None
     assert sequence.class_names == ('person', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 'bicycle')
@@ -54,21 +51,12 @@ def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
     assert [len(frame.ground_truth) if frame.ground_truth else None for frame in sequence.frames] == [None, None, 7]
 
 
-@fuzzed
-@given(st.data())
-def test_whatever_annotations_and_speeds_hold_is_read_or_refused_in_one_line(cityscapes_root, data):
-    for file in ('gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
-                 'vehicle/val/ulm/ulm_000000_000018_vehicle.json'):
-        data.draw(damaged(cityscapes_root / file))
-    sequence = reads_or_refuses_in_one_line(read_cityscapes, cityscapes_root)
-    assert sequence is None or boxes_are_finite(sequence)
-
-
 def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):
     with pytest.raises(FileNotFoundError, match='leftImg8bit_sequence/val'):
         read_cityscapes(tmp_path_factory.mktemp('empty'))
-    with pytest.raises(ValueError, match=r'bonn holds no \*_leftImg8bit.png'):
-        read_cityscapes(cityscapes_root, city='bonn')
+    (cityscapes_root / 'leftImg8bit/test/bonn').mkdir(parents=True)
+    with pytest.raises(ValueError, match=r'test/\* holds no \*_leftImg8bit.png'):
+        read_cityscapes(cityscapes_root, 'test')
     polygons = cityscapes_root / 'gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json'
     polygons.write_text('{"objects": [{"polygon": []}]}')
     with pytest.raises(ValueError, match="lacks the key 'label', expected gtFine polygons"):

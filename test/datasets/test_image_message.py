@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.datasets.bag_messages import BagMessages
-from deadline_perception.datasets.image_message import (
-    ACCEPTED_ENCODINGS,
-    ImageError,
-    compressed_to_bgr,
-    image_to_bgr,
-    to_bgr,
-)
-from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.datasets.image_message import ACCEPTED_ENCODINGS, ImageError, to_bgr
 
 
 def picture(height=6, width=8, seed=0):
@@ -38,13 +30,13 @@ def message(pixels, encoding, **changes):
 def test_colour_encodings_give_the_same_bgr_pixels(encoding, conversion):
     image = picture()
     coded = image if conversion is None else cv2.cvtColor(image, conversion)
-    np.testing.assert_array_equal(image_to_bgr(message(coded, encoding)), image)
+    np.testing.assert_array_equal(to_bgr(message(coded, encoding)), image)
 
 
 @pytest.mark.parametrize('encoding', ['mono8', '8UC1'])
 def test_grey_becomes_three_equal_channels(encoding):
     grey = picture()[:, :, 0]
-    np.testing.assert_array_equal(image_to_bgr(message(grey, encoding)), np.repeat(grey[:, :, None], 3, axis=2))
+    np.testing.assert_array_equal(to_bgr(message(grey, encoding)), np.repeat(grey[:, :, None], 3, axis=2))
 
 
 # BT.601: luma 81, chroma 90 and 240 are pure red.
@@ -53,7 +45,7 @@ def test_grey_becomes_three_equal_channels(encoding):
     ('yuyv', (81, 90, 81, 240))])
 def test_yuv_pairs_share_their_colour(encoding, pair):
     coded = np.tile(np.array(pair, np.uint8), (4, 3)).reshape(4, 6, 2)
-    bgr = image_to_bgr(message(coded, encoding)).astype(int)
+    bgr = to_bgr(message(coded, encoding)).astype(int)
     assert bgr.shape == (4, 6, 3)
     assert np.abs(bgr - (0, 0, 255)).max() <= 3
 
@@ -63,7 +55,7 @@ def test_yuv_pairs_share_their_colour(encoding, pair):
 def test_bayer_pattern_of_one_colour_gives_that_colour(encoding, pattern):
     values = {'R': 200, 'G': 120, 'B': 40}
     tile = np.array([values[letter] for letter in pattern], np.uint8).reshape(2, 2)
-    bgr = image_to_bgr(message(np.tile(tile, (4, 5)), encoding))
+    bgr = to_bgr(message(np.tile(tile, (4, 5)), encoding))
     assert (bgr == (40, 120, 200)).all()
 
 
@@ -78,19 +70,19 @@ def test_bgr_is_a_view_of_the_message_also_with_padded_rows():
     padded = np.zeros((6, 8 * 3 + 5), np.uint8)
     padded[:, :24] = image.reshape(6, 24)
     sent = message(image, 'bgr8', step=29, data=array.array('B', padded.tobytes()))
-    view = image_to_bgr(sent)
+    view = to_bgr(sent)
     np.testing.assert_array_equal(view, image)
     assert np.shares_memory(view, np.frombuffer(sent.data, np.uint8))
 
 
 def test_byte_order_does_not_matter_to_eight_bit_samples():
-    np.testing.assert_array_equal(image_to_bgr(message(picture(), 'bgr8', is_bigendian=1)), picture())
+    np.testing.assert_array_equal(to_bgr(message(picture(), 'bgr8', is_bigendian=1)), picture())
 
 
 @pytest.mark.parametrize('encoding', ['16UC1', 'mono16', '32FC1', '64FC3', 'rgb16', 'bayer_rggb16', 'nv12', ''])
 def test_other_encodings_are_refused_with_the_accepted_ones(encoding):
     with pytest.raises(ImageError, match=rf"encoding is '{encoding}', expected one of bgr8, 8UC3, rgb8"):
-        image_to_bgr(message(picture(), encoding))
+        to_bgr(message(picture(), encoding))
 
 
 @pytest.mark.parametrize(('changes', 'match'), [
@@ -101,12 +93,12 @@ def test_other_encodings_are_refused_with_the_accepted_ones(encoding):
     ({'data': array.array('B')}, r'holds 0 bytes, expected 144')])
 def test_sizes_that_contradict_each_other_are_refused(changes, match):
     with pytest.raises(ImageError, match=match):
-        image_to_bgr(message(picture(), 'bgr8', **changes))
+        to_bgr(message(picture(), 'bgr8', **changes))
 
 
 def test_odd_width_is_refused_where_two_pixels_share_a_colour():
     with pytest.raises(ImageError, match='5 px wide, expected an even width for yuyv'):
-        image_to_bgr(message(np.zeros((4, 5, 2), np.uint8), 'yuyv'))
+        to_bgr(message(np.zeros((4, 5, 2), np.uint8), 'yuyv'))
 
 
 @settings(max_examples=40, deadline=None)
@@ -119,7 +111,7 @@ def test_any_consistent_message_gives_an_image_or_one_clear_error(height, width,
     sent = SimpleNamespace(height=height, width=width, encoding=encoding, step=rows.shape[1],
                            data=array.array('B', rows.tobytes()))
     try:
-        image = image_to_bgr(sent)
+        image = to_bgr(sent)
     except ImageError as error:
         assert encoding in str(error)
     else:
@@ -134,14 +126,14 @@ def compressed(image, extension='.jpg', **changes):
 def test_jpeg_and_png_are_decoded():
     smooth = np.full((32, 48, 3), (30, 120, 210), np.uint8)
     assert np.abs(to_bgr(compressed(smooth)).astype(int) - smooth).max() <= 3
-    np.testing.assert_array_equal(compressed_to_bgr(compressed(picture(), '.png', format='png')), picture())
+    np.testing.assert_array_equal(to_bgr(compressed(picture(), '.png', format='png')), picture())
 
 
 def test_cut_jpeg_is_refused_instead_of_filled_with_grey():
     whole = compressed(picture(64, 64))
     whole.data = whole.data[:len(whole.data) // 2]
     with pytest.raises(ImageError, match='cut off: expected the JPEG end marker'):
-        compressed_to_bgr(whole)
+        to_bgr(whole)
 
 
 @pytest.mark.parametrize(('data', 'match'), [
@@ -149,7 +141,7 @@ def test_cut_jpeg_is_refused_instead_of_filled_with_grey():
     (b'\xff\xd8' + bytes(50) + b'\xff\xd9', 'cannot be decoded')])
 def test_data_that_is_no_image_is_refused(data, match):
     with pytest.raises(ImageError, match=match):
-        compressed_to_bgr(SimpleNamespace(format='jpeg', data=array.array('B', data)))
+        to_bgr(SimpleNamespace(format='jpeg', data=array.array('B', data)))
 
 
 @pytest.mark.parametrize('form', ['png', '16UC1; png compressed ', 'mono16; png compressed mono16'])
@@ -157,15 +149,8 @@ def test_data_that_is_no_image_is_refused(data, match):
 def test_compressed_samples_of_more_than_eight_bits_are_refused_whatever_the_format_says(form, channels):
     deep = np.full((6, 8, channels), 40_000, np.uint16)
     with pytest.raises(ImageError, match=r'more than 8 bits \(uint16\)'):
-        compressed_to_bgr(compressed(deep, '.png', format=form))
+        to_bgr(compressed(deep, '.png', format=form))
 
 
 def test_camera_of_sixteen_bits_may_send_jpeg_of_eight():
-    assert compressed_to_bgr(compressed(picture(), format='bgr16; jpeg compressed bgr8')).shape == (6, 8, 3)
-
-
-def test_messages_of_a_bag_are_read_by_the_same_functions():
-    messages = BagMessages(message_types())
-    np.testing.assert_array_equal(to_bgr(messages.image(0, picture())), picture())
-    coded = cv2.imencode('.png', picture())[1].ravel()
-    np.testing.assert_array_equal(to_bgr(messages.compressed_image(0, coded)), picture())
+    assert to_bgr(compressed(picture(), format='bgr16; jpeg compressed bgr8')).shape == (6, 8, 3)

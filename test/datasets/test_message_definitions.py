@@ -24,28 +24,27 @@ def test_hashes_are_those_of_the_installed_interfaces():
     assert message_definitions.message_types().hash_rihs01(name) == hashes[name]
 
 
-def test_an_install_without_definitions_says_how_to_get_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(message_definitions, '_FOLDERS', {'vision_msgs': tmp_path / 'vision_msgs' / 'msg'})
+@pytest.fixture
+def definitions(tmp_path, monkeypatch):
+    """The module without what this Python and its environment have installed."""
     monkeypatch.delenv('AMENT_PREFIX_PATH', raising=False)
     monkeypatch.setattr(sys, 'prefix', str(tmp_path / 'none'))
     message_definitions.message_types.cache_clear()
-    try:
-        with pytest.raises(message_definitions.DefinitionsMissing, match='of vision_msgs in .*pip install -e'):
-            message_definitions.message_types()
-    finally:
-        message_definitions.message_types.cache_clear()
+    yield message_definitions
+    message_definitions.message_types.cache_clear()
 
 
-def test_prefers_an_installed_package(tmp_path, monkeypatch):
+def test_an_install_without_definitions_says_how_to_get_them(tmp_path, monkeypatch, definitions):
+    monkeypatch.setattr(definitions, '_FOLDERS', {'vision_msgs': tmp_path / 'vision_msgs' / 'msg'})
+    with pytest.raises(definitions.DefinitionsMissing, match='of vision_msgs in .*pip install -e'):
+        definitions.message_types()
+
+
+def test_prefers_an_installed_package(tmp_path, monkeypatch, definitions):
     folder = tmp_path / 'share' / 'vision_msgs' / 'msg'
     folder.mkdir(parents=True)
     (folder / 'Only.msg').write_text('int32 number\n')
     monkeypatch.setenv('AMENT_PREFIX_PATH', str(tmp_path))
-    monkeypatch.setattr(sys, 'prefix', str(tmp_path / 'none'))
-    message_definitions.message_types.cache_clear()
-    try:
-        types = message_definitions.message_types().types
-        assert 'vision_msgs/msg/Only' in types and 'vision_msgs/msg/Detection2DArray' not in types
-        assert 'deadline_perception/msg/TimeBudget' in types
-    finally:
-        message_definitions.message_types.cache_clear()
+    types = definitions.message_types().types
+    assert 'vision_msgs/msg/Only' in types and 'vision_msgs/msg/Detection2DArray' not in types
+    assert 'deadline_perception/msg/TimeBudget' in types

@@ -77,6 +77,12 @@ def cv_grey(image):
     return np.repeat(image.mean(2, keepdims=True), 3, 2).astype(np.uint8)
 
 
+def test_a_light_of_which_the_image_shows_less_than_a_pixel_may_have_any_lamp():
+    thin = frame(np.zeros((60, 100, 3), np.uint8), [(99.6, 10, 100, 30)], [0], [False])
+    assert [view.classes for view in annotated_views([thin], ('traffic_light',), backgrounds=0)] == [
+        REFINED['traffic_light']]
+
+
 def test_a_view_without_a_class_is_refused():
     with pytest.raises(ValueError, match='an object has no class'):
         ObjectView(GREY, (0, 0, 9, 9), ())

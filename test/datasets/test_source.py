@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,10 +86,3 @@ def test_thinning_keeps_the_first_frame_and_the_mean_rate(recorded_hz, wanted_hz
     seconds = (count - 1) / recorded_hz
     expected = 1 + seconds * min(recorded_hz, wanted_hz)
     assert expected - 2 - 0.02 * expected <= len(kept) <= expected * 1.02 + 1
-
-
-def test_the_driving_data_open_as_a_folder():
-    carla = Path(__file__).resolve().parents[3] / 'shared' / 'data' / 'carla'
-    if not carla.is_dir():
-        pytest.skip('the driving data are not here')
-    assert len(open_source(str(carla)).frames) == 142

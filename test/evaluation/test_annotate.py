@@ -86,7 +86,7 @@ def test_boxes_beyond_the_image_and_labels_beyond_the_names_are_drawn():
 
 
 def test_chips_name_every_operator_and_its_share_of_the_work():
-    operators = [OperatorRecord(name, kind, setting, level, levels, True, False, 20.0, 8.0, 3.0)
+    operators = [OperatorRecord(name, kind, setting, level, levels, True, False, 8.0, 3.0)
                  for name, kind, setting, level, levels in (
                      ('pyramid_width', 'width', '0.50', 0, 2), ('lens', 'magnifier', 'near', 1, 3),
                      ('head', 'switch', '0', 0, 1))]

@@ -49,10 +49,7 @@ def test_mentions_contention_when_the_machine_was_slowed_down(tmp_path):
     assert found.sentence.endswith('while other work slowed everything down 1.8-fold.')
 
 
-def test_lists_frames_that_missed_before_tighter_ones_in_time(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(START_NS, total_ms=99.9)
-        run.latency(START_NS + 1, total_ms=50.0, outcome=1)
-        run.latency(0, total_ms=float('nan'), age_ms=float('nan'))
-    worst = worst_frames(read_recording(tmp_path / 'run'), 5)
+def test_lists_frames_that_missed_before_tighter_ones_in_time(recorded):
+    worst = worst_frames(recorded({'total_ms': 99.9}, {'total_ms': 50.0, 'outcome': 1},
+                                  {'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}))
     assert [blame.cause for blame in worst] == [Cause.COASTED, Cause.NONE]

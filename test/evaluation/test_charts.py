@@ -5,20 +5,13 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import pytest
-from recorded_run import SECOND_NS, RunWriter, write_drive
+from recorded_run import SECOND_NS, RunWriter
 
 from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Samples
 
 START_NS = 1_700_000_000 * SECOND_NS
-
-
-@pytest.fixture(scope='module')
-def drive(tmp_path_factory):
-    bag = tmp_path_factory.mktemp('drive') / 'run'
-    write_drive(bag, frames=60)
-    return read_recording(bag)
 
 
 def test_levels_of_contention_lie_under_the_lanes_where_they_are_known(drive):
@@ -62,21 +55,16 @@ def test_draws_the_worst_frame_of_each_stretch_of_a_long_run(drive, monkeypatch)
     assert len(frames) == 10 and any(frame is worst for frame in frames)
 
 
-def test_a_single_frame_without_speed_contention_or_known_path_can_be_drawn(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(START_NS, path='')
-    recording = read_recording(tmp_path / 'run')
+def test_a_single_frame_without_speed_contention_or_known_path_can_be_drawn(recorded):
+    recording = recorded({'path': ''})
     frames = charts.drawn_frames(recording)
     for draw in (charts.timeline, charts.phases):
         ElementTree.fromstring(draw(recording, frames))
     assert charts.lanes(recording, frames) == ''
 
 
-def test_budgets_far_above_the_latency_get_a_logarithmic_axis(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for index in range(3):
-            run.latency(START_NS + index * SECOND_NS, budget_ms=2000.0)
-    recording = read_recording(tmp_path / 'run')
+def test_budgets_far_above_the_latency_get_a_logarithmic_axis(recorded):
+    recording = recorded(*[{'budget_ms': 2000.0}] * 3)
     assert '>2000<' in charts.timeline(recording, charts.drawn_frames(recording)).replace(' ', '')
 
 
@@ -98,12 +86,6 @@ def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_n
     assert len(seconds) > 3 and seconds == seconds_at(charts.phases(recording, frames))
 
 
-def test_frames_given_up_within_their_bound_are_in_no_histogram(tmp_path):
-    drawn = []
-    for given_up in (0, 3):
-        with RunWriter(tmp_path / f'run{given_up}') as run:
-            run.latency(START_NS)
-            for index in range(given_up):
-                run.latency(START_NS + (index + 1) * SECOND_NS, outcome=1, network_ms=10.0, bound_ms=60.0)
-        drawn.append(charts.bound_histogram(read_recording(tmp_path / f'run{given_up}')))
-    assert drawn[0] == drawn[1]
+def test_frames_given_up_within_their_bound_are_in_no_histogram(recorded):
+    given_up = {'outcome': 1, 'network_ms': 10.0, 'bound_ms': 60.0}
+    assert charts.bound_histogram(recorded({})) == charts.bound_histogram(recorded({}, *[given_up] * 3))

@@ -5,30 +5,15 @@ import base64
 
 import cv2
 import numpy as np
-import pytest
-from recorded_run import NAMES, SECOND_NS, write_drive
+from recorded_run import NAMES, SECOND_NS
 
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.evaluation.gallery import PICTURES, chosen_frames, gallery, images_of
-from deadline_perception.evaluation.recorded_bag import read_recording
 
 START_NS = 1_700_000_000 * SECOND_NS
 
 
-def images(count: int, start_ns: int = 0, step_ns: int = SECOND_NS // 10) -> Sequence:
-    frames = [Frame(str(index), start_ns + index * step_ns, lambda: np.full((380, 640, 3), 90, np.uint8))
-              for index in range(count)]
-    return Sequence('plain', NAMES, tuple(frames))
-
-
-@pytest.fixture(scope='module')
-def drive(tmp_path_factory):
-    bag = tmp_path_factory.mktemp('drive') / 'run'
-    write_drive(bag, frames=60, start_ns=START_NS)
-    return read_recording(bag)
-
-
-def test_images_are_matched_by_stamp_order_or_rhythm(drive):
+def test_images_are_matched_by_stamp_order_or_rhythm(drive, images):
     sent = drive.sent_stamps_ns
     shifted = images(90, START_NS - 3 * SECOND_NS)  # same stamps, from its 31st frame on
     assert images_of(drive, shifted)[sent[0]].name == '30'
@@ -36,7 +21,7 @@ def test_images_are_matched_by_stamp_order_or_rhythm(drive):
     assert images_of(drive, images(80, step_ns=SECOND_NS // 20))[sent[59]].name == '59'  # played at half the rate
 
 
-def test_images_of_another_rhythm_are_not_matched(drive):
+def test_images_of_another_rhythm_are_not_matched(drive, images):
     frames = list(images(100).frames)
     source = Sequence('gap', NAMES, tuple(frames[:20] + frames[60:] + [
         Frame(f'x{index}', 20 * SECOND_NS + index, frames[0].load_bgr) for index in range(20)]))
@@ -52,7 +37,7 @@ def test_pictures_are_spread_and_show_misses(drive):
     assert len(chosen_frames(list(drive.frames)[:2])) == 2
 
 
-def test_pictures_are_jpegs_of_their_frames(drive):
+def test_pictures_are_jpegs_of_their_frames(drive, images):
     pictures = gallery(drive, images(60), count=2)
     for picture in pictures:
         jpeg = base64.b64decode(picture.data_uri.removeprefix('data:image/jpeg;base64,'))

@@ -4,9 +4,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from recorded_run import SECOND_NS, RunWriter
 
-from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Samples
 
 
@@ -18,7 +16,5 @@ def test_a_signal_keeps_its_value_until_the_next_sample():
 
 @pytest.mark.parametrize(('fields', 'in_time'), [({}, True), ({'outcome': 1}, False), ({'outcome': 2}, False),
                                                  ({'total_ms': 101.0}, False)])
-def test_only_fresh_detections_before_the_deadline_are_in_time(tmp_path, fields, in_time):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(SECOND_NS, **fields)
-    assert read_recording(tmp_path / 'run').frames[0].in_time is in_time
+def test_only_fresh_detections_before_the_deadline_are_in_time(recorded, fields, in_time):
+    assert recorded(fields).frames[0].in_time is in_time

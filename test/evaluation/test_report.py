@@ -8,11 +8,9 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
-from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
+from recorded_run import SECOND_NS, RunWriter
 
-from deadline_perception.datasets import records
 from deadline_perception.evaluation.gallery import PICTURES, Picture
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.report import numbers, report_page, verdict, write_report
@@ -28,25 +26,15 @@ SUMMARY = {'frames_delivered': 300, 'frames_age_unknown': 0, 'frames_lost': 0, '
            'replanned_frames': 12, 'latency_ms': SPREAD, 'overhead_ms': SPREAD, 'decision_us': SPREAD}
 
 
-def images(count: int, step_ns: int = SECOND_NS // 10) -> records.Sequence:
-    frames = [records.Frame(str(index), index * step_ns, lambda: np.full((380, 640, 3), 90, np.uint8))
-              for index in range(count)]
-    return records.Sequence('plain', NAMES, tuple(frames))
-
-
-def test_writes_summary_and_page_and_leaves_nothing_else(tmp_path):
-    write_drive(tmp_path / 'run', frames=60)
-    summary = write_report(read_recording(tmp_path / 'run'), tmp_path / 'out', source=images(60))
+def test_writes_summary_and_page_and_leaves_nothing_else(tmp_path, drive, images):
+    summary = write_report(drive, tmp_path / 'out', source=images(60))
     assert json.loads((tmp_path / 'out' / 'summary.json').read_text()) == summary
     assert (tmp_path / 'out' / 'report.html').read_text().count('data:image/jpeg') == PICTURES
     assert sorted(file.name for file in (tmp_path / 'out').iterdir()) == ['report.html', 'summary.json']
 
 
-def test_page_says_why_it_has_no_pictures(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(START_NS)
-        run.latency(START_NS + SECOND_NS)
-    recording = read_recording(tmp_path / 'run')
+def test_page_says_why_it_has_no_pictures(tmp_path, recorded, images):
+    recording = recorded({}, {})
     write_report(recording, tmp_path / 'without')
     assert 'images were not at hand' in (tmp_path / 'without' / 'report.html').read_text()
     write_report(recording, tmp_path / 'foreign', source=images(7))
@@ -82,13 +70,6 @@ def page_of(recording, pictures=(), facts=None, notes=()) -> Page:
     return Page(report_page(recording, summarise(recording, {}), pictures, facts or {}, notes))
 
 
-@pytest.fixture(scope='module')
-def drive(tmp_path_factory):
-    bag = tmp_path_factory.mktemp('drive') / 'run'
-    write_drive(bag, frames=60)
-    return read_recording(bag)
-
-
 def test_has_every_section_and_asks_for_nothing_outside_itself(drive):
     picture = Picture(drive.frames[0], 'data:image/jpeg;base64,AAAA')
     page = page_of(drive, [picture], {'ros_distro': 'jazzy'}, ['A note with <angle> brackets, and `a command`.'])
@@ -119,17 +100,14 @@ def test_words_of_a_recording_cannot_break_out_of_the_page(tmp_path):
     assert page.count['script'] == 2 and 'x' not in page.addresses  # the data and the page's own script
 
 
-def test_a_run_without_ground_truth_says_that_accuracy_was_not_scored(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(START_NS)
-    text = ' '.join(page_of(read_recording(tmp_path / 'run')).words)
+def test_a_run_without_ground_truth_says_that_accuracy_was_not_scored(recorded):
+    text = ' '.join(page_of(recorded({})).words)
     assert 'no ground truth' in text and 'What it saw' not in text
 
 
-def test_a_run_without_any_valid_stamp_can_still_be_shown(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(0, total_ms=float('nan'), age_ms=float('nan'))
-    assert 'No image had a valid stamp' in ' '.join(page_of(read_recording(tmp_path / 'run')).words)
+def test_a_run_without_any_valid_stamp_can_still_be_shown(recorded):
+    recording = recorded({'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')})
+    assert 'No image had a valid stamp' in ' '.join(page_of(recording).words)
 
 
 @pytest.mark.parametrize(('changes', 'grade', 'words'), [

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.evaluation import report_template
+from deadline_perception.evaluation import report
 
-PAGE = Path(report_template.__file__).with_name('report.html.j2').read_text(encoding='utf-8')
+PAGE = Path(report.__file__).with_name('report.html.j2').read_text(encoding='utf-8')
 STYLE = re.search(r'<style>\n(.*?)</style>', PAGE, re.DOTALL)[1]
 SCRIPT = re.search(r'<script>\n(.*?)</script>', PAGE, re.DOTALL)[1]
 

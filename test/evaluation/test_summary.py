@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from recorded_run import PATH, SECOND_NS, RunWriter, write_drive
+from recorded_run import PATH, SECOND_NS, RunWriter
 
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Samples
@@ -34,9 +34,8 @@ def test_replaced_and_late_frames_are_scored_with_what_was_delivered_last_before
     assert [ground_truth.boxes_xyxy_px[0, 0] for ground_truth in ground_truths] == [10.0, 11.0, 12.0, 13.0, 14.0]
 
 
-def test_summary_has_the_promised_keys_and_is_valid_json(tmp_path):
-    write_drive(tmp_path / 'run', frames=60)
-    summary = summarise(read_recording(tmp_path / 'run'), {'ros_distro': 'jazzy'})
+def test_summary_has_the_promised_keys_and_is_valid_json(drive):
+    summary = summarise(drive, {'ros_distro': 'jazzy'})
     assert set(REQUIRED) <= set(summary)
     for name in ('latency_ms', 'bound_ms', 'overhead_ms', 'decision_us'):
         assert set(summary[name]) == {'p50', 'p95', 'p99', 'max'}
@@ -49,10 +48,8 @@ def test_summary_has_the_promised_keys_and_is_valid_json(tmp_path):
     json.dumps(summary, allow_nan=False)
 
 
-def test_accuracy_is_null_without_ground_truth_and_nan_never_reaches_the_json(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(0, total_ms=float('nan'), age_ms=float('nan'))
-    summary = summarise(read_recording(tmp_path / 'run'), {})
+def test_accuracy_is_null_without_ground_truth_and_nan_never_reaches_the_json(recorded):
+    summary = summarise(recorded({'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}), {})
     assert summary['ap50'] is None and summary['latency_ms']['p50'] is None
     json.dumps(summary, allow_nan=False)
 

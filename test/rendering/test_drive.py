@@ -97,7 +97,7 @@ def test_objects_stand_out_from_what_is_behind_them(drive):
 
 @pytest.mark.parametrize(('options', 'message'), [
     ({'seconds': 0}, 'drive of 0 s'), ({'rate_hz': 0}, 'rate is 0 Hz'), ({'rate_hz': 1e3}, 'at most 100 Hz'),
-    ({'seed': -1}, 'seed is -1'), ({'width': 4}, '4x380 px'),
+    ({'seed': -1}, 'seed is -1'), ({'width': 4}, '4x380 px'), ({'height': 15}, '640x15 px'),
 ])
 def test_refuses_what_cannot_be_rendered(options, message):
     with pytest.raises(ValueError, match=message):

@@ -25,7 +25,7 @@ def lane(starts, speeds, direction=1):
 
 
 def test_a_driver_on_a_free_road_reaches_the_wanted_speed():
-    motion = drive_along([lane([0.0], [0.0])], [], 0, 30.0)
+    motion = drive_along([lane([0.0], [0.0])], [], 30.0)
     speeds = motion.speeds_mps[0][:, 0]
     assert speeds[0] == 0 and speeds[-1] > 19 and speeds.max() <= MAX_SPEED_MPS
     assert np.diff(speeds).min() > -1e-9
@@ -33,7 +33,7 @@ def test_a_driver_on_a_free_road_reaches_the_wanted_speed():
 
 def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
     junction = Junction(90.0, holds_ego=True, hold_s=3.0, release_m=0.0, phase_s=0.0)
-    motion = drive_along([lane([0.0], [12.0])], [junction], 0, 30.0)
+    motion = drive_along([lane([0.0], [12.0])], [junction], 30.0)
     speeds, places = motion.speeds_mps[0][:, 0], motion.positions_m[0][:, 0]
     standing = np.flatnonzero(speeds < 0.05)
     front = places[standing[0]] + 2.25
@@ -46,7 +46,7 @@ def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
 
 def test_those_who_come_towards_stop_on_their_side():
     junction = Junction(0.0, holds_ego=True, hold_s=99.0, release_m=0.0, phase_s=0.0)
-    motion = drive_along([lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)], [junction], 0, 15.0)
+    motion = drive_along([lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)], [junction], 15.0)
     assert 0 + STOP_LINE_M < motion.positions_m[1][-1, 0] < STOP_LINE_M + 6
     assert motion.speeds_mps[1][-1, 0] == 0
 
@@ -56,7 +56,7 @@ def test_those_who_come_towards_stop_on_their_side():
 def test_nobody_collides_and_changes_of_speed_are_bounded(distances, speed, light_m):
     starts = np.cumsum([0.0, *distances])
     junction = Junction(light_m, holds_ego=True, hold_s=2.0, release_m=0.0, phase_s=0.0)
-    motion = drive_along([lane(starts, np.full(len(starts), speed))], [junction], 0, 25.0)
+    motion = drive_along([lane(starts, np.full(len(starts), speed))], [junction], 25.0)
     speeds, places = motion.speeds_mps[0], motion.positions_m[0]
     assert (np.diff(places, axis=1) - 4.5).min() > 0.5
     assert speeds.min() >= 0 and speeds.max() <= MAX_SPEED_MPS
