@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
-from deadline_perception.detector.checkpoint import CheckpointError, read_metadata, read_weights, write_weights
+from deadline_perception.detector.checkpoint import (CheckpointError, WithoutMemory, read_metadata, read_weights,
+                                                     write_weights)
 from deadline_perception.latency.device import check_device
 from deadline_perception.untrusted_file import parse_json
 
@@ -51,7 +52,7 @@ def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
             raise ValueError(f'channel orders are {reprlib.repr(orders)}, expected permutations of {config.channels}')
     except (ValueError, TypeError, OverflowError) as error:
         raise CheckpointError(f'weights file {weights} has no configuration of a {KIND}: {error}') from error
-    with torch.device('meta'):  # shapes without memory
+    with WithoutMemory():
         network = NestedClassifier(config, class_names)
     tensors = read_weights(weights, network)
     network = build_classifier(config, class_names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import math
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -85,10 +86,10 @@ def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None
     """
     metadata = {'class_names': json.dumps(network.class_names), 'network_hash': network.network_hash, **facts}
     tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in network.state_dict().items()}
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise CheckpointError(f'{name} is not finite as float16, expected weights within '
-                                  f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'{broken} is not finite as float16, expected weights within '
+                              f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
     write_tensors(file, tensors, metadata)
 
 
@@ -108,7 +109,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     if metadata.get('kind'):
         raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
     config = _configuration(metadata['config'], weights)
-    with torch.device('meta'), _Undrawn():  # shapes without memory
+    with WithoutMemory():
         network = detector_of(config, class_names)
     tensors = read_weights(weights, network)
     detector = build_detector(config, class_names)
@@ -121,13 +122,18 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     return detector.to(device, memory_format=torch.channels_last).eval()
 
 
-class _Undrawn(TorchFunctionMode):
-    """Draws no random weights: those on `meta` have no values, and PyTorch would load its compiler (170 MB)."""
+class WithoutMemory(TorchFunctionMode):
+    """Layers are made of shapes alone; what constructors compute with, such as a list of rates, has values."""
+
+    _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in (Tensor.normal_, nn.init.normal_):
+        kwargs = dict(kwargs or {})
+        if function in self._MAKERS:
+            kwargs['device'] = 'meta'
+        if function in (Tensor.normal_, nn.init.normal_):  # would load PyTorch's compiler (170 MB)
             return args[0] if args else kwargs['tensor']
-        return function(*args, **(kwargs or {}))
+        return function(*args, **kwargs)
 
 
 def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -170,10 +176,24 @@ def finite_tensors(weights: Path, header: TensorHeader) -> dict[str, Tensor]:
         tensors = tensor_file.read_tensors(weights, header)
     except (OSError, FileRefused) as error:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
-    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-    if broken:
-        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken[0]}, expected finite weights')
+    return check_finite(tensors, weights)
+
+
+def check_finite(tensors: dict[str, Tensor], weights: Path) -> dict[str, Tensor]:
+    """The tensors of a file.
+
+    Raises:
+        CheckpointError: one holds NaN or infinity.
+    """
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken}, expected finite weights')
     return tensors
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Name of the first tensor that holds NaN or infinity."""
+    return next((name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()), None)
 
 
 def read_recipe(weights: Path) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from deadline_perception.detector.checkpoint import first_not_finite
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.learning.training_plan import TrainingPlan
 from deadline_perception.tensor_file import read_header, read_tensors, write_tensors
@@ -49,9 +50,9 @@ class ResumableTraining:
         tensors |= {f'weights.{k}': v for k, v in self.network.state_dict().items()}
         for index, state in self.optimiser.state_dict()['state'].items():
             tensors |= {f'optimiser.{index}.{k}': v for k, v in state.items()}
-        broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-        if broken:
-            raise TrainingDiverged(f'{broken[0]} is no longer finite after step {self.step}; '
+        broken = first_not_finite(tensors)
+        if broken is not None:
+            raise TrainingDiverged(f'{broken} is no longer finite after step {self.step}; '
                                    f'try a lower learning rate than {self.plan.learning_rate}')
         write_tensors(file, tensors, {'step': str(self.step), 'recipe': self._recipe,
                                       'network_hash': self.network.network_hash})

@@ -7,9 +7,8 @@ import reprlib
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
 
-from deadline_perception.detector.checkpoint import CheckpointError, finite_tensors, read_header
+from deadline_perception.detector.checkpoint import CheckpointError, finite_tensors, first_not_finite, read_header
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.latency.device import check_device
 from deadline_perception.subnetwork.elastic import structure
@@ -44,9 +43,9 @@ def save_elastic(network: ElasticNetwork, file: Path) -> None:
              'damping': network.module.damping}
     # Copies, because a parameter of a module's own, such as the scale of a ConvNeXt block, has two names.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.module.state_dict().items()}
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise CheckpointError(f'{name} is not finite, expected finite weights; {file} is not written')
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'{broken} is not finite, expected finite weights; {file} is not written')
     write_tensors(file, tensors, {KEY: json.dumps(facts), 'network_hash': network.network_hash})
 
 

@@ -82,18 +82,6 @@ class InvertedResidual(nn.Module):
         return self.narrow(y, self.narrow.weight.shape[0], self.narrow_norm)
 
 
-class DenseSkip(Skip):
-    """As `Skip`, of blocks that are told the width."""
-
-    def forward(self, x: Tensor, path) -> Tensor:
-        """See `Skip`."""
-        if path[self.name] == 'skip':
-            return x
-        for block in self.blocks:
-            x = block(x, path['width'])
-        return x
-
-
 class DenseBackbone(nn.Module):
     """Stem and six stages; each stage has a part that always runs, then groups that can be skipped.
 
@@ -107,13 +95,13 @@ class DenseBackbone(nn.Module):
                                                                                                   (1.0,))
         self.first = InvertedResidual(config, _STEM_CHANNELS, _STEM_OUTPUTS, hidden=_STEM_CHANNELS)
         self.kept_blocks = nn.ModuleList()
-        skips: list[DenseSkip] = []
+        skips: list[Skip] = []
         inputs, stride = _STEM_OUTPUTS, 2
         for channels, stage_stride, groups in zip(STAGE_CHANNELS, STAGE_STRIDES, config.skip_groups):
             self.kept_blocks.append(InvertedResidual(config, inputs, channels, hidden=EXPANSION * inputs,
                                                      stride=stage_stride // stride))
             for size in groups:
-                skips.append(DenseSkip(f'skip{len(skips)}', [
+                skips.append(Skip(f'skip{len(skips)}', [
                     InvertedResidual(config, channels, channels, hidden=EXPANSION * channels) for _ in range(size)]))
             inputs, stride = channels, stage_stride
         self.skips = nn.ModuleList(skips)
