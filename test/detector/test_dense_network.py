@@ -10,6 +10,8 @@ from torchvision.ops import box_iou
 
 from deadline_perception.detector.checkpoint import load_detector, save_detector
 from deadline_perception.detector.configuration import STREET, read_shape
+from deadline_perception.detector.dense.backbone import DensePyramid
+from deadline_perception.detector.dense.configuration import PYRAMID_STAGES, STAGE_CHANNELS
 from deadline_perception.detector.dense.first_stage import DenseProposals, lay_out_anchors
 from deadline_perception.detector.dense.network import DenseDetector
 from deadline_perception.detector.dense.public_start import StartRefused, start_from_public
@@ -78,6 +80,25 @@ def test_segments_and_training_compute_the_same_features(network, image):
         levels = network.features(network.normalise(pixels), path)
     for mine, given in zip(levels, run._values['pyramid'], strict=True):
         torch.testing.assert_close(mine, given, atol=1e-4, rtol=1e-3)
+
+
+def test_gradients_in_bfloat16_of_levels_one_position_wide_are_those_in_float32():
+    """They held what lay in memory before, so that training on small windows diverged by chance."""
+    torch.manual_seed(0)
+    pyramid = DensePyramid(SMALL)
+    stages = [torch.randn(2, STAGE_CHANNELS[stage - 1], side, side) for stage, side in zip(PYRAMID_STAGES, (8, 4, 2))]
+    found = []
+    for is_half in (False, *[True] * 5):
+        pyramid.zero_grad()
+        unwritten = [torch.full((2 ** size,), torch.nan) for size in range(4, 18) for _ in range(10)]
+        del unwritten
+        with torch.autocast('cpu', torch.bfloat16, enabled=is_half):
+            levels = pyramid(stages)
+        assert [tuple(level.shape[2:]) for level in levels] == [(8, 8), (4, 4), (2, 2), (1, 1), (1, 1)]
+        sum(level.float().square().sum() for level in levels).backward()
+        found.append(pyramid.coarser[1].weight.grad.clone())
+    for half in found[1:]:
+        assert (half - found[0]).norm() < 0.1 * found[0].norm()
 
 
 def test_anchors_are_centred_on_whole_strides():

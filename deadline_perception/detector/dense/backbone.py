@@ -136,5 +136,8 @@ class DensePyramid(nn.Module):
             levels.append(self.outputs[i](merged, self.channels))
         levels.reverse()
         for convolution in self.coarser:
-            levels.append(convolution(levels[-1], self.channels))
+            finer = levels[-1]
+            if finer.shape[3] == 1:  # on a CPU, PyTorch 2.15's bfloat16 gradient of such rows reads what nobody wrote
+                finer = F.pad(finer, (0, 1))
+            levels.append(convolution(finer, self.channels))
         return levels
