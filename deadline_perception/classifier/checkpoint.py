@@ -17,12 +17,7 @@ KIND = 'nested_classifier'
 
 
 def save_classifier(network: NestedClassifier, file: Path, **facts: str) -> None:
-    """Writes the weights as float16 and the network's configuration with them, whole or not at all.
-
-    Args:
-        network: the classifier.
-        file: safetensors file to write.
-        facts: further text to keep with the weights, such as the recipe.
+    """Writes weights as float16, the configuration and further facts, such as the recipe, whole or not at all.
 
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import math
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,7 +38,6 @@ def build_detector(config: str | Shape, class_names: tuple[str, ...], *, seed: i
     Args:
         config: the shape; or the name of a built-in one, such as `compact`, or of a JSON file that holds one.
         class_names: what the labels mean.
-        seed: of the random weights.
         device: `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:
@@ -62,12 +60,7 @@ def detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetecto
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
-    """Writes the weights as float16 and the network's configuration with them, whole or not at all.
-
-    Args:
-        detector: the network.
-        file: safetensors file to write.
-        facts: further text to keep with the weights, such as the recipe.
+    """Writes weights as float16, the configuration and further facts, such as the recipe, whole or not at all.
 
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
@@ -161,8 +154,16 @@ def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
         raise CheckpointError(f'weights file {weights} was made for network '
                               f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
                               f'{network.config_name!r} is now network {network.network_hash}')
-    _compare(stored, {name: list(tensor.shape) for name, tensor in network.state_dict().items()}, weights,
-             network.config_name)
+    owner = f'configuration {network.config_name!r}'
+    problem = f'weights file {weights} does not fit {owner}'
+    values = sum(tensor.numel() for tensor in network.state_dict().values())
+    if values > _MOST_WEIGHTS:
+        raise CheckpointError(f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}')
+    check_shapes(header, network, weights, owner)
+    for name, tensor in stored.items():
+        if tensor['dtype'] not in _TYPES:
+            raise CheckpointError(f'{problem}: {name[:100]} is of type {reprlib.repr(tensor["dtype"])}, expected one '
+                                  f'of {", ".join(_TYPES)}')
     return {name: tensor.float() for name, tensor in finite_tensors(weights, header).items()}
 
 
@@ -219,21 +220,19 @@ def read_header(weights: Path) -> TensorHeader:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
 
 
-def _compare(stored: dict[str, dict], shapes: dict[str, list[int]], weights: Path, config_name: str) -> None:
-    """Makes sure that a file holds exactly the tensors of a network, as floating-point numbers."""
-    problem = f'weights file {weights} does not fit configuration {config_name!r}'
-    values = sum(math.prod(shape) for shape in shapes.values())
-    if values > _MOST_WEIGHTS:
-        raise CheckpointError(f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}')
-    for name in sorted({*shapes, *stored}):
-        found, expected = stored.get(name), shapes.get(name)
+def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner: str) -> None:
+    """Makes sure that a file holds exactly the tensors of a network, which `owner` describes.
+
+    Raises:
+        CheckpointError: a tensor is missing, has another shape, or belongs to no layer.
+    """
+    shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    for name in sorted({*shapes, *header.tensors}):
+        found, expected = header.tensors.get(name), shapes.get(name)
         if found is None or found['shape'] != expected:
-            raise CheckpointError(f'{problem}: {name[:100]} has the shape '
+            raise CheckpointError(f'weights file {weights} does not fit {owner}: {name[:100]} has the shape '
                                   f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
                                   f'expected {expected or "no such weights"}')
-        if found['dtype'] not in _TYPES:
-            raise CheckpointError(f'{problem}: {name[:100]} is of type {reprlib.repr(found["dtype"])}, expected one of '
-                                  f'{", ".join(_TYPES)}')
 
 
 def _configuration(text: str, weights: Path) -> Shape:

@@ -177,11 +177,7 @@ class MultiPathDetector(TorchModule):
         return decode_detections(*values['head'], *values['proposals'], size)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
-        """Begins one frame; nothing is computed yet.
-
-        Args:
-            image_bgr: uint8 `[H, W, 3]`.
-            path: the plan; may be changed while the frame runs.
+        """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet, and the path may change while it runs.
 
         Raises:
             ValueError: the path is not one of this network's.
@@ -204,16 +200,7 @@ def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 class FrameRun(SegmentRun):
-    """One frame of a multi-path detector.
-
-    Args:
-        network: the detector.
-        image_bgr: uint8 `[H, W, 3]`.
-        path: the plan.
-
-    Raises:
-        ValueError: the path is not one of the network's.
-    """
+    """One frame of a multi-path detector; see `MultiPathDetector.start`."""
 
     def __init__(self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)

@@ -54,16 +54,7 @@ class LevelTrainer(ResumableTraining[NestedClassifier]):
 
     def run(self, until: int | None = None, report: Callable[[int, dict[str, float]], None] | None = None, *,
             stop: Callable[[], bool] = lambda: False) -> None:
-        """Trains up to step `until` (default: the plan's end).
-
-        Args:
-            until: number of steps that are done then.
-            report: told the losses of every step: `mean`, and `level1` and so on.
-            stop: asked after every step; True ends the run.
-
-        Raises:
-            TrainingDiverged: a loss or gradient is NaN or infinite; weights and average are those of the step before.
-        """
+        """As `Trainer.run`; the losses of a step are `mean`, and `level1` and so on."""
         until = self.plan.steps if until is None else min(until, self.plan.steps)
         while self.step < until:
             losses = self._train_step()

@@ -143,17 +143,7 @@ class _FixedBody:
 
 def structure(module: nn.Module, example_inputs: Sequence[Tensor],
               settings: tuple[float, ...] = SETTINGS) -> ElasticModule:
-    """An elastic network that has its channels in their given order. The module itself stays as it is.
-
-    Args:
-        module: see `elastic`.
-        example_inputs: see `elastic`.
-        settings: see `elastic`.
-
-    Raises:
-        ConversionError: see `elastic`.
-        ValueError: see `elastic`.
-    """
+    """An elastic network that has its channels in their given order; arguments and errors as of `elastic`."""
     settings = check_settings(settings)
     converter = Converter(trace(module, example_inputs))
     converter.find_layouts()

@@ -104,16 +104,7 @@ class ElasticNetwork(TorchNetwork):
 
 
 class ElasticRun(SegmentRun):
-    """One frame of an elastic network.
-
-    Args:
-        network: it keeps the weights that the frame began with, also when they are swapped meanwhile.
-        image_bgr: uint8 `[H, W, 3]`.
-        path: the plan.
-
-    Raises:
-        ValueError: the path is not one of the network's.
-    """
+    """One frame of an elastic network, which keeps the weights that it began with when they are swapped meanwhile."""
 
     def __init__(self, network: ElasticNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)

@@ -179,9 +179,7 @@ class TimeBoundTrainer:
         network: its weights are changed; norms keep the statistics that they have.
         loss: of the network's output and a batch's targets.
         budget_ms: of one iteration, > 0; inf for no limit.
-        learning_rate: see `ActiveDescent`.
-        momentum: see `ActiveDescent`.
-        weight_decay: see `ActiveDescent`.
+        learning_rate, momentum, weight_decay: see `ActiveDescent`.
         target_miss_probability: in (0, 1).
         seed: of the sub-networks that are drawn.
         clock_ms: monotonic clock.
@@ -208,8 +206,7 @@ class TimeBoundTrainer:
         """Times iterations of every setting, which change no weight; blocks meanwhile.
 
         Args:
-            inputs: one batch, of the size that training will use.
-            targets: of the batch.
+            inputs, targets: one batch, of the size that training will use.
             rounds: iterations of each setting that count, at least 2, after one that does not.
 
         Raises:

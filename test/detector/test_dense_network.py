@@ -1,4 +1,3 @@
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ import torch
 from torchvision.ops import box_iou
 
 from deadline_perception.detector.checkpoint import load_detector, save_detector
-from deadline_perception.detector.configuration import STREET, read_shape
+from deadline_perception.detector.configuration import STREET
 from deadline_perception.detector.dense.backbone import DensePyramid
 from deadline_perception.detector.dense.configuration import PYRAMID_STAGES, STAGE_CHANNELS
 from deadline_perception.detector.dense.first_stage import DenseProposals, lay_out_anchors
@@ -33,10 +32,6 @@ def network():
 @pytest.fixture(scope='module')
 def image():
     return np.random.default_rng(0).integers(0, 256, (90, 150, 3), dtype=np.uint8)
-
-
-def test_a_configuration_survives_its_file():
-    assert read_shape(json.loads(SMALL.to_json())) == SMALL
 
 
 @pytest.mark.parametrize('change, message', [

@@ -24,12 +24,6 @@ def test_two_neurons_by_hand():
     assert found.damping == 0.0 and found.order().tolist() == [0, 1]
 
 
-def test_correlated_neurons_by_hand():
-    # Deviations (1, 1), (-1, -1), (1, 0), (-1, 0): covariance [[4, 2], [2, 2]] / 3, inverse 3 / 4 * [[2, -2], [-2, 4]].
-    outputs = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, 0.0], [-1.0, 0.0]])
-    np.testing.assert_allclose(obs_importance(outputs).scores, [1.0 / (2 * 1.5), 0.5 / (2 * 3.0)])
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 50))
 def test_agrees_with_the_inverse_of_the_covariance(neurons, seed):

@@ -56,9 +56,7 @@ class InvertedResidual(nn.Module):
     """A 1x1 convolution that widens, a 3x3 one of each channel for itself, a 1x1 one that narrows again.
 
     Args:
-        config: says the widths.
-        inputs, outputs: channels.
-        hidden: channels between, at full width.
+        hidden: channels between inputs and outputs, at full width.
         stride: of the convolution in the middle, in px; with 1 and as many outputs as inputs there is a shortcut.
     """
 

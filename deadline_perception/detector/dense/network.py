@@ -17,10 +17,6 @@ class DenseDetector(MultiPathDetector):
 
     Head 0 takes the first stage's answer as it is; the others examine the region of each box. A score is then the
     geometric mean of both stages', as in probabilistic two-stage detection (Zhou et al. 2021).
-
-    Args:
-        config: the shape.
-        class_names: what the labels mean, at least one.
     """
 
     strides = STRIDES
