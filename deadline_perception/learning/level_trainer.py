@@ -23,22 +23,14 @@ _STATISTICS_BATCHES = 30
 def possible_loss(logits: Tensor, possible: Tensor) -> Tensor:
     """Mean of `-log(probability that the class is one of the possible ones)`; the cross entropy where that is one.
 
-    Args:
-        logits: `[N, C]`.
-        possible: bool `[N, C]`, at least one in each row.
+    Of logits `[N, C]` and possible classes, bool `[N, C]`, at least one in each row.
     """
     allowed = logits.masked_fill(~possible, -math.inf)
     return (logits.logsumexp(1) - allowed.logsumexp(1)).mean()
 
 
 class LevelTrainer(ResumableTraining[NestedClassifier]):
-    """Trains all levels on every batch.
-
-    Args:
-        network: trained in place.
-        source: draws the crops.
-        plan: how long and how fast; its `crop`, `sizes` and `bfloat16` say nothing here.
-        start: see `ResumableTraining`.
+    """Trains a network in place, all levels on every batch; the plan's `crop`, `sizes` and `bfloat16` say nothing here.
 
     Raises:
         ValueError: source and network have other classes, or other sizes of crops.
@@ -65,12 +57,7 @@ class LevelTrainer(ResumableTraining[NestedClassifier]):
                 break
 
     def losses(self, crops: Tensor, possible: Tensor) -> Tensor:
-        """The loss of every level on one batch, `[levels]`; training minimises their mean.
-
-        Args:
-            crops: normalised, `[N, 3, h, w]`.
-            possible: bool `[N, C]`.
-        """
+        """Loss `[levels]` of each level, on normalised crops `[N, 3, h, w]` of possible classes, bool `[N, C]`."""
         return torch.stack([possible_loss(self.network.logits(crops, ratio), possible) for ratio in self.ratios])
 
     def _train_step(self) -> dict[str, float]:

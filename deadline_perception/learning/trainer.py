@@ -48,13 +48,10 @@ class _Batch:
 
 
 class Trainer(ResumableTraining[MultiPathDetector]):
-    """Trains the paths that a strategy chooses.
+    """Trains a network in place, on the paths that a strategy chooses.
 
     Args:
-        network: trained in place.
         source: draws samples of the network's input size.
-        plan: how long and how fast.
-        strategy: which paths a step runs.
         workers: the processes that share every batch out. All hold the same weights and do the same steps; a run in
             several gives the weights of a run in one, up to the order of sums.
         start: see `ResumableTraining`.

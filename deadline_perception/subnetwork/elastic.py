@@ -118,10 +118,6 @@ class _FixedBody:
     """A body for one setting in inference: its code, run on kernels that have their weights already.
 
     Layers are neither looked up by name nor called as modules, which takes 1 us each; hooks on them are not called.
-
-    Args:
-        body: of an elastic network.
-        activation: of a setting.
     """
 
     def __init__(self, body: fx.GraphModule, activation: Activation) -> None:

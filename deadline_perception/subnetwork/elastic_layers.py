@@ -16,7 +16,6 @@ class ElasticBatchNorm(sliced.Norm):
     Args:
         axes: see `SlicedLayer`; of `running_mean` and `running_var` too, whose axis 0 are the settings here.
         layer: `nn.BatchNorm1d`, `2d` or `3d` with statistics, or torchvision's `FrozenBatchNorm2d`.
-        settings: number of settings.
 
     Attributes:
         batches: that have passed in training mode, whose mean the statistics become; None where they follow the batches

@@ -58,11 +58,6 @@ def image_batches(source: NetworkSource, images: Sequence[np.ndarray], size: int
 class ElasticNetwork(TorchNetwork):
     """See `Network`: an elastic module with the images that go into it and the meaning of what comes out.
 
-    Args:
-        module: elastic.
-        source: of the ordinary network.
-        device: `cpu`, `cuda` or `cuda:INDEX`.
-
     Attributes:
         module: the weights that the next frame runs with; to assign another one of the same shape is a swap that no
             frame notices.

@@ -89,8 +89,8 @@ class DenseBackbone(nn.Module):
 
     def __init__(self, config: DenseConfig) -> None:
         super().__init__()
-        self.stem, self.stem_norm = SlicedConv2d(3, _STEM_CHANNELS, 3, stride=2), SlicedFrozenNorm(_STEM_CHANNELS,
-                                                                                                  (1.0,))
+        self.stem = SlicedConv2d(3, _STEM_CHANNELS, 3, stride=2)
+        self.stem_norm = SlicedFrozenNorm(_STEM_CHANNELS, (1.0,))
         self.first = InvertedResidual(config, _STEM_CHANNELS, _STEM_OUTPUTS, hidden=_STEM_CHANNELS)
         self.kept_blocks = nn.ModuleList()
         skips: list[Skip] = []
