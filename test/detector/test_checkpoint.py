@@ -73,12 +73,19 @@ def test_weights_beyond_float16_are_not_written(saved, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('text', ['huge', '[]', '{"name": "huge"}', '[' * 100_000])
-def test_a_configuration_that_is_none_is_refused(tmp_path, text):
-    file = tmp_path / 'other.safetensors'
-    save_file({'weight': torch.zeros(3)}, file, metadata={'config': text, 'class_names': json.dumps(NAMES)})
-    with pytest.raises(CheckpointError, match='expected one of compact, orin, paper, street or a whole one: '):
-        load_detector(file)
+NO_CONFIGURATION = 'expected one of compact, orin, paper, street or a whole one: '
+NO_NAMES = 'expected a JSON list of 1 to 10000 names'
+
+
+@pytest.mark.parametrize(('key', 'text', 'message'), [
+    *(('config', text, NO_CONFIGURATION) for text in ('huge', '[]', '{"name": "huge"}', '[' * 100_000)),
+    *(('class_names', text, NO_NAMES) for text in ('vehicle', '3', '[]', '[1]', '[' * 100_000, '9' * 5000,
+                                                   json.dumps(['a'] * 10_001)))])
+def test_metadata_that_say_nothing_are_refused(tmp_path, key, text, message):
+    metadata = {'config': 'compact', 'class_names': json.dumps(NAMES), key: text}
+    save_file({'weight': torch.zeros(3)}, tmp_path / 'other.safetensors', metadata=metadata)
+    with pytest.raises(CheckpointError, match=message):
+        load_detector(tmp_path / 'other.safetensors')
 
 
 def test_weights_of_a_constructed_network_load_without_its_file(tmp_path, tiny_config):
@@ -107,14 +114,6 @@ def test_other_network_is_refused(saved, tmp_path):
     save_file({'weight': torch.zeros(3)}, other, metadata={**metadata, 'network_hash': saved[0].network_hash})
     with pytest.raises(CheckpointError, match="does not fit .*: backbone.* has the shape of nothing, expected"):
         load_detector(other)
-
-
-@pytest.mark.parametrize('names', ['vehicle', '3', '[]', '[1]', '[' * 100_000, '9' * 5000, json.dumps(['a'] * 10_001)])
-def test_class_names_that_are_none_are_refused(tmp_path, names):
-    file = tmp_path / 'names.safetensors'
-    save_file({'weight': torch.zeros(3)}, file, metadata={'config': 'compact', 'class_names': names})
-    with pytest.raises(CheckpointError, match='expected a JSON list of 1 to 10000 names'):
-        load_detector(file)
 
 
 @pytest.mark.parametrize(('change', 'message'), [
