@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
-from deadline_perception.detector.checkpoint import CheckpointError, read_metadata, read_weights, write_weights
+from deadline_perception.detector.checkpoint import (CheckpointError, WithoutMemory, read_metadata, read_weights,
+                                                     write_weights)
 from deadline_perception.latency.device import check_device
 from deadline_perception.untrusted_file import parse_json
 
@@ -16,12 +17,7 @@ KIND = 'nested_classifier'
 
 
 def save_classifier(network: NestedClassifier, file: Path, **facts: str) -> None:
-    """Writes the weights as float16 and the network's configuration with them, whole or not at all.
-
-    Args:
-        network: the classifier.
-        file: safetensors file to write.
-        facts: further text to keep with the weights, such as the recipe.
+    """Writes weights as float16, the configuration and further facts, such as the recipe, whole or not at all.
 
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
@@ -51,7 +47,7 @@ def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
             raise ValueError(f'channel orders are {reprlib.repr(orders)}, expected permutations of {config.channels}')
     except (ValueError, TypeError, OverflowError) as error:
         raise CheckpointError(f'weights file {weights} has no configuration of a {KIND}: {error}') from error
-    with torch.device('meta'):  # shapes without memory
+    with WithoutMemory():
         network = NestedClassifier(config, class_names)
     tensors = read_weights(weights, network)
     network = build_classifier(config, class_names)

@@ -232,12 +232,9 @@ class NestedClassifier(TorchModule):
         return self.normalise(pixels)
 
     def compute(self, segment: str, ratio: float, features: Tensor) -> Tensor:
-        """What a segment after `pre` makes of the features before it: features, or of `head` logits `[N, classes]`.
+        """What a segment after `pre` makes, at the ratio of a level, of the features `[N, c, h, w]` before it.
 
-        Args:
-            segment: its name.
-            ratio: of the level.
-            features: `[N, c, h, w]`.
+        Features, or of `head` logits `[N, classes]`.
         """
         if segment == 'head':
             return self.head(features.permute(0, 2, 3, 1).flatten(1))
@@ -253,11 +250,8 @@ class NestedClassifier(TorchModule):
         return features
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> ClassifierRun:
-        """Begins one job; nothing is computed yet.
-
-        Args:
-            image_bgr: the crop, uint8 `[H, W, 3]` of any size.
-            path: the plan; its level may be changed until the first convolution has begun.
+        """Begins one job on a crop, uint8 `[H, W, 3]` of any size; nothing is computed yet, and the level may change
+        until the first convolution has begun.
 
         Raises:
             ValueError: the path is not one of this network's.
@@ -266,16 +260,7 @@ class NestedClassifier(TorchModule):
 
 
 class ClassifierRun(SegmentRun):
-    """One job of a nested classifier.
-
-    Args:
-        network: the classifier.
-        crop_bgr: uint8 `[H, W, 3]`.
-        path: the plan.
-
-    Raises:
-        ValueError: the path is not one of the network's.
-    """
+    """One job of a nested classifier; see `NestedClassifier.start`."""
 
     def __init__(self, network: NestedClassifier, crop_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)
@@ -318,13 +303,7 @@ class ClassifierRun(SegmentRun):
 
 def build_classifier(config: ClassifierConfig, class_names: Sequence[str], *, seed: int = 0,
                      device: str = 'cpu') -> NestedClassifier:
-    """A classifier with random weights, in evaluation mode.
-
-    Args:
-        config: the shape.
-        class_names: what the scores stand for.
-        seed: of the random weights.
-        device: `cpu`, `cuda` or `cuda:INDEX`.
+    """A classifier with random weights, in evaluation mode, on `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:
         ValueError: there is no class.

@@ -29,14 +29,15 @@ class ResidualBlock(nn.Module):
         self.norms = nn.ModuleList(
             sliced_norm(config, channels[i + 1], config.widths, gain=gain if i == len(kernels) - 1 else 1.0)
             for i in range(len(kernels)))
-        self.bottleneck = config.bottleneck
+        self.outputs, self.bottleneck = outputs, config.bottleneck
         self.shortcut = None
         if stride != 1 or inputs != outputs:
             self.shortcut = SlicedConv2d(inputs, outputs, 1, stride=stride)
             self.shortcut_norm = sliced_norm(config, outputs, config.widths)
 
-    def forward(self, x: Tensor, outputs: int) -> Tensor:
-        """`[N, c, H, W]` -> `[N, outputs, H / stride, W / stride]`."""
+    def forward(self, x: Tensor, width: float) -> Tensor:
+        """`[N, c, H, W]` -> `[N, outputs * width, H / stride, W / stride]`."""
+        outputs = round(self.outputs * width)
         inner = outputs // 4 if self.bottleneck else outputs
         y = x
         last = len(self.convolutions) - 1
@@ -83,7 +84,6 @@ class Backbone(nn.Module):
     def __init__(self, config: DetectorConfig) -> None:
         super().__init__()
         self.stem = Stem(config)
-        self.channels = config.stage_channels
         self.first_blocks = nn.ModuleList()
         self.kept_blocks = nn.ModuleList()
         skips: list[Skip] = []
@@ -104,9 +104,8 @@ class Backbone(nn.Module):
         """The part of stage 1 to 4 that always runs; stage 1 includes the stem and takes the image."""
         if stage == 1:
             x = self.stem(x, width)
-        x = self.first_blocks[stage - 1](x, round(self.channels[stage - 1] * width))
-        for block in self.kept_blocks[stage - 1]:
-            x = block(x, x.shape[1])
+        for block in (self.first_blocks[stage - 1], *self.kept_blocks[stage - 1]):
+            x = block(x, width)
         return x
 
 

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import json
-import math
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -38,7 +38,6 @@ def build_detector(config: str | Shape, class_names: tuple[str, ...], *, seed: i
     Args:
         config: the shape; or the name of a built-in one, such as `compact`, or of a JSON file that holds one.
         class_names: what the labels mean.
-        seed: of the random weights.
         device: `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:
@@ -61,12 +60,7 @@ def detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetecto
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
-    """Writes the weights as float16 and the network's configuration with them, whole or not at all.
-
-    Args:
-        detector: the network.
-        file: safetensors file to write.
-        facts: further text to keep with the weights, such as the recipe.
+    """Writes weights as float16, the configuration and further facts, such as the recipe, whole or not at all.
 
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
@@ -85,10 +79,10 @@ def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None
     """
     metadata = {'class_names': json.dumps(network.class_names), 'network_hash': network.network_hash, **facts}
     tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in network.state_dict().items()}
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise CheckpointError(f'{name} is not finite as float16, expected weights within '
-                                  f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'{broken} is not finite as float16, expected weights within '
+                              f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
     write_tensors(file, tensors, metadata)
 
 
@@ -108,7 +102,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     if metadata.get('kind'):
         raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
     config = _configuration(metadata['config'], weights)
-    with torch.device('meta'), _Undrawn():  # shapes without memory
+    with WithoutMemory():
         network = detector_of(config, class_names)
     tensors = read_weights(weights, network)
     detector = build_detector(config, class_names)
@@ -121,13 +115,18 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     return detector.to(device, memory_format=torch.channels_last).eval()
 
 
-class _Undrawn(TorchFunctionMode):
-    """Draws no random weights: those on `meta` have no values, and PyTorch would load its compiler (170 MB)."""
+class WithoutMemory(TorchFunctionMode):
+    """Layers are made of shapes alone; what constructors compute with, such as a list of rates, has values."""
+
+    _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in (Tensor.normal_, nn.init.normal_):
+        kwargs = dict(kwargs or {})
+        if function in self._MAKERS:
+            kwargs['device'] = 'meta'
+        if function in (Tensor.normal_, nn.init.normal_):  # would load PyTorch's compiler (170 MB)
             return args[0] if args else kwargs['tensor']
-        return function(*args, **(kwargs or {}))
+        return function(*args, **kwargs)
 
 
 def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -155,8 +154,16 @@ def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
         raise CheckpointError(f'weights file {weights} was made for network '
                               f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
                               f'{network.config_name!r} is now network {network.network_hash}')
-    _compare(stored, {name: list(tensor.shape) for name, tensor in network.state_dict().items()}, weights,
-             network.config_name)
+    owner = f'configuration {network.config_name!r}'
+    problem = f'weights file {weights} does not fit {owner}'
+    values = sum(tensor.numel() for tensor in network.state_dict().values())
+    if values > _MOST_WEIGHTS:
+        raise CheckpointError(f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}')
+    check_shapes(header, network, weights, owner)
+    for name, tensor in stored.items():
+        if tensor['dtype'] not in _TYPES:
+            raise CheckpointError(f'{problem}: {name[:100]} is of type {reprlib.repr(tensor["dtype"])}, expected one '
+                                  f'of {", ".join(_TYPES)}')
     return {name: tensor.float() for name, tensor in finite_tensors(weights, header).items()}
 
 
@@ -170,10 +177,24 @@ def finite_tensors(weights: Path, header: TensorHeader) -> dict[str, Tensor]:
         tensors = tensor_file.read_tensors(weights, header)
     except (OSError, FileRefused) as error:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
-    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-    if broken:
-        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken[0]}, expected finite weights')
+    return check_finite(tensors, weights)
+
+
+def check_finite(tensors: dict[str, Tensor], weights: Path) -> dict[str, Tensor]:
+    """The tensors of a file.
+
+    Raises:
+        CheckpointError: one holds NaN or infinity.
+    """
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken}, expected finite weights')
     return tensors
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Name of the first tensor that holds NaN or infinity."""
+    return next((name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()), None)
 
 
 def read_recipe(weights: Path) -> str | None:
@@ -199,21 +220,19 @@ def read_header(weights: Path) -> TensorHeader:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
 
 
-def _compare(stored: dict[str, dict], shapes: dict[str, list[int]], weights: Path, config_name: str) -> None:
-    """Makes sure that a file holds exactly the tensors of a network, as floating-point numbers."""
-    problem = f'weights file {weights} does not fit configuration {config_name!r}'
-    values = sum(math.prod(shape) for shape in shapes.values())
-    if values > _MOST_WEIGHTS:
-        raise CheckpointError(f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}')
-    for name in sorted({*shapes, *stored}):
-        found, expected = stored.get(name), shapes.get(name)
+def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner: str) -> None:
+    """Makes sure that a file holds exactly the tensors of a network, which `owner` describes.
+
+    Raises:
+        CheckpointError: a tensor is missing, has another shape, or belongs to no layer.
+    """
+    shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    for name in sorted({*shapes, *header.tensors}):
+        found, expected = header.tensors.get(name), shapes.get(name)
         if found is None or found['shape'] != expected:
-            raise CheckpointError(f'{problem}: {name[:100]} has the shape '
+            raise CheckpointError(f'weights file {weights} does not fit {owner}: {name[:100]} has the shape '
                                   f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
                                   f'expected {expected or "no such weights"}')
-        if found['dtype'] not in _TYPES:
-            raise CheckpointError(f'{problem}: {name[:100]} is of type {reprlib.repr(found["dtype"])}, expected one of '
-                                  f'{", ".join(_TYPES)}')
 
 
 def _configuration(text: str, weights: Path) -> Shape:

@@ -1,4 +1,4 @@
-"""What a multi-path detector can decide: operators, segments, and with them execution paths. Needs no torch."""
+"""What multi-path and dense detectors can decide: operators, segments, and with them paths. Needs no torch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -27,21 +27,13 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
     check_choices(proposals, widths=widths, pyramid_widths=pyramid_widths, scales=scales)
     if heads < 1:
         raise ValueError(f'heads is {heads}, expected at least 1')
-    scaled = [Operator('scale', SCALE, tuple(map(float, reversed(scales))), 'r', full_unnamed=True)] * (len(scales) > 1)
+    scaled = [_scale(scales)] if len(scales) > 1 else []
     scale = tuple(operator.name for operator in scaled)
-    skips = [Operator(f'skip{number}', SKIP, ('skip', 'run'), 's', labels=('1', '0'))
-             for number in range(sum(skips_per_stage))]
+    skips, segments = _backbone(skips_per_stage, scale)
     others = [Operator('width', WIDTH, tuple(map(float, reversed(widths))), 'w'),
               Operator('pyramid_width', WIDTH, tuple(map(float, reversed(pyramid_widths))), 'f', full_unnamed=True),
               Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
               Operator('head', SWITCH, tuple(map(str, range(heads))), 'h')]
-    segments = [Segment('pre', 'pre', *scale, depends_on=scale)]
-    number = 0
-    for stage, count in enumerate(skips_per_stage, 1):
-        segments.append(Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, (*scale, 'width')))
-        for _ in range(count):
-            segments.append(Segment(f'skip{number}', 'conv', f'skip{number}', (*scale, 'width')))
-            number += 1
     segments += [Segment('pyramid', 'conv', 'pyramid_width', (*scale, 'width', 'pyramid_width')),
                  Segment('rpn', 'rpn', None, (*scale, 'pyramid_width')),
                  Segment('proposals', 'rpn', 'proposals', (*scale, 'proposals')),
@@ -49,6 +41,49 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
                  Segment('head', 'head', 'head', ('head', 'pyramid_width', 'proposals')),
                  Segment('post', 'post', None, (*scale, 'proposals'))]
     return PathSpace((*scaled, *skips, *others), tuple(segments))
+
+
+def dense_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float], proposals: Sequence[int],
+                     heads: int, scales: Sequence[float]) -> PathSpace:
+    """The path space of a dense detector, whose pyramid has one width.
+
+    Args:
+        skips_per_stage, proposals, scales: see `multi_path_space`.
+        widths: fractions of the channels within blocks, descending from 1, two decimals at most.
+        heads: number of heads for regions; one setting more leaves the first stage's answer as it is.
+
+    Raises:
+        ValueError: a choice is empty or out of order, or a fraction does not survive in a path's name.
+    """
+    check_choices(proposals, widths=widths, scales=scales)
+    skips, segments = _backbone(skips_per_stage, ('scale',))
+    others = [Operator('width', WIDTH, tuple(reversed(widths)), 'w'),
+              Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
+              Operator('head', SWITCH, tuple(map(str, range(heads + 1))), 'h')]
+    segments += [Segment('pyramid', 'conv', None, ('scale',)),
+                 Segment('rpn', 'rpn', None, ('scale',)),
+                 Segment('proposals', 'rpn', 'proposals', ('scale', 'proposals')),
+                 Segment('regions', 'head', 'head', ('scale', 'proposals', 'head')),
+                 Segment('head', 'head', None, ('head', 'proposals')),
+                 Segment('post', 'post', None, ('scale', 'proposals', 'head'))]
+    return PathSpace((_scale(scales), *skips, *others), tuple(segments))
+
+
+def _scale(scales: Sequence[float]) -> Operator:
+    return Operator('scale', SCALE, tuple(map(float, reversed(scales))), 'r', full_unnamed=True)
+
+
+def _backbone(skips_per_stage: Sequence[int], scale: tuple[str, ...]) -> tuple[list[Operator], list[Segment]]:
+    """The skip operators, and the segments before the pyramid; `scale`: name of the operator, if there is one."""
+    skips: list[Operator] = []
+    segments = [Segment('pre', 'pre', *scale, depends_on=scale)]
+    for stage, count in enumerate(skips_per_stage, 1):
+        segments.append(Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, (*scale, 'width')))
+        for _ in range(count):
+            name = f'skip{len(skips)}'
+            skips.append(Operator(name, SKIP, ('skip', 'run'), 's', labels=('1', '0')))
+            segments.append(Segment(name, 'conv', name, (*scale, 'width')))
+    return skips, segments
 
 
 def check_choices(proposals: Sequence[int], **fractions: Sequence[float]) -> None:

@@ -1,6 +1,7 @@
 """From regions to classes and boxes: features cut out per region, the subnets of the switch, the final decoding."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -21,7 +22,7 @@ _NMS_IOU = 0.5
 _DETECTIONS_PER_IMAGE = 100
 
 
-def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None, *,
+def region_features(levels: Sequence[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None, *,
                     strides: tuple[int, ...] = STRIDES) -> Tensor:
     """Bilinear region features from the pyramid (RoIAlign, 7x7 bins of 2x2 samples, aligned), differentiable.
 

@@ -34,11 +34,13 @@ class MultiPathDetector(TorchModule):
         result_type: of what its runs give.
         score_calibration: what makes its scores probabilities; None where nobody has fitted one.
         strides: of the pyramid's levels, in px.
+        pyramid_stages: numbers of the stages that the pyramid reads.
     """
 
     result_type = Detections
     score_calibration: ScoreCalibration | None = None
-    strides = STRIDES
+    strides: tuple[int, ...] = STRIDES
+    pyramid_stages: tuple[int, ...] = (1, 2, 3, 4)
 
     def __init__(self, config: Shape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
@@ -88,7 +90,7 @@ class MultiPathDetector(TorchModule):
     @property
     def precision(self) -> torch.dtype:
         """Type of weights and features."""
-        return self.rpn.outputs.weight.dtype
+        return next(self.parameters()).dtype
 
     def use_float16(self) -> None:
         """Computes with float16 weights and features from now on, for GPUs; boxes and scores stay float32."""
@@ -132,7 +134,7 @@ class MultiPathDetector(TorchModule):
         if segment.startswith('skip'):
             return (self.makes[segment],)
         if segment == 'pyramid':
-            return tuple(f'stage{stage}' for stage in range(1, len(STRIDES) + 1))
+            return tuple(f'stage{stage}' for stage in self.pyramid_stages)
         return {'rpn': ('pyramid',), 'proposals': ('rpn',), 'regions': ('pyramid', 'proposals'), 'head': ('regions',),
                 'post': ('head', 'proposals')}[segment]
 
@@ -164,22 +166,18 @@ class MultiPathDetector(TorchModule):
             logits, deltas = values['rpn'][:len(STRIDES)], values['rpn'][len(STRIDES):]
             return (self.select_proposals(logits, deltas, path['proposals'], size),)
         if segment == 'regions':
-            levels, (boxes,) = values['pyramid'], values['proposals']
-            box_levels = pyramid_levels(boxes, len(STRIDES))
+            levels, boxes = values['pyramid'], values['proposals'][0]
+            box_levels = pyramid_levels(boxes, len(self.strides), self.strides[0])
             if len(levels) > 1:
-                return (region_features(levels, boxes, box_levels),)
-            shapes = tuple((1, height // stride, width // stride) for stride in STRIDES)
-            return (features_of_rows(*levels, shapes, boxes, box_levels),)
+                return (region_features(levels, boxes, box_levels, strides=self.strides),)
+            shapes = tuple((1, -(-height // stride), -(-width // stride)) for stride in self.strides)
+            return (features_of_rows(*levels, shapes, boxes, box_levels, strides=self.strides),)
         if segment == 'head':
-            return self.heads(values['regions'][0], path)
+            return self.head(int(path['head']))(values['regions'][0])
         return decode_detections(*values['head'], *values['proposals'], size)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
-        """Begins one frame; nothing is computed yet.
-
-        Args:
-            image_bgr: uint8 `[H, W, 3]`.
-            path: the plan; may be changed while the frame runs.
+        """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet, and the path may change while it runs.
 
         Raises:
             ValueError: the path is not one of this network's.
@@ -202,16 +200,7 @@ def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 class FrameRun(SegmentRun):
-    """One frame of a multi-path detector.
-
-    Args:
-        network: the detector.
-        image_bgr: uint8 `[H, W, 3]`.
-        path: the plan.
-
-    Raises:
-        ValueError: the path is not one of the network's.
-    """
+    """One frame of a multi-path detector; see `MultiPathDetector.start`."""
 
     def __init__(self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)

@@ -185,7 +185,7 @@ class Skip(nn.Module):
         if path[self.name] == 'skip':
             return x
         for block in self.blocks:
-            x = block(x, x.shape[1])
+            x = block(x, path['width'])
         return x
 
 
@@ -193,13 +193,8 @@ class Switch(nn.Module):
     """Several subnets with weights of their own, of which a path runs exactly one.
 
     Nothing is shared between them, fully connected layers included (multi-path paper, section V-A).
-
     """
 
     def __init__(self, subnets: list[nn.Module]) -> None:
         super().__init__()
         self.subnets = nn.ModuleList(subnets)
-
-    def forward(self, x: Tensor, path: ExecutionPath) -> tuple[Tensor, ...]:
-        """Runs the path's subnet; the others are never computed."""
-        return self.subnets[int(path['head'])](x)

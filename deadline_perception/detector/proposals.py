@@ -81,13 +81,7 @@ class DynamicProposals:
     @torch.no_grad()
     def of_batch(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
                  size: tuple[int, int]) -> list[np.ndarray]:
-        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once.
-
-        Args:
-            logits, deltas: output of the RPN.
-            proposals: number of regions to keep at most of an image.
-            size: height and width of the images in px.
-        """
+        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once."""
         from torchvision.ops import batched_nms  # of training; see suppression.py
 
         boxes, scores = self._candidates(logits, deltas, proposals, size)

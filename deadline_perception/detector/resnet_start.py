@@ -3,44 +3,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from deadline_perception.detector.backbone import Backbone
-from deadline_perception.detector.checkpoint import CheckpointError
+from deadline_perception.detector.checkpoint import CheckpointError, check_finite
 from deadline_perception.detector.operators import SlicedConv2d, SlicedFrozenNorm, SlicedNorm
+from deadline_perception.detector.weights_start import WeightsStart
 from deadline_perception.tensor_file import read_state_dict
 from deadline_perception.untrusted_file import FileRefused
 
 _BATCH_NORM_EPS = 1e-5  # torchvision's default
 
 
-@dataclass(frozen=True)
-class ResnetStart:
-    """What of a file went into a backbone.
-
-    Attributes:
-        taken: convolutions, with their norms, by the file's names.
-        absent: convolutions of the backbone that the file lacks and that stay random, by the names it would have.
-        unused: weights of the file that the backbone has no layer for.
-    """
-
-    taken: tuple[str, ...]
-    absent: tuple[str, ...]
-    unused: tuple[str, ...]
-
-    def __str__(self) -> str:
-        text = f'{len(self.taken)} convolutions taken, with their batch norms'
-        for what, names in (('absent, random', self.absent), ('unused', self.unused)):
-            if names:
-                text += f'; {len(names)} {what}: {", ".join(names[:3])}{", ..." if len(names) > 3 else ""}'
-        return text
-
-
-def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
+def start_from_resnet(backbone: Backbone, file: Path) -> WeightsStart:
     """Fills a backbone with the weights of a ResNet, as far as both have the same layers; all or nothing.
 
     Frozen norms take over a ResNet's batch norms as they are. Where the network has group norms, convolutions are
@@ -73,9 +51,10 @@ def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
               *(stored[f'{batch_norm}.{part}'] for part in ('weight', 'bias', 'running_mean', 'running_var')))
     backbone.train(backbone.training)  # drops slices of the old weights
     names = {name for convolution, batch_norm, *_ in taken for name in (convolution, batch_norm)}
-    return ResnetStart(taken=tuple(layer[0] for layer in taken),
-                       absent=tuple(layer[0] for layer in layers if f'{layer[0]}.weight' not in stored),
-                       unused=tuple(name for name in stored if name.rpartition('.')[0] not in names))
+    return WeightsStart(taken=f'{len(taken)} convolutions taken, with their batch norms',
+                        absent=tuple(layer[0] for layer in layers if f'{layer[0]}.weight' not in stored),
+                        unused=tuple(name for name in stored if name.rpartition('.')[0] not in names),
+                        absent_are='random')
 
 
 def _read(file: Path) -> dict[str, Tensor]:
@@ -88,10 +67,7 @@ def _read(file: Path) -> dict[str, Tensor]:
     if 'conv1.weight' not in stored:
         raise CheckpointError(f'weights file {file} holds no conv1.weight among tensors, '
                               f'expected a state_dict of a torchvision ResNet')
-    broken = [name for name, tensor in stored.items() if not torch.isfinite(tensor).all()]
-    if broken:
-        raise CheckpointError(f'weights file {file} holds NaN or infinity in {broken[0]}, expected finite weights')
-    return stored
+    return check_finite(stored, file)
 
 
 def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, SlicedNorm]]:

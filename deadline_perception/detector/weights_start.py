@@ -14,21 +14,23 @@ from deadline_perception.detector.operators import SlicedNorm
 
 @dataclass(frozen=True)
 class WeightsStart:
-    """What of one network's weights went into another.
+    """What of other weights went into a network.
 
     Attributes:
-        taken: number of tensors taken, wholly or by their rows.
-        absent: tensors that stay as they were, and classes whose weights do.
-        unused: tensors of the other network that have no place here.
+        taken: how many were taken, in words.
+        absent: what stays as it was: tensors, layers by the names that the other weights would have, classes.
+        unused: weights that have no place here.
+        absent_are: what the absent ones are now.
     """
 
-    taken: int
+    taken: str
     absent: tuple[str, ...]
     unused: tuple[str, ...]
+    absent_are: str = 'fresh'
 
     def __str__(self) -> str:
-        text = f'{self.taken} tensors taken'
-        for what, names in (('absent, fresh', self.absent), ('unused', self.unused)):
+        text = self.taken
+        for what, names in ((f'absent, {self.absent_are}', self.absent), ('unused', self.unused)):
             if names:
                 text += f'; {len(names)} {what}: {", ".join(names[:3])}{", ..." if len(names) > 3 else ""}'
         return text
@@ -36,15 +38,11 @@ class WeightsStart:
 
 @torch.no_grad()
 def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> WeightsStart:
-    """Fills a network with the weights of another, by their names and shapes.
+    """Fills a network in place with the weights of another, by their names and shapes.
 
     Skipped groups of a stage are matched in order by their number of blocks, heads by their shapes, rows of a head's
     classes by the classes' names, rows of a norm by the number of channels they are for. A frozen norm takes scale and
     shift of a group norm too; its statistics must be measured then (see `learning.norm_statistics`).
-
-    Args:
-        network: filled in place.
-        other: where the weights come from.
 
     Raises:
         ValueError: the other network's norms are frozen and these are not, or no weight has a place here.
@@ -82,7 +80,7 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
         raise ValueError(f'{other.config_name!r} has no weights in the shape of those of {network.config_name!r}')
     absent += [f'class {name}' for name in network.class_names if name not in other.class_names]
     network.train(network.training)  # drops slices of the old weights
-    return WeightsStart(len(used), tuple(absent), tuple(name for name in stored if name not in used))
+    return WeightsStart(f'{len(used)} tensors taken', tuple(absent), tuple(name for name in stored if name not in used))
 
 
 def _copy(to: Tensor, values: Tensor, rows: list[tuple[int, int]] | None) -> bool:

@@ -70,8 +70,17 @@ def _groups(boxes: np.ndarray) -> list[np.ndarray]:
 
 def intersection_over_union(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Overlaps `[N, M]` of boxes `[N, 4]` and `[M, 4]`, xyxy; 0 where both have no area."""
-    low = np.maximum(one[:, None, :2], other[:, :2])
-    high = np.minimum(one[:, None, 2:], other[:, 2:])
-    shared = (high - low).clip(min=0).prod(2)
-    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (one, other)]
-    return shared / np.maximum(areas[0][:, None] + areas[1] - shared, 1e-9)
+    shared = intersections(one, other)
+    return shared / np.maximum(areas(one)[:, None] + areas(other) - shared, 1e-9)
+
+
+def intersections(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Areas `[N, M]` that boxes `[N, 4]` and `[M, 4]`, xyxy, share."""
+    width, height = (np.minimum(one[:, None, axis + 2], other[:, axis + 2])
+                     - np.maximum(one[:, None, axis], other[:, axis]) for axis in (0, 1))
+    return width.clip(min=0) * height.clip(min=0)
+
+
+def areas(boxes: np.ndarray) -> np.ndarray:
+    """Areas `[N]` of boxes `[N, 4]`, xyxy."""
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from deadline_perception.detector import boxes as box_ops
+from deadline_perception.detector.dense.first_stage import DELTA_WEIGHTS
 from deadline_perception.detector.dense.network import DenseDetector
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.learning.dense_targets import DenseAnchors, assign_anchors
@@ -38,18 +39,20 @@ class FirstAnswer:
     taught: Tensor
 
 
-class FirstStage(Protocol):
-    """How a kind of first stage is trained."""
+class AnchorStage:
+    """How a region proposal network is trained: it learns objectness and boxes of some anchors of each image."""
 
     def targets(self, network: MultiPathDetector, size: tuple[int, int], objects: TargetObjects,
-                generator: np.random.Generator) -> object:
+                generator: np.random.Generator) -> ImageAnchors:
         """What is wanted of one image of height and width `size` in px; on the CPU."""
+        return choose_anchors(all_anchors(network.config, size), objects, generator)
 
-    def joined(self, network: MultiPathDetector, size: tuple[int, int], targets: Sequence,
-               device: torch.device) -> object:
+    def joined(self, network: MultiPathDetector, size: tuple[int, int], targets: Sequence[ImageAnchors],
+               device: torch.device) -> AnchorSample:
         """The targets of all images of a batch, on a device."""
+        return join_anchors(targets, len(all_anchors(network.config, size)), device)
 
-    def answer(self, network: MultiPathDetector, levels: list[Tensor], targets: object, trained: TrainedPath,
+    def answer(self, network: MultiPathDetector, levels: list[Tensor], targets: AnchorSample, trained: TrainedPath,
                batch: int, taught: Tensor | None) -> FirstAnswer:
         """What the first stage says of pyramid levels, and its losses.
 
@@ -61,24 +64,6 @@ class FirstStage(Protocol):
             batch: number of images that the losses are averaged over.
             taught: by the first path of the step at the same size of image, None without one.
         """
-
-
-class AnchorStage:
-    """A region proposal network, which learns objectness and boxes of some anchors of each image."""
-
-    def targets(self, network: MultiPathDetector, size: tuple[int, int], objects: TargetObjects,
-                generator: np.random.Generator) -> ImageAnchors:
-        """See `FirstStage`."""
-        return choose_anchors(all_anchors(network.config, size), objects, generator)
-
-    def joined(self, network: MultiPathDetector, size: tuple[int, int], targets: Sequence[ImageAnchors],
-               device: torch.device) -> AnchorSample:
-        """See `FirstStage`."""
-        return join_anchors(targets, len(all_anchors(network.config, size)), device)
-
-    def answer(self, network: MultiPathDetector, levels: list[Tensor], targets: AnchorSample, trained: TrainedPath,
-               batch: int, taught: Tensor | None) -> FirstAnswer:
-        """See `FirstStage`."""
         logits, deltas = network.rpn(levels)
         said = torch.cat(logits, 1).flatten()[targets.indices].float()
         said_deltas = torch.cat(deltas, 1).flatten(0, 1)[targets.indices[targets.positives]].float()
@@ -110,16 +95,19 @@ class _DenseBatch:
 
 
 class DenseStage:
-    """A dense first stage, which learns the classes of all anchors; one of an unnamed class takes no part there."""
+    """How a dense first stage is trained, with the methods of `AnchorStage`.
+
+    It learns the classes of all anchors; one of an unnamed class takes no part there.
+    """
 
     def targets(self, network: DenseDetector, size: tuple[int, int], objects: TargetObjects,
                 generator: np.random.Generator) -> DenseAnchors:
-        """See `FirstStage`."""
+        """See `AnchorStage`."""
         return assign_anchors(size, objects)
 
     def joined(self, network: DenseDetector, size: tuple[int, int], targets: Sequence[DenseAnchors],
                device: torch.device) -> _DenseBatch:
-        """See `FirstStage`."""
+        """See `AnchorStage`."""
         count, classes = targets[0].count, len(network.class_names)
         wanted = np.zeros((len(targets), count, classes), np.float32)
         counts = np.ones_like(wanted)
@@ -134,11 +122,8 @@ class DenseStage:
 
     def answer(self, network: DenseDetector, levels: list[Tensor], targets: _DenseBatch, trained: TrainedPath,
                batch: int, taught: Tensor | None) -> FirstAnswer:
-        """See `FirstStage`."""
+        """See `AnchorStage`."""
         from torchvision.ops import generalized_box_iou_loss
-
-        from deadline_perception.detector import boxes as box_ops
-        from deadline_perception.detector.dense.first_stage import DELTA_WEIGHTS
 
         logits, centred, deltas = (part.float() for part in network.rpn(levels))
         said = logits.detach().sigmoid()
@@ -157,6 +142,6 @@ class DenseStage:
         return FirstAnswer(losses, tuple(part.detach() for part in (logits, centred, deltas)), said)
 
 
-def first_stage_of(network: MultiPathDetector) -> FirstStage:
+def first_stage_of(network: MultiPathDetector) -> AnchorStage | DenseStage:
     """How a network's first stage is trained."""
     return DenseStage() if isinstance(network, DenseDetector) else AnchorStage()

@@ -5,7 +5,7 @@ Boxes that are known stay as they are, and nothing is added to a class that an i
 from __future__ import annotations
 
 import json
-import os
+import mmap
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ import numpy as np
 from deadline_perception.learning.box_fusion import fuse
 from deadline_perception.learning.label_log import LabelLog, SeenImage
 from deadline_perception.learning.labelling import Judgement, LabelJob, LabellingError, new_boxes
+from deadline_perception.replaced_file import replace_file
 
 
 @dataclass
@@ -59,21 +60,15 @@ def write_labels(log: LabelLog, jobs: Sequence[LabelJob], judgement: Judgement, 
                              f'models find nothing of them with enough precision')
     counts = LabelCounts()
     out.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f'.{out.name}.'))
-    try:
-        with (part / 'labels').open('w+', encoding='utf-8') as stream, \
-                (part / 'boxes').open('w+', encoding='utf-8') as boxes:
-            _write_rows(stream, boxes, zip(jobs, log), judgement, class_names, named, counts)
-            stream.flush()
-            os.fsync(stream.fileno())
+    with tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as stream, \
+            tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as boxes:
+        _write_rows(stream, boxes, zip(jobs, log), judgement, class_names, named, counts)
         if not counts.images:
             first = next(iter(counts.unreadable.items()), ('', 'there is none'))
             raise LabellingError(f'none of {len(of_file)} images can be read, the first is {first[0]}: {first[1]}')
-        os.replace(part / 'labels', out)
-    finally:
-        for name in ('labels', 'boxes'):
-            (part / name).unlink(missing_ok=True)
-        part.rmdir()
+        stream.flush()
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole, memoryview(whole) as content:
+            replace_file(out, content)
     return counts
 
 

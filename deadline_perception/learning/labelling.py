@@ -79,9 +79,6 @@ def see_all(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher]
     """Runs the teachers on the images that the log does not have yet; an image that cannot be read is noted.
 
     Args:
-        log: gets a line for each image.
-        jobs: all images of the run.
-        teachers: all that run on each.
         stop: asked before each image; the first True ends the run.
         report: told the number of images that are done, and the last of them.
 
@@ -139,9 +136,7 @@ def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], 
     """Weighs the teachers and chooses a threshold per class, on the images that measure and mark the class.
 
     Args:
-        log: with all images.
-        jobs: of the log.
-        teachers: of the log.
+        log: with all images; `jobs` and `teachers` are those that it was made of.
         classes: number of classes to label.
         default: threshold of a class without enough known objects.
         least_precision: of a threshold that is chosen, in (0, 1].

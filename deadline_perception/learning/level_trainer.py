@@ -5,10 +5,8 @@ al. 2018), so that one set of weights serves each of them.
 """
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from deadline_perception.classifier.network import LevelNorm, NestedClassifier
 from deadline_perception.learning.crop_samples import CropSource
-from deadline_perception.learning.training_state import ResumableTraining, TrainingDiverged
+from deadline_perception.learning.training_state import ResumableTraining
 from deadline_perception.learning.training_plan import TrainingPlan
 
 _STATISTICS_BATCHES = 30
@@ -25,22 +23,14 @@ _STATISTICS_BATCHES = 30
 def possible_loss(logits: Tensor, possible: Tensor) -> Tensor:
     """Mean of `-log(probability that the class is one of the possible ones)`; the cross entropy where that is one.
 
-    Args:
-        logits: `[N, C]`.
-        possible: bool `[N, C]`, at least one in each row.
+    Of logits `[N, C]` and possible classes, bool `[N, C]`, at least one in each row.
     """
     allowed = logits.masked_fill(~possible, -math.inf)
     return (logits.logsumexp(1) - allowed.logsumexp(1)).mean()
 
 
-class LevelTrainer(ResumableTraining):
-    """Holds what training changes: weights, their average, and the optimiser's state.
-
-    Args:
-        network: trained in place.
-        source: draws the crops.
-        plan: how long and how fast; its `crop`, `sizes` and `bfloat16` say nothing here.
-        start: what the weights started from where the plan's seed does not say it; a state of another is refused.
+class LevelTrainer(ResumableTraining[NestedClassifier]):
+    """Trains a network in place, all levels on every batch; the plan's `crop`, `sizes` and `bfloat16` say nothing here.
 
     Raises:
         ValueError: source and network have other classes, or other sizes of crops.
@@ -50,29 +40,13 @@ class LevelTrainer(ResumableTraining):
         if source.class_names != network.class_names or source.input_px != network.config.input_px:
             raise ValueError(f'crops of {source.input_px} px are of the classes {source.class_names}, expected '
                              f'{network.config.input_px} px and {network.class_names}')
-        self.network, self.source, self.plan = network.train(), source, plan
-        self.step, self.start = 0, start
-        self.ratios = network.config.ratios
-        self.average = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-        norms = {id(parameter) for norm in _norms(network) for parameter in norm.parameters()}
-        matrices = [p for p in network.parameters() if p.dim() >= 2 and id(p) not in norms]
-        others = [p for p in network.parameters() if p.dim() < 2 or id(p) in norms]
-        self.optimiser = torch.optim.AdamW([{'params': matrices, 'weight_decay': plan.weight_decay},
-                                            {'params': others, 'weight_decay': 0.0}], lr=plan.learning_rate)
+        super().__init__(network, plan, start)
+        self.source, self.ratios = source, network.config.ratios
         self._data = source.digest
 
     def run(self, until: int | None = None, report: Callable[[int, dict[str, float]], None] | None = None, *,
             stop: Callable[[], bool] = lambda: False) -> None:
-        """Trains up to step `until` (default: the plan's end).
-
-        Args:
-            until: number of steps that are done then.
-            report: told the losses of every step: `mean`, and `level1` and so on.
-            stop: asked after every step; True ends the run.
-
-        Raises:
-            TrainingDiverged: a loss or gradient is NaN or infinite; weights and average are those of the step before.
-        """
+        """As `Trainer.run`; the losses of a step are `mean`, and `level1` and so on."""
         until = self.plan.steps if until is None else min(until, self.plan.steps)
         while self.step < until:
             losses = self._train_step()
@@ -83,33 +57,20 @@ class LevelTrainer(ResumableTraining):
                 break
 
     def losses(self, crops: Tensor, possible: Tensor) -> Tensor:
-        """The loss of every level on one batch, `[levels]`; training minimises their mean.
-
-        Args:
-            crops: normalised, `[N, 3, h, w]`.
-            possible: bool `[N, C]`.
-        """
+        """Loss `[levels]` of each level, on normalised crops `[N, 3, h, w]` of possible classes, bool `[N, C]`."""
         return torch.stack([possible_loss(self.network.logits(crops, ratio), possible) for ratio in self.ratios])
 
     def _train_step(self) -> dict[str, float]:
         crops, possible = self._batch([self.plan.seed, self.step])
-        for group in self.optimiser.param_groups:
-            group['lr'] = self.plan.rate(self.step)
-        self.optimiser.zero_grad(set_to_none=True)
+        self._begin_step()
         losses = self.losses(crops, possible)
         mean = losses.mean()
         mean.backward()
-        norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.clip_norm))
+        norm = float(self._clip_gradients())
         values = {'mean': mean.item(), **{f'level{number}': value for number, value in enumerate(losses.tolist(), 1)}}
-        for what, value in (('loss', values['mean']), ('gradient', norm)):
-            if not math.isfinite(value):
-                raise TrainingDiverged(f'{what} of step {self.step} is {value}; try a lower learning rate than '
-                                       f'{self.plan.learning_rate}')
-        self.optimiser.step()
-        decay = min(self.plan.ema, (1 + self.step) / (10 + self.step))
-        weights = self.network.state_dict()
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.average.values()), [weights[name] for name in self.average], 1 - decay)
+        self._refuse_diverged(f'loss of step {self.step}', values['mean'])
+        self._refuse_diverged(f'gradient of step {self.step}', norm)
+        self._end_step()
         return values
 
     def _batch(self, seed: list[int]) -> tuple[Tensor, Tensor]:
@@ -136,9 +97,9 @@ class LevelTrainer(ResumableTraining):
         self.network.eval()
 
     @property
-    def _recipe(self) -> str:
-        """All that decides the weights of a run, beside the network's shape."""
-        return json.dumps({'plan': asdict(self.plan), 'data': self._data, 'start': self.start}, sort_keys=True)
+    def _facts(self) -> dict[str, str]:
+        """See `ResumableTraining`."""
+        return {'data': self._data}
 
 
 def _norms(network: NestedClassifier) -> list[LevelNorm]:

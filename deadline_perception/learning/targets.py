@@ -13,6 +13,7 @@ from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector import proposals as proposal_ops
 from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.learning.box_fusion import areas, intersection_over_union, intersections
 from deadline_perception.learning.transfer import to_device
 
 # Ren et al. 2015, section 3.1.2 and Girshick 2015, section 2.3, with more lenient positives for small objects.
@@ -66,7 +67,7 @@ def match_anchors(anchors: np.ndarray, ground_truth: TargetObjects) -> tuple[np.
     labels = np.zeros(len(anchors), np.int8)
     matched = np.zeros(len(anchors), np.int64)
     if len(ground_truth.boxes):
-        overlap = _intersection_over_union(ground_truth.boxes, anchors)
+        overlap = intersection_over_union(ground_truth.boxes, anchors)
         matched, best = overlap.argmax(0), overlap.max(0)
         labels[best >= _ANCHOR_NEGATIVE_IOU] = -1
         labels[best >= _ANCHOR_POSITIVE_IOU] = 1
@@ -101,7 +102,7 @@ def sample_regions(regions: np.ndarray, ground_truth: TargetObjects, count: int,
     state = np.zeros(len(candidates), np.int8)
     matched = np.zeros(len(candidates), np.int64)
     if len(ground_truth.boxes):
-        overlap = _intersection_over_union(ground_truth.boxes, candidates)
+        overlap = intersection_over_union(ground_truth.boxes, candidates)
         matched = overlap.argmax(0)
         state[overlap.max(0) >= _REGION_POSITIVE_IOU] = 1
     if len(ground_truth.crowd):
@@ -113,25 +114,9 @@ def sample_regions(regions: np.ndarray, ground_truth: TargetObjects, count: int,
     return candidates[chosen], labels, ground_truth.boxes[matched[positive]], chosen - len(ground_truth.boxes)
 
 
-def _intersections(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Areas `[N, M]` that boxes `[N, 4]` and `[M, 4]` share."""
-    width, height = (np.minimum(one[:, None, axis + 2], other[:, axis + 2])
-                     - np.maximum(one[:, None, axis], other[:, axis]) for axis in (0, 1))
-    return width.clip(min=0) * height.clip(min=0)
-
-
-def _areas(boxes: np.ndarray) -> np.ndarray:
-    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-
-
-def _intersection_over_union(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    shared = _intersections(one, other)
-    return shared / (_areas(one)[:, None] + _areas(other) - shared)
-
-
 def share_inside(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
     """Largest share of each box's area `[N]` that lies inside one of the regions, of which there are some."""
-    return (_intersections(boxes, regions) / _areas(boxes).clip(min=1e-6)[:, None]).max(1)
+    return (intersections(boxes, regions) / areas(boxes).clip(min=1e-6)[:, None]).max(1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,11 @@
 """Trains a multi-path detector; can be killed and resumed at any step."""
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,12 +14,11 @@ from torch import Tensor
 
 from deadline_perception.detector.declaration import scale_of, scaled_size
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.learning.first_stage import first_stage_of
 from deadline_perception.learning.targets import TargetObjects
 from deadline_perception.learning.transfer import add_up_gradients, resized, to_batch
 from deadline_perception.learning.losses import path_losses
-from deadline_perception.learning.training_state import ResumableTraining, TrainingDiverged
+from deadline_perception.learning.training_state import ResumableTraining
 from deadline_perception.learning.samples import Sample, SampleSource
 from deadline_perception.learning.strategies import Strategy, TrainedPath
 from deadline_perception.learning.training_plan import TrainingPlan
@@ -49,17 +47,14 @@ class _Batch:
     trained: list[tuple[TrainedPath, tuple[int, int]]]
 
 
-class Trainer(ResumableTraining):
-    """Holds what training changes: weights, their average, and the optimiser's state.
+class Trainer(ResumableTraining[MultiPathDetector]):
+    """Trains a network in place, on the paths that a strategy chooses.
 
     Args:
-        network: trained in place.
         source: draws samples of the network's input size.
-        plan: how long and how fast.
-        strategy: which paths a step runs.
         workers: the processes that share every batch out. All hold the same weights and do the same steps; a run in
             several gives the weights of a run in one, up to the order of sums.
-        start: what the weights started from where the plan's seed does not say it; a state of another is refused.
+        start: see `ResumableTraining`.
 
     Raises:
         ValueError: there are more processes than images in a batch, or source and network have other classes.
@@ -73,24 +68,9 @@ class Trainer(ResumableTraining):
         if source.class_names != network.class_names:
             raise ValueError(f'classes of the samples are {source.class_names}, expected those of the network, '
                              f'{network.class_names}')
-        self.network = network.train()
+        super().__init__(network, plan, start, fused=network.pixel_mean.is_cuda)
         self.first_stage = first_stage_of(network)
-        self.source = source
-        self.plan = plan
-        self.strategy = strategy
-        self.workers = workers
-        self.start = start
-        self.step = 0
-        weights = network.state_dict()
-        self.average = {name: tensor.clone() for name, tensor in weights.items()}
-        self._averaged = list(self.average.values()), list(weights.values())
-        norms = {id(p) for module in network.modules() if isinstance(module, SlicedNorm)
-                 for p in module.parameters()}
-        matrices = [p for p in network.parameters() if p.dim() >= 2 and id(p) not in norms]
-        others = [p for p in network.parameters() if p.dim() < 2 or id(p) in norms]
-        self.optimiser = torch.optim.AdamW([{'params': matrices, 'weight_decay': plan.weight_decay},
-                                            {'params': others, 'weight_decay': 0.0}], lr=plan.learning_rate,
-                                           fused=network.pixel_mean.is_cuda)
+        self.source, self.strategy, self.workers = source, strategy, workers
 
     def run(self, until: int | None = None, report: Callable[[int, dict[str, float]], None] | None = None, *,
             stop: Callable[[], bool] = lambda: False, ahead: int | None = None) -> None:
@@ -156,9 +136,7 @@ class Trainer(ResumableTraining):
         drawn = [future.result() for future in batch.drawn]
         images = self.network.normalise(to_batch([image.sample for image in drawn], device))
         generators = [image.generator for image in drawn]
-        for group in self.optimiser.param_groups:
-            group['lr'] = plan.rate(self.step)
-        self.optimiser.zero_grad(set_to_none=True)
+        self._begin_step()
         shown: dict[str, Tensor] = {}
         target = None
         for rank, (one, size) in enumerate(batch.trained):
@@ -175,24 +153,15 @@ class Trainer(ResumableTraining):
         summed = torch.stack([*(value.detach() for value in shown.values()), images.new_full((), stop)])
         if self.workers.count > 1:
             summed = add_up_gradients(self.network.parameters(), summed)
-        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), plan.clip_norm)
-        *summed, stopped, norm = torch.cat((summed, norm[None])).tolist()
+        *summed, stopped, norm = torch.cat((summed, self._clip_gradients()[None])).tolist()
         values = dict(zip(shown, summed))
         for rank, (one, _) in enumerate(batch.trained):
             self._refuse_diverged(f'loss of step {self.step} on path {one.path}', values[f'path{rank}'])
         self._refuse_diverged(f'gradient of step {self.step}', norm)
-        self.optimiser.step()
-        decay = min(plan.ema, (1 + self.step) / (10 + self.step))
-        with torch.no_grad():
-            torch._foreach_lerp_(*self._averaged, 1 - decay)
+        self._end_step()
         return values, stopped > 0.0
 
-    def _refuse_diverged(self, what: str, value: float) -> None:
-        if not math.isfinite(value):
-            raise TrainingDiverged(f'{what} is {value}; try a lower learning rate than {self.plan.learning_rate}')
-
     @property
-    def _recipe(self) -> str:
-        """All that decides the weights of a run, beside the network's shape."""
-        return json.dumps({'plan': asdict(self.plan), 'strategy': repr(self.strategy), 'data': self.source.digest,
-                           'start': self.start}, sort_keys=True)
+    def _facts(self) -> dict[str, str]:
+        """See `ResumableTraining`."""
+        return {'strategy': repr(self.strategy), 'data': self.source.digest}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long and how fast to learn.
+    """See the module.
 
     Attributes:
         steps: weight updates, >= 1.

@@ -1,42 +1,87 @@
 """A training run on disk: weights, their average and the optimiser's state, so that it can be killed at any step."""
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import asdict
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from deadline_perception.detector.checkpoint import first_not_finite
+from deadline_perception.detector.operators import SlicedNorm
+from deadline_perception.engine.torch_network import TorchModule
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.learning.training_plan import TrainingPlan
 from deadline_perception.tensor_file import read_header, read_tensors, write_tensors
 from deadline_perception.untrusted_file import FileRefused
+
+Network = TypeVar('Network', bound=TorchModule)
 
 
 class TrainingDiverged(DeadlinePerceptionError):
     """The loss is no longer finite."""
 
 
-class ResumableTraining:
-    """What the trainers have in common.
+class ResumableTraining(Generic[Network]):
+    """What the trainers have in common: weights, their average, the optimiser's state, and one weight update.
+
+    Args:
+        network: trained in place, with a `network_hash`. Its norms and biases do not decay.
+        plan: how long and how fast.
+        start: what the weights started from where the plan's seed does not say it; a state of another is refused.
+        fused: AdamW's kernel; None leaves the choice to PyTorch.
 
     Attributes:
-        network: trained in place, with a `network_hash`.
-        average: running mean of its weights, by their names.
-        optimiser: of its weights.
-        plan: of the run.
+        average: running mean of the weights, by their names.
+        optimiser: of the weights.
         step: steps that were made.
     """
 
-    network: nn.Module
-    average: dict[str, Tensor]
-    optimiser: torch.optim.Optimizer
-    plan: TrainingPlan
-    step: int
+    def __init__(self, network: Network, plan: TrainingPlan, start: str = '', *, fused: bool | None = None) -> None:
+        self.network, self.plan, self.start, self.step = network.train(), plan, start, 0
+        weights = network.state_dict()
+        self.average = {name: tensor.clone() for name, tensor in weights.items()}
+        self._averaged = list(self.average.values()), list(weights.values())
+        norms = {id(parameter) for module in network.modules() if isinstance(module, SlicedNorm)
+                 for parameter in module.parameters()}
+        matrices = [p for p in network.parameters() if p.dim() >= 2 and id(p) not in norms]
+        others = [p for p in network.parameters() if p.dim() < 2 or id(p) in norms]
+        self.optimiser = torch.optim.AdamW([{'params': matrices, 'weight_decay': plan.weight_decay},
+                                            {'params': others, 'weight_decay': 0.0}], lr=plan.learning_rate,
+                                           fused=fused)
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        """What decides the weights of a run, beside the network's shape, plan and start."""
+        raise NotImplementedError
 
     @property
     def _recipe(self) -> str:
-        """All that decides the weights of a run, beside the network's shape."""
-        raise NotImplementedError
+        return json.dumps({'plan': asdict(self.plan), 'start': self.start, **self._facts}, sort_keys=True)
+
+    def _begin_step(self) -> None:
+        """Sets the rate of this step, and forgets the gradients of the one before."""
+        for group in self.optimiser.param_groups:
+            group['lr'] = self.plan.rate(self.step)
+        self.optimiser.zero_grad(set_to_none=True)
+
+    def _clip_gradients(self) -> Tensor:
+        """Limits the gradients to the plan's norm; returns the norm that they had."""
+        return torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.clip_norm)
+
+    def _refuse_diverged(self, what: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise TrainingDiverged(f'{what} is {value}; try a lower learning rate than {self.plan.learning_rate}')
+
+    @torch.no_grad()
+    def _end_step(self) -> None:
+        """Updates the weights by their gradients, and the average by them: faster at first, when it is far behind."""
+        self.optimiser.step()
+        decay = min(self.plan.ema, (1 + self.step) / (10 + self.step))
+        torch._foreach_lerp_(*self._averaged, 1 - decay)
 
     def save(self, file: Path) -> None:
         """Writes everything needed to go on, whole or not at all.
@@ -49,9 +94,9 @@ class ResumableTraining:
         tensors |= {f'weights.{k}': v for k, v in self.network.state_dict().items()}
         for index, state in self.optimiser.state_dict()['state'].items():
             tensors |= {f'optimiser.{index}.{k}': v for k, v in state.items()}
-        broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-        if broken:
-            raise TrainingDiverged(f'{broken[0]} is no longer finite after step {self.step}; '
+        broken = first_not_finite(tensors)
+        if broken is not None:
+            raise TrainingDiverged(f'{broken} is no longer finite after step {self.step}; '
                                    f'try a lower learning rate than {self.plan.learning_rate}')
         write_tensors(file, tensors, {'step': str(self.step), 'recipe': self._recipe,
                                       'network_hash': self.network.network_hash})

@@ -6,8 +6,6 @@ equations 1 and 6; the same utilisation for all layers as there). Needs no torch
 """
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -112,40 +110,3 @@ def check_settings(settings: tuple[float, ...]) -> tuple[float, ...]:
         raise ValueError(f'settings of utilisation are {settings}, expected ascending numbers in (0, 1], the last '
                          f'one 1')
     return settings
-
-
-@dataclass(frozen=True)
-class Fit:
-    """The utilisation for a budget.
-
-    Attributes:
-        utilisation: the largest whose bound fits, or the smallest allowed where none does.
-        bound_ms: its bound.
-        fits_budget: the bound is within the budget.
-    """
-
-    utilisation: float
-    bound_ms: float
-    fits_budget: bool
-
-
-def largest_fitting(bounds_ms: Mapping[float, float], budget_ms: float, least: float = 0.0) -> Fit:
-    """The largest utilisation whose bound fits a budget (SubFlow, equation 2, with bounds instead of expected times).
-
-    Args:
-        bounds_ms: by utilisation, at least one.
-        budget_ms: may be negative: then nothing fits.
-        least: smallest utilisation that is accurate enough.
-
-    Raises:
-        ValueError: the budget is NaN, or no utilisation is at least `least`.
-    """
-    if math.isnan(budget_ms):
-        raise ValueError('budget is NaN ms, expected a number')
-    allowed = {utilisation: bound for utilisation, bound in bounds_ms.items() if utilisation >= least}
-    if not allowed:
-        raise ValueError(f'least utilisation is {least}, expected at most {max(bounds_ms, default=0.0)}, the largest '
-                         f'that has a bound')
-    fitting = [utilisation for utilisation, bound in allowed.items() if bound <= budget_ms]
-    chosen = max(fitting) if fitting else min(allowed)
-    return Fit(chosen, allowed[chosen], bool(fitting))

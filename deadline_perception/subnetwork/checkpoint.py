@@ -3,13 +3,12 @@ from __future__ import annotations
 
 import json
 import math
-import reprlib
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
 
-from deadline_perception.detector.checkpoint import CheckpointError, finite_tensors, read_header
+from deadline_perception.detector.checkpoint import (CheckpointError, check_shapes, finite_tensors, first_not_finite,
+                                                     read_header)
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.latency.device import check_device
 from deadline_perception.subnetwork.elastic import structure
@@ -44,9 +43,9 @@ def save_elastic(network: ElasticNetwork, file: Path) -> None:
              'damping': network.module.damping}
     # Copies, because a parameter of a module's own, such as the scale of a ConvNeXt block, has two names.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.module.state_dict().items()}
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise CheckpointError(f'{name} is not finite, expected finite weights; {file} is not written')
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'{broken} is not finite, expected finite weights; {file} is not written')
     write_tensors(file, tensors, {KEY: json.dumps(facts), 'network_hash': network.network_hash})
 
 
@@ -62,7 +61,6 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
     check_device(device)
     weights = Path(weights)
     header = read_header(weights)
-    stored = header.tensors
     try:
         facts = parse_json(header.metadata[KEY])
         if facts['format'] != FORMAT:
@@ -70,7 +68,7 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
         settings = facts['settings']
         if not isinstance(settings, list) or not 0 < len(settings) <= _MOST_SETTINGS:
             raise ValueError(f'settings are {printable(repr(settings), 60)}, expected 1 to {_MOST_SETTINGS}')
-        values = sum(math.prod(tensor['shape']) for tensor in stored.values())
+        values = sum(math.prod(tensor['shape']) for tensor in header.tensors.values())
         if values > weights.stat().st_size:  # of types of a byte or more
             raise ValueError(f'its header states {values} values, more than the file holds')
         source = source_in_file(facts['source'], values)
@@ -80,13 +78,6 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
             DeadlinePerceptionError) as error:
         raise CheckpointError(f'weights file {weights} holds no elastic network that can be made here: '
                               f'{printable(error, 600)}') from error
-    expected = module.state_dict()
-    for name in sorted({*stored, *expected}):
-        found = stored.get(name, {}).get('shape')
-        wanted = list(expected[name].shape) if name in expected else None
-        if found != wanted:
-            raise CheckpointError(f'weights file {weights} does not fit {source.model}: {name[:100]} has the shape '
-                                  f'{reprlib.repr(found) if found else "of nothing"}, expected '
-                                  f'{wanted or "no such weights"}')
+    check_shapes(header, module, weights, source.model)
     module.load_state_dict(finite_tensors(weights, header))
     return ElasticNetwork(module.eval(), source, device)

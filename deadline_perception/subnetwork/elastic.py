@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from deadline_perception.engine import sliced_layers as sliced
 from deadline_perception.subnetwork.activation import Activation, UnitGroup, activate, check_settings
 from deadline_perception.subnetwork.conversion import Converter
 from deadline_perception.subnetwork.elastic_layers import ElasticBatchNorm, ElasticParameter
-from deadline_perception.subnetwork.importance import Importance, OutputSamples, Ranking, of_units
+from deadline_perception.subnetwork.importance import OutputSamples, of_units
 from deadline_perception.subnetwork.tracing import ConversionError, trace
 
 SETTINGS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of SubFlow's experiments
@@ -35,7 +35,7 @@ class ElasticModule(nn.Module):
         settings: utilisations that it is prepared for, ascending, the last one 1.
 
     Attributes:
-        damping: by group the damping of its importance, see `Importance`; of singular ones alone.
+        damping: by group the damping of a ranking that needs one, of singular covariances alone; empty by selection.
     """
 
     def __init__(self, body: fx.GraphModule, groups: tuple[UnitGroup, ...],
@@ -118,10 +118,6 @@ class _FixedBody:
     """A body for one setting in inference: its code, run on kernels that have their weights already.
 
     Layers are neither looked up by name nor called as modules, which takes 1 us each; hooks on them are not called.
-
-    Args:
-        body: of an elastic network.
-        activation: of a setting.
     """
 
     def __init__(self, body: fx.GraphModule, activation: Activation) -> None:
@@ -143,17 +139,7 @@ class _FixedBody:
 
 def structure(module: nn.Module, example_inputs: Sequence[Tensor],
               settings: tuple[float, ...] = SETTINGS) -> ElasticModule:
-    """An elastic network that has its channels in their given order. The module itself stays as it is.
-
-    Args:
-        module: see `elastic`.
-        example_inputs: see `elastic`.
-        settings: see `elastic`.
-
-    Raises:
-        ConversionError: see `elastic`.
-        ValueError: see `elastic`.
-    """
+    """An elastic network that has its channels in their given order; arguments and errors as of `elastic`."""
     settings = check_settings(settings)
     converter = Converter(trace(module, example_inputs))
     converter.find_layouts()
@@ -172,8 +158,7 @@ def structure(module: nn.Module, example_inputs: Sequence[Tensor],
 
 
 def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Tensor | Iterable[Tensor], *,
-            settings: tuple[float, ...] = SETTINGS, ranking: Ranking = Ranking.SELECTION,
-            seed: int = 0) -> ElasticModule:
+            settings: tuple[float, ...] = SETTINGS, seed: int = 0) -> ElasticModule:
     """Makes a network elastic: converts it, ranks its neurons, and puts its channels in that order.
 
     At utilisation 1 it computes what the module does, up to rounding. Batch norms get statistics of their own for every
@@ -184,8 +169,7 @@ def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Te
         example_inputs: one tensor `[N, C, ...]`, as the network takes it.
         calibration: inputs like the example, many in one tensor or in batches; read several times.
         settings: utilisations that the network is prepared for, ascending, the last one 1.
-        ranking: what neurons are ranked by.
-        seed: of a random ranking, and of the positions that covariances take in.
+        seed: of the positions that covariances take in.
 
     Raises:
         ConversionError: the network cannot be converted; the layer is named.
@@ -194,7 +178,12 @@ def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Te
     """
     batches = check_calibration(calibration, example_inputs)
     network = structure(module, example_inputs, settings)
-    rank(network, batches, ranking, seed)
+    samples = output_samples(network, batches, seed)
+    try:
+        scores = {key: of_part.selection() for key, of_part in samples.items()}
+    except ValueError as error:
+        raise CalibrationError(f'calibration data do not rank the neurons: {error}') from error
+    rank(network, unit_scores(network, scores))
     settle_norms(network, batches)
     return network
 
@@ -219,39 +208,14 @@ def check_calibration(calibration: Tensor | Iterable[Tensor], example_inputs: Se
     return batches
 
 
-def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = Ranking.SELECTION,
-         seed: int = 0) -> None:
-    """Ranks the neurons of a network and puts them in that order.
-
-    Args:
-        network: its orders and importances are replaced.
-        batches: calibration inputs, see `check_calibration`; only `Ranking.SELECTION` and `OBS` read them.
-        ranking: what neurons are ranked by.
-        seed: see `elastic`.
+def output_samples(network: ElasticModule, batches: Sequence[Tensor],
+                   seed: int = 0) -> dict[tuple[str, int], OutputSamples]:
+    """Samples of the outputs of every layer that may be narrowed, by its name in `neurons` and the place of a span.
 
     Raises:
         CalibrationError: there are fewer than two samples of a layer's outputs.
     """
     generator = torch.Generator().manual_seed(seed)
-    if ranking in (Ranking.SELECTION, Ranking.OBS):
-        scores = output_scores(network, batches, ranking, generator)
-    elif ranking is Ranking.MAGNITUDE:
-        scores = magnitude_scores(network)
-    elif ranking is Ranking.RANDOM:
-        scores = [torch.rand(group.units, generator=generator) for group in network.groups]
-    else:
-        scores = [torch.arange(group.units, 0, -1).float() for group in network.groups]
-    # Of a group that is kept whole others may read the channels by their place, as classes are.
-    scores = [torch.zeros(group.units) if group.whole_because else of_group
-              for group, of_group in zip(network.groups, scores)]
-    for number, of_group in enumerate(scores):
-        getattr(network, f'importance{number}').copy_(of_group)
-    network.reorder([Importance(of_group.double()).order() for of_group in scores])
-
-
-def output_scores(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking,
-                  generator: torch.Generator) -> list[Tensor]:
-    """Importance of every group's units by their outputs, float64 `[units]` each; notes the damping."""
     samples: dict[tuple[str, int], OutputSamples] = {}
     for batch in batches:
         for name, values in outputs(network, batch).items():
@@ -262,30 +226,29 @@ def output_scores(network: ElasticModule, batches: Sequence[Tensor], ranking: Ra
             for place, part in enumerate(rows.split([span.size for span in spans], 1)):
                 if not network.groups[spans[place].group].whole_because:
                     samples.setdefault((name, place), OutputSamples(part.shape[1])).add(part)
-    found, network.damping = defaultdict(list), {}
-    for (name, place), of_part in samples.items():
-        try:
-            importance = of_part.importance(ranking)
-        except ValueError as error:
+    for (name, _), of_part in samples.items():
+        if of_part.count < 2:
             raise CalibrationError(f'calibration data give {of_part.count} sample of the outputs of {name}, expected '
-                                   f'at least 2') from error
-        group = network.neurons[name][1][place].group
-        found[group].append(importance.scores)
-        if importance.damping:
-            network.damping[group] = max(importance.damping, network.damping.get(group, 0.0))
-    return [of_units(found[number], group.units) for number, group in enumerate(network.groups)]
+                                   f'at least 2')
+    return samples
 
 
-def magnitude_scores(network: ElasticModule) -> list[Tensor]:
-    """Sum of the absolute weights that lead to each unit, over all layers of its group, float64 `[units]` each."""
+def unit_scores(network: ElasticModule, scores: Mapping[tuple[str, int], Tensor]) -> list[Tensor]:
+    """Importance of every group's units, float64 `[units]` each, from that of neurons, by keys of `output_samples`."""
     found = defaultdict(list)
-    for layer in network.elastic_layers():
-        spans = layer.axes.get('weight', {}).get(0)
-        if spans is not None and isinstance(layer, (sliced.Convolution, sliced.Linear)):
-            sums = layer.weight.detach().abs().flatten(1).sum(1)
-            for span, part in zip(spans, sums.split([span.size for span in spans])):
-                found[span.group].append(part.cpu())
+    for (name, place), of_part in scores.items():
+        found[network.neurons[name][1][place].group].append(of_part)
     return [of_units(found[number], group.units) for number, group in enumerate(network.groups)]
+
+
+def rank(network: ElasticModule, scores: Sequence[Tensor]) -> None:
+    """Puts the units of every group in the order of their importance, `[units]` each; equal ones stay in theirs."""
+    # Of a group that is kept whole others may read the channels by their place, as classes are.
+    scores = [torch.zeros(group.units) if group.whole_because else of_group
+              for group, of_group in zip(network.groups, scores)]
+    for number, of_group in enumerate(scores):
+        getattr(network, f'importance{number}').copy_(of_group)
+    network.reorder([torch.argsort(of_group.double(), descending=True, stable=True) for of_group in scores])
 
 
 def settle_norms(network: ElasticModule, batches: Sequence[Tensor], whole_too: bool = False) -> None:

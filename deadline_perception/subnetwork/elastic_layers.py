@@ -16,7 +16,6 @@ class ElasticBatchNorm(sliced.Norm):
     Args:
         axes: see `SlicedLayer`; of `running_mean` and `running_var` too, whose axis 0 are the settings here.
         layer: `nn.BatchNorm1d`, `2d` or `3d` with statistics, or torchvision's `FrozenBatchNorm2d`.
-        settings: number of settings.
 
     Attributes:
         batches: that have passed in training mode, whose mean the statistics become; None where they follow the batches
@@ -63,12 +62,7 @@ class ElasticBatchNorm(sliced.Norm):
 
 
 class ElasticLayerNorm(sliced.SlicedLayer):
-    """Layer norm; its statistics are those of the channels that are kept.
-
-    Args:
-        axes: see `SlicedLayer`.
-        layer: `nn.LayerNorm`, or torchvision's `LayerNorm2d`, which normalises axis 1.
-    """
+    """`nn.LayerNorm`, or torchvision's `LayerNorm2d`, which normalises axis 1, by the channels that are kept."""
 
     def __init__(self, axes: sliced.Axes, layer: nn.LayerNorm) -> None:
         super().__init__(axes, layer)
@@ -98,12 +92,9 @@ class ElasticParameter(sliced.SlicedLayer):
 
 
 def elastic_layer(axes: sliced.Axes, layer: nn.Module, settings: int) -> sliced.SlicedLayer:
-    """What stands for an ordinary layer; takes over its weights.
+    """What stands for a convolution, a fully connected layer, or a batch, group or layer norm; takes over its weights.
 
-    Args:
-        axes: see `SlicedLayer`.
-        layer: a convolution, a fully connected layer, or a batch, group or layer norm.
-        settings: number of settings, for which batch norms keep statistics each.
+    Batch norms keep statistics for each of so many settings.
     """
     if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
         return sliced.Convolution(axes, layer)

@@ -58,11 +58,6 @@ def image_batches(source: NetworkSource, images: Sequence[np.ndarray], size: int
 class ElasticNetwork(TorchNetwork):
     """See `Network`: an elastic module with the images that go into it and the meaning of what comes out.
 
-    Args:
-        module: elastic.
-        source: of the ordinary network.
-        device: `cpu`, `cuda` or `cuda:INDEX`.
-
     Attributes:
         module: the weights that the next frame runs with; to assign another one of the same shape is a swap that no
             frame notices.
@@ -104,16 +99,7 @@ class ElasticNetwork(TorchNetwork):
 
 
 class ElasticRun(SegmentRun):
-    """One frame of an elastic network.
-
-    Args:
-        network: it keeps the weights that the frame began with, also when they are swapped meanwhile.
-        image_bgr: uint8 `[H, W, 3]`.
-        path: the plan.
-
-    Raises:
-        ValueError: the path is not one of the network's.
-    """
+    """One frame of an elastic network, which keeps the weights that it began with when they are swapped meanwhile."""
 
     def __init__(self, network: ElasticNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)

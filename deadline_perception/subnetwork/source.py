@@ -16,9 +16,8 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from deadline_perception.detector.checkpoint import MOST_CLASSES, is_class_name
+from deadline_perception.detector.checkpoint import MOST_CLASSES, WithoutMemory, is_class_name
 from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.tensor_file import read_state_dict
@@ -220,7 +219,7 @@ def source_in_file(facts: Mapping[str, object], weights: int) -> NetworkSource:
             raise SourceError(f'it names the code {printable(repr(model), 100)}, which a file alone does not start; if '
                               f'you trust it, name it yourself: {CALLABLES}={printable(model, 100)}')
         return NetworkSource(**facts)
-    with _WithoutMemory():
+    with WithoutMemory():
         network = _build(model, len(names))
     needed = sum(value.numel() for value in network.parameters())
     if needed > weights:
@@ -242,20 +241,6 @@ def read_weights(file: Path) -> dict[str, Tensor]:
         raise SourceError(f'weights file {file} cannot be read: {error}; expected safetensors, or a state dict that '
                           f'torch.save wrote') from error
     return {name: value.float() if value.is_floating_point() else value for name, value in found.items()}
-
-
-class _WithoutMemory(TorchFunctionMode):
-    """Layers are made of shapes alone; what constructors compute with, such as a list of rates, has values."""
-
-    _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn)
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        if function in self._MAKERS:
-            kwargs['device'] = 'meta'
-        if function in (Tensor.normal_, nn.init.normal_):  # would load PyTorch's compiler
-            return args[0] if args else kwargs['tensor']
-        return function(*args, **kwargs)
 
 
 def _build(model: str, classes: int) -> nn.Module:

@@ -3,14 +3,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from deadline_perception.latency.calibration import BoundCalibrator, Certificate
-from deadline_perception.subnetwork.activation import Fit, largest_fitting
 
 _SCORE_WIDTH = math.log(8.0)
 _STEP = 0.05  # of the calibrator
 _NEWEST = 0.2  # weight of the newest time in the slowdown
 _LEAST_MS = 1e-6
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The utilisation for a budget.
+
+    Attributes:
+        utilisation: the largest whose bound fits, or the smallest where none does.
+        bound_ms: its bound.
+        fits_budget: the bound is within the budget.
+    """
+
+    utilisation: float
+    bound_ms: float
+    fits_budget: bool
 
 
 class TimeBounds:
@@ -49,9 +64,19 @@ class TimeBounds:
         """What is known about runs that exceeded their bound."""
         return self._calibrator.certificate()
 
-    def fit(self, budget_ms: float, least: float = 0.0) -> Fit:
-        """The largest sub-network whose bound fits a budget; see `largest_fitting`."""
-        return largest_fitting(self.bounds_ms, budget_ms, least)
+    def fit(self, budget_ms: float) -> Fit:
+        """The largest sub-network whose bound fits a budget (SubFlow, equation 2, with bounds instead of expected
+        times); of a negative one nothing fits.
+
+        Raises:
+            ValueError: the budget is NaN.
+        """
+        if math.isnan(budget_ms):
+            raise ValueError('budget is NaN ms, expected a number')
+        bounds_ms = self.bounds_ms
+        fitting = [utilisation for utilisation, bound in bounds_ms.items() if bound <= budget_ms]
+        chosen = max(fitting) if fitting else min(bounds_ms)
+        return Fit(chosen, bounds_ms[chosen], bool(fitting))
 
     def observe(self, utilisation: float, took_ms: float) -> None:
         """Learns from one run.

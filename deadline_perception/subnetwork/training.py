@@ -26,6 +26,7 @@ from deadline_perception.subnetwork.time_bounds import TimeBounds
 
 Loss = Callable[[object, object], Tensor]
 _LARGEST_SHARE = 0.5  # of the iterations that train the largest sub-network that fits; the others any that fits
+_MOMENTUM = 0.9
 _MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
 
 
@@ -100,19 +101,15 @@ class ActiveDescent:
 
     Args:
         learning_rate: > 0.
-        momentum: in [0, 1).
-        weight_decay: at least 0.
 
     Raises:
-        ValueError: a value lies outside its range.
+        ValueError: it is not.
     """
 
-    def __init__(self, learning_rate: float, momentum: float = 0.9, weight_decay: float = 0.0) -> None:
+    def __init__(self, learning_rate: float) -> None:
         if not 0.0 < learning_rate < math.inf:
             raise ValueError(f'learning rate is {learning_rate}, expected a finite number above 0')
-        if not 0.0 <= momentum < 1.0 or not 0.0 <= weight_decay < math.inf:
-            raise ValueError(f'momentum is {momentum} and weight decay {weight_decay}, expected [0, 1) and at least 0')
-        self.learning_rate, self._momentum, self._weight_decay = learning_rate, momentum, weight_decay
+        self.learning_rate = learning_rate
         self._velocities: dict[int, Tensor] = {}
 
     @torch.no_grad()
@@ -126,10 +123,8 @@ class ActiveDescent:
             return
         if norm > _MOST_NORM:
             torch._foreach_mul_(slopes, _MOST_NORM / norm)
-        if self._weight_decay:
-            torch._foreach_add_(slopes, stretches, alpha=self._weight_decay)
         velocities = [self._velocity(stretch, weight) for stretch, weight, _ in found]
-        torch._foreach_mul_(velocities, self._momentum)
+        torch._foreach_mul_(velocities, _MOMENTUM)
         torch._foreach_add_(velocities, slopes)
         torch._foreach_add_(stretches, velocities, alpha=-self.learning_rate)
 
@@ -179,9 +174,7 @@ class TimeBoundTrainer:
         network: its weights are changed; norms keep the statistics that they have.
         loss: of the network's output and a batch's targets.
         budget_ms: of one iteration, > 0; inf for no limit.
-        learning_rate: see `ActiveDescent`.
-        momentum: see `ActiveDescent`.
-        weight_decay: see `ActiveDescent`.
+        learning_rate: > 0.
         target_miss_probability: in (0, 1).
         seed: of the sub-networks that are drawn.
         clock_ms: monotonic clock.
@@ -194,12 +187,12 @@ class TimeBoundTrainer:
     """
 
     def __init__(self, network: ElasticModule, loss: Loss, *, budget_ms: float, learning_rate: float,
-                 momentum: float = 0.9, weight_decay: float = 0.0, target_miss_probability: float = 0.01, seed: int = 0,
+                 target_miss_probability: float = 0.01, seed: int = 0,
                  clock_ms: Callable[[], float] = now_ms) -> None:
         if not budget_ms > 0.0:
             raise ValueError(f'budget is {budget_ms} ms, expected more than 0')
         self.network, self.budget_ms = network, budget_ms
-        self.descent = ActiveDescent(learning_rate, momentum, weight_decay)
+        self.descent = ActiveDescent(learning_rate)
         self.bounds: TimeBounds | None = None
         self._loss, self._clock_ms, self._rng = loss, clock_ms, random.Random(seed)
         self._target_miss_probability = target_miss_probability
@@ -208,8 +201,7 @@ class TimeBoundTrainer:
         """Times iterations of every setting, which change no weight; blocks meanwhile.
 
         Args:
-            inputs: one batch, of the size that training will use.
-            targets: of the batch.
+            inputs, targets: one batch, of the size that training will use.
             rounds: iterations of each setting that count, at least 2, after one that does not.
 
         Raises:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from rankings import OutputSamples, Ranking
 from torch import Tensor
 
 from deadline_perception.detector.backbone import ResidualBlock
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedConv2d, SlicedLinear, SlicedNorm
 from deadline_perception.execution_path import SWITCH
-from deadline_perception.subnetwork.importance import OutputSamples, Ranking, of_units
+from deadline_perception.subnetwork.importance import of_units
 
 _MOST_SAMPLES = 4096  # positions of one image that the covariance of a layer's inputs takes in
 

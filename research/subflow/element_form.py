@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
+from rankings import obs_importance
 from torch import Tensor, fx
 from torch.nn import functional as F
 
@@ -18,7 +19,6 @@ from deadline_perception.engine import sliced_layers as sliced
 from deadline_perception.subnetwork.activation import Activation, check_utilisation
 from deadline_perception.subnetwork.elastic import ElasticModule, outputs
 from deadline_perception.subnetwork.elastic_layers import ElasticLayerNorm
-from deadline_perception.subnetwork.importance import obs_importance
 
 
 def sub_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, active: Tensor, *, stride: tuple[int, int] = (1, 1),

@@ -15,6 +15,7 @@ import sys
 from collections import defaultdict
 
 import numpy as np
+from rankings import Ranking
 from rich.console import Console
 from rich.table import Table
 from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Shape, accuracy, made_elastic, nested_training, quick,
@@ -22,7 +23,6 @@ from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Shape, accuracy, made_
 
 from deadline_perception.latency.device import use_threads
 from deadline_perception.subnetwork.elastic import SETTINGS
-from deadline_perception.subnetwork.importance import Ranking
 
 
 def accuracies(shape: Shape, args: argparse.Namespace) -> dict[str, dict[str, np.ndarray]]:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rankings import Ranking
 from rich.console import Console
 from rich.table import Table
 from subflow_shapes import CARLA, THREADS, quick, run_command, write_result
@@ -35,7 +36,6 @@ from deadline_perception.latency.device import use_threads
 from deadline_perception.learning.norm_statistics import measure_statistics
 from deadline_perception.learning.samples import SampleSource
 from detector_order import channel_orders, reorder
-from deadline_perception.subnetwork.importance import Ranking
 
 TRAINED = 'trained'
 

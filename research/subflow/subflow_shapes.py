@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rankings import Ranking, elastic
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.datasets.class_images import cut_objects
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.subnetwork.elastic import SETTINGS, ElasticModule, elastic
-from deadline_perception.subnetwork.importance import Ranking
+from deadline_perception.subnetwork.elastic import SETTINGS, ElasticModule
 from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.subnetwork.training import TimeBoundTrainer
 from deadline_perception.tools.command_line import exit_status

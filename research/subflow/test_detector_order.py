@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from rankings import Ranking
 
 from deadline_perception.detector.checkpoint import build_detector
 from deadline_perception.detector.configuration import COMPACT
 from deadline_perception.engine.eager import as_tensors
 from detector_order import channel_orders, ordered_layers, reorder
-from deadline_perception.subnetwork.importance import Ranking
 
 FROZEN = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), stage_channels=(32, 64, 64, 96))
 GROUPED = replace(FROZEN, norm='group', widths=(1.0, 0.5), stage_channels=(32, 32, 64, 64), stem_channels=32)

@@ -1,7 +1,5 @@
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torchvision.models.detection._utils import BoxCoder
 
 from deadline_perception.detector import boxes as box_ops
@@ -15,21 +13,6 @@ def test_anchors_are_centred_with_the_asked_shape():
     assert anchors[4].tolist() == [10.0, 2.0, 14.0, 6.0]
 
 
-coordinate = st.floats(0, 300, width=32)
-side = st.floats(2, 200, width=32)
-
-
-@given(st.tuples(coordinate, coordinate, side, side), st.tuples(coordinate, coordinate, side, side))
-@settings(max_examples=50)
-def test_decoding_inverts_encoding(one, other):
-    boxes = torch.tensor([[one[0], one[1], one[0] + one[2], one[1] + one[3]]], dtype=torch.float64)
-    refs = torch.tensor([[other[0], other[1], other[0] + other[2], other[1] + other[3]]], dtype=torch.float64)
-    weights = (10.0, 10.0, 5.0, 5.0)
-    decoded = box_ops.decode(box_ops.encode(boxes, refs, weights), refs, weights)
-    if (boxes[:, 2:] - boxes[:, :2]).div(refs[:, 2:] - refs[:, :2]).max() < 60:
-        torch.testing.assert_close(decoded, boxes, atol=1e-3, rtol=1e-4)
-
-
 @pytest.mark.parametrize('weights', [(10.0, 10.0, 5.0, 5.0), (1.0, 1.0, 1.0, 1.0)])
 def test_boxes_are_written_as_torchvision_writes_them(weights):
     torch.manual_seed(0)
@@ -41,11 +24,8 @@ def test_boxes_are_written_as_torchvision_writes_them(weights):
     deltas = torch.randn(50, 4) * 4  # some beyond the largest scale
     torch.testing.assert_close(box_ops.decode(deltas, references, weights), theirs.decode_single(deltas, references),
                                atol=1e-2, rtol=1e-4)
-
-
-def test_decoding_survives_wild_outputs():
-    decoded = box_ops.decode(torch.tensor([[0.0, 0.0, 1e4, 1e4]]), torch.tensor([[0.0, 0.0, 10.0, 10.0]]), (1,) * 4)
-    assert torch.isfinite(decoded).all()
+    wild = box_ops.decode(torch.tensor([[0.0, 0.0, 1e4, 1e4]]), torch.tensor([[0.0, 0.0, 10.0, 10.0]]), weights)
+    assert torch.isfinite(wild).all()
 
 
 def test_clip_keeps_boxes_in_the_image():

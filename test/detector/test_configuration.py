@@ -22,12 +22,6 @@ def test_paper_has_five_skips_and_the_depth_of_resnet_101():
     assert [kept + sum(groups) for kept, groups in zip(PAPER.kept_blocks, PAPER.skip_groups)] == [3, 4, 23, 3]
 
 
-def test_paper_at_another_scale_is_a_shape_of_one_s_own(tmp_path):
-    wide = replace(PAPER, name='paper-700px', input_size=(704, 1408))
-    save_configuration(wide, tmp_path / 'paper-700px.json')
-    assert find_configuration(str(tmp_path / 'paper-700px.json')) == wide
-
-
 @pytest.mark.parametrize('name', CONFIGURATIONS)
 def test_configurations_make_networks(name):
     with torch.device('meta'):

@@ -88,63 +88,13 @@ def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
     path = tiny_network.path_space.parse('s01001-w1.00-p20-h1')
     levels = tiny_network.features(torch.randn(1, 3, 64, 96), path)
     boxes = torch.tensor([[4.0, 4.0, 60.0, 50.0], [10.0, 2.0, 30.0, 40.0]])
-    logits, deltas = tiny_network.heads(region_features(levels, boxes, torch.tensor([0, 1])), path)
+    logits, deltas = tiny_network.head(1)(region_features(levels, boxes, torch.tensor([0, 1])))
     (logits.square().sum() + deltas.sum()).backward()
     reached = [any(p.grad is not None for p in subnet.parameters()) for subnet in tiny_network.heads.subnets]
     assert reached == [False, True, False]
     reached = [any(p.grad is not None for p in skip.parameters()) for skip in tiny_network.backbone.skips]
     assert reached == [True, False, True, True, False]
     assert all(p.grad is not None for p in tiny_network.backbone.stem.parameters())
-
-
-def _permuted(weights, group, width):
-    """The weights with other orders of channels that keep each norm group together: within every block, and of the
-    features that pass through stage 2, with whatever reads or writes them."""
-    def order(channels):
-        groups = torch.randperm(channels // group)
-        return torch.cat([start * group + torch.randperm(group) for start in groups])
-
-    weights = {name: tensor.clone() for name, tensor in weights.items()}
-
-    def permute(name, dimension, channels):
-        weights[name] = weights[name].index_select(dimension, channels)
-
-    blocks = {name.split('.convolutions')[0] for name in weights if name.startswith('backbone')
-              and '.convolutions' in name}
-    for block in sorted(blocks):
-        inner = order(len(weights[f'{block}.convolutions.0.weight']))
-        for name, dimension in (('convolutions.0.weight', 0), ('norms.0.weight', 1), ('norms.0.bias', 1),
-                                ('convolutions.1.weight', 1)):
-            permute(f'{block}.{name}', dimension, inner)
-    stream = order(width)
-    writers = ['backbone.first_blocks.1', 'backbone.skips.1.blocks.0', 'backbone.skips.1.blocks.1']
-    for block in writers:
-        permute(f'{block}.convolutions.1.weight', 0, stream)
-        permute(f'{block}.norms.1.weight', 1, stream)
-        permute(f'{block}.norms.1.bias', 1, stream)
-    for name in ('shortcut.weight', 'shortcut_norm.weight', 'shortcut_norm.bias'):
-        permute(f'backbone.first_blocks.1.{name}', int('norm' in name), stream)
-    for reader in ('backbone.skips.1.blocks.0.convolutions.0', 'backbone.skips.1.blocks.1.convolutions.0',
-                   'backbone.first_blocks.2.convolutions.0', 'backbone.first_blocks.2.shortcut', 'pyramid.laterals.1'):
-        permute(f'{reader}.weight', 1, stream)
-    return weights
-
-
-def test_channels_may_change_places_with_their_norm_groups(tiny_config):
-    """Order is what importance may decide later: it changes narrow paths alone."""
-    tiny_config = replace(tiny_config, norm='group')
-    tiny_network = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
-    _randomise_norms(tiny_network)
-    images = torch.randn(1, 3, 64, 96)
-    full = tiny_network.path_space.largest
-    narrow = full.replace(width=0.5)
-    before = {path: _outputs(tiny_network, path, images) for path in (full, narrow)}
-    weights = _permuted(tiny_network.state_dict(), tiny_config.norm_group_channels, tiny_config.stage_channels[1])
-    assert any(not torch.equal(weights[name], tensor) for name, tensor in tiny_network.state_dict().items())
-    tiny_network.load_state_dict(weights)
-    for one, other in zip(before[full], _outputs(tiny_network, full, images)):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-    assert (before[narrow][0] - _outputs(tiny_network, narrow, images)[0]).abs().max() > 1e-2
 
 
 @pytest.mark.parametrize('config', [COMPACT, ORIN, PAPER, replace(COMPACT, skip_groups=((), (1, 2), (), ()))],
@@ -192,8 +142,8 @@ def test_same_outputs_on_a_gpu(tiny_network):
         torch.testing.assert_close(one, other.cpu(), atol=2e-3, rtol=2e-3)
     regions = torch.randn(6, 49 * 16)
     with torch.no_grad():
-        there = tiny_network.heads(regions.cuda(), path)
-        for one, other in zip(tiny_network.cpu().heads(regions, path), there):
+        there = tiny_network.head(0)(regions.cuda())
+        for one, other in zip(tiny_network.cpu().head(0)(regions), there):
             torch.testing.assert_close(one, other.cpu(), atol=2e-3, rtol=2e-3)
 
 
@@ -256,7 +206,7 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
         logits, deltas = tiny_network.rpn(levels)
         boxes = torch.from_numpy(tiny_network.select_proposals.of_batch(logits, deltas, path['proposals'], (64, 96))[1])
         features = region_features(levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long))
-        found, scores, _ = decode_detections(*tiny_network.heads(features, path), boxes, (64, 96))
+        found, scores, _ = decode_detections(*tiny_network.head(int(path['head']))(features), boxes, (64, 96))
     detections = tiny_network.detect(image, path)
     assert len(detections) > 5
     np.testing.assert_allclose(detections.scores, scores, atol=1e-5)

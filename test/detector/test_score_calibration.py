@@ -41,11 +41,6 @@ def test_the_order_within_a_class_stays():
     assert (np.diff(calibrated) >= 0).all() and 0.0 <= calibrated.min() <= calibrated.max() <= 1.0
 
 
-def test_it_is_kept_as_text():
-    calibration = ScoreCalibration((0.5, 1.25), (-1.0, 0.125))
-    assert ScoreCalibration.from_json(calibration.to_json(), 2) == calibration
-
-
 @pytest.mark.parametrize(('text', 'said'), [
     ('{}', 'expected slopes and offsets'), ('[1]', 'expected slopes and offsets'), ('x', 'it is no JSON'),
     ('{"slopes": [1, 2], "offsets": [0, 0]}', 'of 2 classes, expected 1'),

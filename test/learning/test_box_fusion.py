@@ -2,15 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_labels import found
 
-from deadline_perception.detector.detections import Detections
 from deadline_perception.learning.box_fusion import fuse, intersection_over_union
-
-
-def found(*rows):
-    """Detections of rows of left, top, right, bottom, score, label."""
-    table = np.array(rows, float).reshape(-1, 6)
-    return Detections(table[:, :4], table[:, 4], table[:, 5].astype(int))
 
 
 def test_two_detectors_that_agree_are_averaged_by_their_scores():

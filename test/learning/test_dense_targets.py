@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from made_up_labels import target_objects
 
 from deadline_perception.detector.configuration import STREET
 from deadline_perception.detector.dense.network import DenseDetector
@@ -10,18 +11,12 @@ from deadline_perception.learning.dense_targets import assign_anchors
 from deadline_perception.learning.first_stage import DenseStage, first_stage_of
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
-from deadline_perception.learning.targets import TargetObjects
 
 SIZE = (128, 128)
 
 
-def _objects(boxes, labels, crowd=(), named=(True, True)):
-    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.float32(crowd).reshape(-1, 4),
-                         np.array(named))
-
-
 def test_an_object_takes_the_anchors_that_fit_it_and_lie_in_it():
-    found = assign_anchors(SIZE, _objects([[32, 32, 96, 96]], [1]))
+    found = assign_anchors(SIZE, target_objects([[32, 32, 96, 96]], [1]))
     assert len(found.positives) > 0 and set(found.labels) == {1}
     centres = (found.anchors[:, :2] + found.anchors[:, 2:]) / 2
     assert ((centres > 32) & (centres < 96)).all()
@@ -35,13 +30,13 @@ def test_an_object_takes_the_anchors_that_fit_it_and_lie_in_it():
 
 
 def test_an_object_between_all_centres_keeps_its_best_anchor():
-    found = assign_anchors(SIZE, _objects([[33, 33, 38, 38]], [0]))
+    found = assign_anchors(SIZE, target_objects([[33, 33, 38, 38]], [0]))
     assert len(found.positives) == 1
     np.testing.assert_array_equal(found.boxes, np.float32([[33, 33, 38, 38]]))
 
 
 def test_no_object_takes_no_anchor_and_crowd_is_neither_right_nor_wrong():
-    found = assign_anchors(SIZE, _objects([], [], crowd=[[0, 0, 128, 128]]))
+    found = assign_anchors(SIZE, target_objects(crowd=[[0, 0, 128, 128]]))
     assert len(found.positives) == 0 and found.boxes.shape == (0, 4)
     assert 0 < len(found.crowd) < found.count
 
@@ -69,12 +64,12 @@ def _losses(network, objects, trained, target=None):
 
 def test_images_with_and_without_objects_give_finite_losses(network):
     space = network.path_space
-    losses, target = _losses(network, [_objects([[32, 32, 96, 96]], [1]), _objects([], [])],
+    losses, target = _losses(network, [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
                              TrainedPath(space.largest, (2, 1), 0.5))
     assert set(losses) == {'dense_classes', 'dense_boxes', 'centredness', 'classes_h2', 'boxes_h2', 'classes_h1',
                            'boxes_h1'}
     assert all(torch.isfinite(loss) for loss in losses.values()) and losses['dense_boxes'] > 0
-    own, _ = _losses(network, [_objects([[32, 32, 96, 96]], [1]), _objects([], [])],
+    own, _ = _losses(network, [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
                      TrainedPath(space.smallest, (0,), 0.5), target)
     assert set(own) == {'dense_classes', 'dense_boxes', 'centredness'}  # its head examines no regions
 
@@ -84,7 +79,7 @@ def test_a_class_that_a_source_does_not_name_takes_no_part(network):
     stage = network.rpn
     for named, is_moved in (((True, True), True), ((True, False), False)):
         network.zero_grad()
-        losses, _ = _losses(network, [_objects([[32, 32, 96, 96]], [0], named=named)],
+        losses, _ = _losses(network, [target_objects([[32, 32, 96, 96]], [0], named=named)],
                             TrainedPath(network.path_space.largest.replace(head='0'), (0,)))
         losses['dense_classes'].backward()
         gradient = stage.class_output.bias.grad.view(3, 2)
@@ -94,7 +89,7 @@ def test_a_class_that_a_source_does_not_name_takes_no_part(network):
 
 def test_steps_on_one_image_lower_the_loss(network):
     trained = TrainedPath(network.path_space.largest, (2,))
-    objects = [_objects([[32, 32, 96, 96]], [1])]
+    objects = [target_objects([[32, 32, 96, 96]], [1])]
     optimiser = torch.optim.AdamW(network.parameters(), lr=2e-3)
     values = []
     for _ in range(15):

@@ -3,45 +3,20 @@ import json
 import cv2
 import numpy as np
 import pytest
+from made_up_labels import NAMES, PERSON, SIGN, VEHICLE, found, job, known, log_of
 
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.detector.detections import Detections
 from deadline_perception.learning.label_file import write_labels
-from deadline_perception.learning.label_log import LabelLog, SeenImage
-from deadline_perception.learning.labelling import Judgement, LabelJob, LabellingError
+from deadline_perception.learning.label_log import SeenImage
+from deadline_perception.learning.labelling import Judgement, LabellingError
 from deadline_perception.learning.score_thresholds import ScoreThreshold
 
-NAMES = ('vehicle', 'person', 'sign')
-VEHICLE, PERSON, SIGN = range(3)
 HALF = ScoreThreshold(0.5)
-
-
-def found(*rows):
-    table = np.array(rows, float).reshape(-1, 6)
-    return Detections(table[:, :4], table[:, 4], table[:, 5].astype(int))
-
-
-def known(*rows):
-    table = np.array(rows, float).reshape(-1, 6)
-    return GroundTruth(table[:, :4], table[:, 4].astype(int), table[:, 5] > 0)
-
-
-def log_of(tmp_path, *seen):
-    log = LabelLog(tmp_path / 'labels.json.partial', ['test'])
-    for one in seen:
-        log.add(one)
-    return log
 
 
 def image_file(folder, name):
     cv2.imwrite(str(folder / name), np.full((60, 90, 3), 90, np.uint8))
     return name
-
-
-def job(number, ground_truth=None, marked=(), name=''):
-    frame = Frame(f'frame{number}', number, lambda: np.zeros((60, 90, 3), np.uint8), ground_truth=ground_truth)
-    return LabelJob(frame, frozenset(marked), name)
 
 
 ONE = np.ones((1, 3))

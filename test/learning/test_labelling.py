@@ -1,26 +1,14 @@
 import cv2
 import numpy as np
 import pytest
+from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
 
-from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.detector.detections import Detections
-from deadline_perception.learning.label_log import LabelLog, SeenImage
+from deadline_perception.datasets.records import Frame
+from deadline_perception.learning.label_log import SeenImage
 from deadline_perception.learning.labelling import LabelJob, Teacher, judge, new_boxes, see_all
 from deadline_perception.learning.score_thresholds import ScoreThreshold
 
-NAMES = ('vehicle', 'person', 'sign')
-VEHICLE, PERSON, SIGN = range(3)
 HALF = ScoreThreshold(0.5)
-
-
-def found(*rows):
-    table = np.array(rows, float).reshape(-1, 6)
-    return Detections(table[:, :4], table[:, 4], table[:, 5].astype(int))
-
-
-def known(*rows):
-    table = np.array(rows, float).reshape(-1, 6)
-    return GroundTruth(table[:, :4], table[:, 4].astype(int), table[:, 5] > 0)
 
 
 def test_sure_boxes_are_added_unsure_ones_told_apart_and_others_left_out():
@@ -56,18 +44,6 @@ def test_teachers_that_see_one_object_as_two_classes_give_the_likelier():
     boxes = found([0, 0, 100, 100, 0.9, PERSON], [0, 0, 100, 95, 0.7, SIGN])
     added, _ = new_boxes(boxes, None, frozenset(), {PERSON: HALF, SIGN: HALF})
     assert added.labels.tolist() == [PERSON]
-
-
-def log_of(tmp_path, *seen):
-    log = LabelLog(tmp_path / 'labels.json.partial', ['test'])
-    for one in seen:
-        log.add(one)
-    return log
-
-
-def job(number, ground_truth=None, marked=(), name='', measures=False):
-    frame = Frame(f'frame{number}', number, lambda: np.zeros((60, 90, 3), np.uint8), ground_truth=ground_truth)
-    return LabelJob(frame, frozenset(marked), name, None, measures)
 
 
 def test_thresholds_come_from_the_images_that_mark_the_class(tmp_path):

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from made_up_labels import target_objects
 
-from deadline_perception.learning.targets import TargetObjects, all_anchors, choose_anchors, join_anchors
+from deadline_perception.learning.targets import all_anchors, choose_anchors, join_anchors
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
 from deadline_perception.learning.transfer import resized
@@ -17,11 +18,6 @@ def _generators(count, first=0):
 
 def _images(count):
     return torch.randn(count, 3, 64, 96, generator=torch.Generator().manual_seed(0))
-
-
-def _ground_truth(boxes, labels, named=(True, True)):
-    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32),
-                         np.array(named))
 
 
 def _step(network, ground_truths, *trained, images=None, batch=None, first=0):
@@ -44,11 +40,11 @@ def _step(network, ground_truths, *trained, images=None, batch=None, first=0):
 def test_images_with_and_without_objects_give_finite_losses(tiny_network):
     network = tiny_network.train()
     largest = network.path_space.largest
-    (losses,), _ = _step(network, [_ground_truth(OBJECT, [0]), _ground_truth([], [])], TrainedPath(largest, (0, 1)))
+    (losses,), _ = _step(network, [target_objects(OBJECT, [0]), target_objects()], TrainedPath(largest, (0, 1)))
     assert set(losses) == {'objectness', 'anchor_boxes', 'classes_h0', 'boxes_h0', 'classes_h1', 'boxes_h1'}
     assert all(torch.isfinite(loss) for loss in losses.values())
     assert losses['boxes_h0'] > 0
-    (empty,), _ = _step(network, [_ground_truth([], [])], TrainedPath(largest, (0,)))
+    (empty,), _ = _step(network, [target_objects()], TrainedPath(largest, (0,)))
     assert empty['anchor_boxes'] == 0 and empty['boxes_h0'] == 0 and torch.isfinite(empty['classes_h0'])
 
 
@@ -62,7 +58,7 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
             layer.bias.zero_()
         network.rpn.outputs.bias[:network.rpn.per_position] = -1.0
         network.heads.subnets[1].deltas.bias.copy_(torch.tensor([0.3, 0.0, -0.05, 0.0]))
-    ground_truth = _ground_truth(OBJECT, [0])
+    ground_truth = target_objects(OBJECT, [0])
     anchors = choose_anchors(all_anchors(network.config, SIZE), ground_truth, np.random.default_rng(0))
     (losses,), target = _step(network, [ground_truth], TrainedPath(network.path_space.largest, (1,)))
     losses = {name: loss.item() for name, loss in losses.items()}
@@ -83,7 +79,7 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
 
 def test_gradients_reach_only_what_the_path_runs(tiny_network):
     network = tiny_network.train()
-    (losses,), _ = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(network.path_space.smallest, (0,)))
+    (losses,), _ = _step(network, [target_objects(OBJECT, [0])], TrainedPath(network.path_space.smallest, (0,)))
     sum(losses.values()).backward()
     assert all(p.grad is None for p in network.backbone.skips.parameters())
     assert all(p.grad is None for p in network.heads.subnets[1].parameters())
@@ -96,7 +92,7 @@ def test_gradients_reach_only_what_the_path_runs(tiny_network):
 def test_losses_of_parts_add_up_to_those_of_the_batch(tiny_network):
     network = tiny_network.train()
     images = _images(3)
-    ground_truths = [_ground_truth(OBJECT, [0]), _ground_truth([[50.0, 5, 70, 60]], [1]), _ground_truth([], [])]
+    ground_truths = [target_objects(OBJECT, [0]), target_objects([[50.0, 5, 70, 60]], [1]), target_objects()]
     space = network.path_space
     trained = (TrainedPath(space.largest, (1, 0), 0.5), TrainedPath(space.smallest, (0,), 0.5))
     whole, _ = _step(network, ground_truths, *trained, images=images)
@@ -111,7 +107,7 @@ def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
     """Told only what it says itself, a path has no gradient in objectness and classes; boxes follow ground truth."""
     network = tiny_network.train()
     largest = network.path_space.largest
-    (_, losses), target = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
+    (_, losses), target = _step(network, [target_objects(OBJECT, [0])], TrainedPath(largest, (1,)),
                                 TrainedPath(largest, (1,), distillation_weight=1.0))
     assert not any(part.requires_grad for part in (target.first_stage, target.classes))
     (losses['objectness'] + losses['classes_h1']).backward(retain_graph=True)
@@ -126,7 +122,7 @@ def test_soft_targets_lie_between_ground_truth_and_teacher(tiny_network):
     space = network.path_space
     told = {}
     for share in (0.0, 0.5, 1.0):
-        (_, told[share]), _ = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(space.largest, (1,)),
+        (_, told[share]), _ = _step(network, [target_objects(OBJECT, [0])], TrainedPath(space.largest, (1,)),
                                     TrainedPath(space.smallest.replace(scale=1.0), (0,), distillation_weight=share))
     for name in ('objectness', 'classes_h0'):
         assert told[0.0][name] != told[1.0][name]
@@ -142,7 +138,7 @@ def test_distilled_path_keeps_its_number_of_proposals(tiny_network):
     seen = []
     network.heads.subnets[0].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
     paths = [space.largest.replace(proposals=proposals) for proposals in (60, 20, 5)]
-    _, target = _step(network, [_ground_truth(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
+    _, target = _step(network, [target_objects(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
     assert seen == [int((target.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
     assert seen[0] > seen[1] > seen[2] > 0
     assert (target.regions.ranks[target.regions.on_object] == -1).any()
@@ -152,7 +148,7 @@ def test_class_that_a_source_does_not_name_takes_no_part(tiny_network):
     """Regions of such an image teach its logits nothing; those of another image in the batch do."""
     network = tiny_network.train()
     paths = (TrainedPath(network.path_space.largest, (1, 0), 0.5), TrainedPath(network.path_space.smallest, (0,), 0.5))
-    unnamed, named = _ground_truth(OBJECT, [0], (True, False)), _ground_truth(OBJECT, [0])
+    unnamed, named = target_objects(OBJECT, [0], named=(True, False)), target_objects(OBJECT, [0])
     for ground_truths, learns in (([unnamed, unnamed], False), ([unnamed, named], True)):
         network.zero_grad()
         losses, target = _step(network, ground_truths, *paths)
@@ -168,23 +164,23 @@ def test_scaled_path_learns_the_same_regions_at_its_own_size(tiny_network):
     """Boxes are scaled with the image, labels and deltas stay; objectness is not distilled from other anchors."""
     network = tiny_network.train()
     scaled = network.path_space.largest.replace(scale=0.5)
-    _, target = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(network.path_space.largest, (1,)))
+    _, target = _step(network, [target_objects(OBJECT, [0])], TrainedPath(network.path_space.largest, (1,)))
     assert target.regions.size == SIZE
     losses = {}
     for weight in (0.0, 1.0):
-        (_, losses[weight]), _ = _step(network, [_ground_truth(OBJECT, [0])],
+        (_, losses[weight]), _ = _step(network, [target_objects(OBJECT, [0])],
                                        TrainedPath(network.path_space.largest, (1,)),
                                        TrainedPath(scaled, (1,), distillation_weight=weight))
     assert losses[0.0]['objectness'] == losses[1.0]['objectness'] > 0
     assert losses[0.0]['classes_h1'] != losses[1.0]['classes_h1']
     assert losses[0.0]['boxes_h1'] == losses[1.0]['boxes_h1'] > 0
-    objects = _ground_truth(OBJECT, [0]).resized(SIZE, (32, 64))
+    objects = target_objects(OBJECT, [0]).resized(SIZE, (32, 64))
     np.testing.assert_allclose(objects.boxes, [[10 * 2 / 3, 5, 40 * 2 / 3, 20]], rtol=1e-6)
 
 
 def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
     network = tiny_network.train()
-    (losses,), _ = _step(network, [_ground_truth(OBJECT, [0])],
+    (losses,), _ = _step(network, [target_objects(OBJECT, [0])],
                          TrainedPath(network.path_space.largest, (0, 1), aggregated=True))
     assert set(losses) == {'objectness', 'anchor_boxes', 'classes_mean', 'boxes_mean'}
     losses['classes_mean'].backward()
@@ -194,7 +190,7 @@ def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
 def test_losses_on_a_gpu_are_those_on_the_cpu(tiny_network):
-    ground_truth, trained = _ground_truth(OBJECT, [0]), TrainedPath(tiny_network.path_space.largest, (1, 0), 0.5)
+    ground_truth, trained = target_objects(OBJECT, [0]), TrainedPath(tiny_network.path_space.largest, (1, 0), 0.5)
     (on_cpu,), _ = _step(tiny_network.train(), [ground_truth], trained)
     network = tiny_network.to('cuda')
     (on_gpu,), _ = _step(network, [ground_truth], trained, images=_images(1).cuda())

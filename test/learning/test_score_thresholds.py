@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_labels import known
 
-from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.learning.score_thresholds import (LEAST_OBJECTS, LEAST_PRECISION, MeasuredClass,
                                                            ScoreThreshold, choose_threshold, detections_of,
@@ -20,6 +20,7 @@ def test_the_score_of_largest_f1_is_chosen():
     chosen = choose_threshold(measured([True] * 30 + [False] * 10 + [True] * 5, 40), 0.5)
     assert chosen.score == pytest.approx(np.linspace(0.95, 0.05, 45)[29])
     assert (chosen.precision, chosen.recall, chosen.objects) == (1.0, 0.75, 40)
+    assert chosen.unsure_score == pytest.approx(0.4 * chosen.score)
 
 
 def test_a_threshold_of_less_precision_than_asked_for_is_passed_over():
@@ -45,10 +46,6 @@ def test_boxes_of_one_score_come_together():
     assert chosen.precision == pytest.approx(30 / 35)
 
 
-def test_unsure_boxes_begin_at_a_share_of_the_threshold():
-    assert ScoreThreshold(0.6).unsure_score == pytest.approx(0.24)
-
-
 @pytest.mark.parametrize('score', [0.0, -0.1, 1.1, float('nan')])
 def test_a_threshold_that_is_no_score_is_refused(score):
     with pytest.raises(ValueError, match=r'expected a score in \(0, 1\]'):
@@ -70,11 +67,6 @@ def test_no_allowed_threshold_has_a_larger_f1(hits, missed):
     else:
         f1 = 2 * chosen.precision * chosen.recall / (chosen.precision + chosen.recall)
         assert f1 == pytest.approx(best) and chosen.precision >= LEAST_PRECISION
-
-
-def known(*rows):
-    table = np.array(rows, float).reshape(-1, 6)
-    return GroundTruth(table[:, :4], table[:, 4].astype(int), table[:, 5] > 0)
 
 
 def test_boxes_are_matched_image_by_image_and_crowd_counts_for_nothing():
@@ -105,14 +97,11 @@ def test_the_better_detector_counts_for_more_and_one_that_does_not_know_the_clas
     assert weights[0] == pytest.approx(1.0) and 0 < weights[1] < 0.2 and weights[2] == 0.0
 
 
-def test_detectors_count_alike_where_too_few_objects_tell():
+def test_detectors_count_alike_where_too_few_objects_tell_and_where_all_fail():
     objects = [known([0, 0, 10, 10, 0, 0])] * (LEAST_OBJECTS - 1)
     found = [Detections([[0, 0, 10, 10]], [0.9], [0])] * len(objects)
     nothing = [Detections.none()] * len(objects)
-    assert detector_weights([found, nothing], objects, np.array([True, True])).tolist() == [1.0, 1.0]
-
-
-def test_detectors_that_all_fail_count_alike():
-    objects = [known([0, 0, 10, 10, 0, 0])] * LEAST_OBJECTS
-    nothing = [Detections.none()] * len(objects)
-    assert detector_weights([nothing, nothing], objects, np.array([True, True])).tolist() == [1.0, 1.0]
+    both = np.array([True, True])
+    assert detector_weights([found, nothing], objects, both).tolist() == [1.0, 1.0]
+    enough = [*objects, objects[0]]
+    assert detector_weights([[*nothing, nothing[0]]] * 2, enough, both).tolist() == [1.0, 1.0]

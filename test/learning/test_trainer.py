@@ -9,8 +9,9 @@ from torchvision.ops import box_iou
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich
-from deadline_perception.learning.trainer import Trainer, TrainingDiverged
+from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.learning.training_state import TrainingDiverged
 from deadline_perception.learning.transfer import to_batch
 from deadline_perception.workers import Workers
 
@@ -29,10 +30,8 @@ def test_resumed_run_gives_the_weights_of_an_unbroken_one(tiny_network, shapes, 
     resumed.resume(tmp_path / 'state.safetensors')
     assert resumed.step == 3
     resumed.run()
-    for name, tensor in whole.network.state_dict().items():
-        torch.testing.assert_close(resumed.network.state_dict()[name], tensor, atol=0, rtol=0)
-    for name, tensor in whole.average.items():
-        torch.testing.assert_close(resumed.average[name], tensor, atol=0, rtol=0)
+    torch.testing.assert_close(resumed.network.state_dict(), whole.network.state_dict(), atol=0, rtol=0)
+    torch.testing.assert_close(resumed.average, whole.average, atol=0, rtol=0)
 
 
 def test_images_drawn_ahead_give_the_same_weights(tiny_network, shapes):
@@ -69,28 +68,19 @@ def test_bfloat16_on_a_gpu_is_saved_and_resumed(tiny_network, shapes, tmp_path):
     torch.testing.assert_close(resumed.average, whole.average, atol=5e-3, rtol=0)
 
 
-def test_state_of_another_plan_is_refused(tiny_network, shapes, tmp_path):
+def test_state_of_another_plan_other_data_another_start_or_network_is_refused(tiny_network, shapes, tmp_path):
     trainer = _trainer(tiny_network, shapes)
     trainer.save(tmp_path / 'state.safetensors')
-    with pytest.raises(ValueError, match='was saved for .*"steps": 6.*expected .*"steps": 7'):
-        _trainer(tiny_network, shapes, steps=7).resume(tmp_path / 'state.safetensors')
-
-
-def test_state_of_other_data_or_another_start_is_refused(tiny_network, shapes, tmp_path):
-    _trainer(tiny_network, shapes).save(tmp_path / 'state.safetensors')
-    with pytest.raises(ValueError, match='was saved for .*"data": '):
-        _trainer(tiny_network, replace(shapes, frames=shapes.frames[1:])).resume(tmp_path / 'state.safetensors')
-    trainer = _trainer(tiny_network, shapes)
-    other = Trainer(tiny_network, trainer.source, trainer.plan, trainer.strategy, start='abc')
-    with pytest.raises(ValueError, match='was saved for .*"start": "".*expected .*"start": "abc"'):
-        other.resume(tmp_path / 'state.safetensors')
-
-
-def test_state_of_another_network_is_refused(tiny_network, shapes, tmp_path):
-    _trainer(tiny_network, shapes).save(tmp_path / 'state.safetensors')
-    other = MultiPathDetector(replace(tiny_network.config, stem_channels=32), tiny_network.class_names)
-    with pytest.raises(ValueError, match='was saved for network'):
-        _trainer(other, shapes).resume(tmp_path / 'state.safetensors')
+    network = MultiPathDetector(replace(tiny_network.config, stem_channels=32), tiny_network.class_names)
+    others = (
+        (_trainer(tiny_network, shapes, steps=7), 'was saved for .*"steps": 6.*expected .*"steps": 7'),
+        (_trainer(tiny_network, replace(shapes, frames=shapes.frames[1:])), 'was saved for .*"data": '),
+        (Trainer(tiny_network, trainer.source, trainer.plan, trainer.strategy, start='abc'),
+         'was saved for .*"start": "".*expected .*"start": "abc"'),
+        (_trainer(network, shapes), 'was saved for network'))
+    for other, message in others:
+        with pytest.raises(ValueError, match=message):
+            other.resume(tmp_path / 'state.safetensors')
 
 
 @pytest.mark.parametrize('broken', ['loss', 'gradient'])
@@ -157,12 +147,6 @@ def test_only_what_multiplies_features_decays(tiny_network, shapes):
     assert sum(len(group['params']) for group in trainer.optimiser.param_groups) == len([*tiny_network.parameters()])
 
 
-def test_more_processes_than_images_are_refused(tiny_network, shapes):
-    trainer = _trainer(tiny_network, shapes)
-    with pytest.raises(ValueError, match='3 processes share batches of 2 images'):
-        Trainer(tiny_network, trainer.source, trainer.plan, trainer.strategy, Workers(1, 3))
-
-
 def test_few_images_are_learnt(tiny_network, shapes):
     """Objectness is learnt, and the trained network finds the shapes."""
     trainer = _trainer(tiny_network, shapes, steps=100, batch=3, learning_rate=4e-3, warm_up=10, ema=0.9)
@@ -207,8 +191,10 @@ def test_every_strategy_lowers_the_loss(tiny_network, shapes, name, norm, scales
     assert np.mean(losses[-6:]) < 0.75 * np.mean(losses[:3])
 
 
-def test_samples_of_other_classes_are_refused(tiny_network, shapes):
-    with pytest.raises(ValueError, match=r"classes of the samples are \('bar', 'square'\), expected those of the "
-                                         r"network"):
-        Trainer(tiny_network, SampleSource([shapes], [1.0], (64, 96), ('bar', 'square')), TrainingPlan(steps=1),
-                Sandwich())
+def test_more_processes_than_images_and_samples_of_other_classes_are_refused(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes)
+    with pytest.raises(ValueError, match='3 processes share batches of 2 images'):
+        Trainer(tiny_network, trainer.source, trainer.plan, trainer.strategy, Workers(1, 3))
+    turned = SampleSource([shapes], [1.0], (64, 96), ('bar', 'square'))
+    with pytest.raises(ValueError, match=r"samples are \('bar', 'square'\), expected those of the network"):
+        Trainer(tiny_network, turned, trainer.plan, trainer.strategy)

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadline_perception.subnetwork.activation import (
-    UnitGroup,
-    activate,
-    check_settings,
-    largest_fitting,
-)
+from deadline_perception.subnetwork.activation import UnitGroup, activate, check_settings
 
 GROUPS = (UnitGroup(100), UnitGroup(6), UnitGroup(32, 'it is a first layer'))
 
@@ -54,26 +49,3 @@ def test_refuses_settings_out_of_order_or_range(settings):
 def test_refuses_a_group_without_units():
     with pytest.raises(ValueError, match='at least 1'):
         UnitGroup(0)
-
-
-BOUNDS = {0.25: 10.0, 0.5: 20.0, 1.0: 45.0}
-
-
-@pytest.mark.parametrize('budget_ms, utilisation, fits', [(45.0, 1.0, True), (44.9, 0.5, True), (10.0, 0.25, True),
-                                                          (9.9, 0.25, False), (-3.0, 0.25, False),
-                                                          (math.inf, 1.0, True)])
-def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
-    fit = largest_fitting(BOUNDS, budget_ms)
-    assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == (utilisation, fits, BOUNDS[utilisation])
-
-
-def test_prefers_a_late_accurate_answer_to_an_early_bad_one():
-    assert largest_fitting(BOUNDS, 12.0, 0.5).utilisation == 0.5
-    assert not largest_fitting(BOUNDS, 12.0, 0.5).fits_budget
-
-
-def test_refuses_what_nothing_reaches():
-    with pytest.raises(ValueError, match='least utilisation is 1.5'):
-        largest_fitting(BOUNDS, 50.0, 1.5)
-    with pytest.raises(ValueError, match='NaN'):
-        largest_fitting(BOUNDS, math.nan)

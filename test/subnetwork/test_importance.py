@@ -5,80 +5,22 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up_elastic import images, made_elastic
 
-from deadline_perception.subnetwork.elastic import rank
-from deadline_perception.subnetwork.importance import Importance, OutputSamples, Ranking, obs_importance, of_units
+from deadline_perception.subnetwork.importance import OutputSamples, of_units
 
 
 def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_two_neurons_by_hand():
-    # Mean (2, 1); deviations (2, 0), (-2, 0), (0, 2), (0, -2) and none.
-    outputs = torch.tensor([[4.0, 1.0], [0.0, 1.0], [2.0, 3.0], [2.0, -1.0], [2.0, 1.0]])
-    # Covariance diag(2, 2), regular; mean squares (28 / 5, 13 / 5); s_q = mean square * 2 / 2.
-    found = obs_importance(outputs)
-    np.testing.assert_allclose(found.scores, [28 / 5, 13 / 5])
-    assert found.damping == 0.0 and found.order().tolist() == [0, 1]
-
-
-def test_correlated_neurons_by_hand():
-    # Deviations (1, 1), (-1, -1), (1, 0), (-1, 0): covariance [[4, 2], [2, 2]] / 3, inverse 3 / 4 * [[2, -2], [-2, 4]].
-    outputs = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, 0.0], [-1.0, 0.0]])
-    np.testing.assert_allclose(obs_importance(outputs).scores, [1.0 / (2 * 1.5), 0.5 / (2 * 3.0)])
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(2, 12), st.integers(0, 50))
-def test_agrees_with_the_inverse_of_the_covariance(neurons, seed):
-    outputs = noise(60, neurons, seed) @ noise(neurons, neurons, seed + 1) + 0.5
-    inverse = np.linalg.inv(np.atleast_2d(np.cov(outputs.numpy().T)))
-    expected = outputs.square().mean(0).numpy() / (2.0 * inverse.diagonal())
-    np.testing.assert_allclose(obs_importance(outputs).scores, expected, rtol=1e-4)
-
-
-def test_a_neuron_that_repeats_others_comes_last_however_large_it_is():
-    outputs = noise(400, 6)
-    outputs = torch.cat((outputs, 5.0 * (outputs[:, :1] + outputs[:, 1:2])), 1)
-    found = obs_importance(outputs)
-    assert found.damping > 0.0  # the covariance is singular
-    weakest = found.order()[-3:].tolist()
-    assert set(weakest) == {0, 1, 6}  # each of the three follows from the other two
-    slightly = outputs.clone()
-    slightly[:, 6] = 0.02 * outputs[:, 6] + 1e-3 * noise(400, 1, 9)[:, 0]
-    assert obs_importance(slightly).order()[-1] == 6
-
-
-def test_a_dead_neuron_counts_for_nothing():
-    outputs = noise(50, 4)
-    outputs[:, 2] = 0.0
-    found = obs_importance(outputs)
-    assert found.scores[2] == 0.0 and found.order()[-1] == 2
-
-
-def test_few_samples_of_many_neurons_are_damped_as_the_full_matrix_is():
-    outputs = noise(10, 40)
-    found = obs_importance(outputs)
-    covariance = np.cov(outputs.numpy().T)
-    covariance += found.damping * np.diag(covariance.diagonal())
-    expected = outputs.square().mean(0).numpy() / (2.0 * np.linalg.inv(covariance).diagonal())
-    assert found.damping > 0.0
-    np.testing.assert_allclose(found.scores, expected, rtol=1e-6)
-
-
-def test_samples_in_parts_say_what_all_say():
-    outputs, parts = noise(90, 5), OutputSamples(5)
-    for part in outputs.split(17):
-        parts.add(part)
-    torch.testing.assert_close(parts.importance().scores, obs_importance(outputs).scores)
-
-
 def selected(outputs):
     samples = OutputSamples(outputs.shape[1])
     samples.add(outputs)
-    return samples.importance(Ranking.SELECTION)
+    return samples.selection()
+
+
+def order_of(scores):
+    return scores.argsort(descending=True, stable=True).tolist()
 
 
 def test_selection_by_hand():
@@ -86,15 +28,15 @@ def test_selection_by_hand():
     # none.
     outputs = torch.tensor([[2.0, 3.0, 1.0], [2.0, 3.0, -1.0], [-2.0, -3.0, 1.0], [-2.0, -3.0, -1.0]])
     found = selected(outputs)
-    assert found.order().tolist() == [1, 2, 0]
-    np.testing.assert_allclose(found.scores, [0.0, 9.0, 1.0], atol=1e-9)
+    assert order_of(found) == [1, 2, 0]
+    np.testing.assert_allclose(found, [0.0, 9.0, 1.0], atol=1e-9)
 
 
 @pytest.mark.parametrize('rows', [7, 400])  # fewer samples than neurons, and more
 def test_of_neurons_that_repeat_each_other_selection_keeps_one(rows):
     outputs = noise(rows, 6)
     outputs = torch.cat((outputs, 5.0 * outputs[:, :3], torch.zeros(rows, 1)), 1)
-    order = selected(outputs).order().tolist()
+    order = order_of(selected(outputs))
     assert set(order[:3]) == {6, 7, 8} and set(order[3:6]) == {3, 4, 5}  # for each pair the larger, then what is new
     assert set(order[6:9]) == {0, 1, 2} and order[9] == 9
 
@@ -104,13 +46,13 @@ def test_of_neurons_that_repeat_each_other_selection_keeps_one(rows):
 def test_selection_takes_what_those_before_explain_least(neurons, seed, few):
     outputs = noise(neurons if few else 60, neurons, seed) @ noise(neurons, neurons, seed + 1) + 0.5
     found, kept = selected(outputs), []
-    for number in found.order().tolist():
+    for number in order_of(found):
         rest = outputs - outputs[:, kept] @ torch.linalg.lstsq(outputs[:, kept], outputs, driver='gelsd').solution \
             if kept else outputs
         unexplained = rest.square().mean(0)
         assert unexplained[number] >= unexplained.max() * (1 - 1e-6) - 1e-9
         kept.append(number)
-    assert found.scores[kept].tolist() == sorted(found.scores.tolist(), reverse=True)
+    assert found[kept].tolist() == sorted(found.tolist(), reverse=True)
 
 
 @pytest.mark.parametrize('rows', [4, 90])
@@ -121,33 +63,11 @@ def test_selection_refuses_what_is_not_finite(rows):
         selected(outputs)
 
 
-@pytest.mark.parametrize('outputs, message', [(torch.zeros(1, 3), 'at least 2 samples'), (torch.zeros(4), 'shape'),
-                                              (torch.full((4, 2), torch.inf), 'NaN or infinity')])
-def test_refuses_what_says_nothing(outputs, message):
-    with pytest.raises(ValueError, match=message):
-        obs_importance(outputs)
-
-
-def test_refuses_impossible_scores():
-    with pytest.raises(ValueError, match='at least 0'):
-        Importance(torch.tensor([1.0, -1.0]))
+def test_one_sample_says_nothing():
+    with pytest.raises(ValueError, match='importance of 1 samples, expected at least 2'):
+        selected(noise(1, 5))
 
 
 def test_tensors_of_a_group_weigh_the_same_and_neurons_of_a_unit_add_up():
     np.testing.assert_allclose(of_units([torch.tensor([1.0, 3.0]), torch.tensor([300.0, 0.0, 50.0, 50.0])], 2),
                                [0.5 + 1.5, 1.5 + 0.5])
-
-
-def test_a_redundant_channel_is_the_last_of_its_layer():
-    network = made_elastic(('plain',))
-    layer = network.body.get_submodule('hidden')
-    with torch.no_grad():  # one neuron of the hidden layer repeats another, scaled
-        layer.weight[4], layer.bias[4] = 3.0 * layer.weight[7] + 1e-4 * layer.weight[2], 3.0 * layer.bias[7]
-    number = next(number for number, group in enumerate(network.groups) if 'hidden' in group.names)
-    repeated = getattr(network, f'order{number}')[[4, 7]].tolist()
-    network.forget_copies()
-    rank(network, [images(200)], Ranking.OBS)
-    order, importance = getattr(network, f'order{number}').tolist(), getattr(network, f'importance{number}')
-    dead = int((importance == 0).sum())
-    assert set(order[len(order) - dead - 2:len(order) - dead]) == set(repeated)
-    assert importance.tolist() == sorted(importance.tolist(), reverse=True)

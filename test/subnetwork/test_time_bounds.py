@@ -14,6 +14,14 @@ def test_a_larger_sub_network_is_never_expected_to_be_faster():
     assert TimeBounds(TIMES, 0.01, 1.0).bounds_ms == {0.25: 10.0, 0.5: 10.0, 1.0: 30.0}
 
 
+@pytest.mark.parametrize('budget_ms, utilisation, fits', [(30.0, 1.0, True), (29.9, 0.5, True), (10.0, 0.5, True),
+                                                          (9.9, 0.25, False), (-3.0, 0.25, False),
+                                                          (math.inf, 1.0, True)])
+def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
+    fit = TimeBounds(TIMES, 0.01, 1.0).fit(budget_ms)
+    assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == (utilisation, fits, 30.0 if utilisation == 1.0 else 10.0)
+
+
 def test_a_slow_phase_is_followed_within_some_runs():
     bounds = TimeBounds(TIMES, 0.01, 1.2)
     assert bounds.fit(40.0).utilisation == 1.0
@@ -44,3 +52,8 @@ def test_jobs_exceed_their_budget_with_the_target_probability_at_most(spread):
 def test_refuses_impossible_times(times):
     with pytest.raises(ValueError, match='expected at least one, none negative'):
         TimeBounds(times, 0.01)
+
+
+def test_refuses_a_budget_that_is_no_number():
+    with pytest.raises(ValueError, match='NaN'):
+        TimeBounds(TIMES, 0.01).fit(math.nan)

@@ -56,9 +56,7 @@ class InvertedResidual(nn.Module):
     """A 1x1 convolution that widens, a 3x3 one of each channel for itself, a 1x1 one that narrows again.
 
     Args:
-        config: says the widths.
-        inputs, outputs: channels.
-        hidden: channels between, at full width.
+        hidden: channels between inputs and outputs, at full width.
         stride: of the convolution in the middle, in px; with 1 and as many outputs as inputs there is a shortcut.
     """
 
@@ -82,18 +80,6 @@ class InvertedResidual(nn.Module):
         return self.narrow(y, self.narrow.weight.shape[0], self.narrow_norm)
 
 
-class DenseSkip(Skip):
-    """As `Skip`, of blocks that are told the width."""
-
-    def forward(self, x: Tensor, path) -> Tensor:
-        """See `Skip`."""
-        if path[self.name] == 'skip':
-            return x
-        for block in self.blocks:
-            x = block(x, path['width'])
-        return x
-
-
 class DenseBackbone(nn.Module):
     """Stem and six stages; each stage has a part that always runs, then groups that can be skipped.
 
@@ -103,17 +89,17 @@ class DenseBackbone(nn.Module):
 
     def __init__(self, config: DenseConfig) -> None:
         super().__init__()
-        self.stem, self.stem_norm = SlicedConv2d(3, _STEM_CHANNELS, 3, stride=2), SlicedFrozenNorm(_STEM_CHANNELS,
-                                                                                                  (1.0,))
+        self.stem = SlicedConv2d(3, _STEM_CHANNELS, 3, stride=2)
+        self.stem_norm = SlicedFrozenNorm(_STEM_CHANNELS, (1.0,))
         self.first = InvertedResidual(config, _STEM_CHANNELS, _STEM_OUTPUTS, hidden=_STEM_CHANNELS)
         self.kept_blocks = nn.ModuleList()
-        skips: list[DenseSkip] = []
+        skips: list[Skip] = []
         inputs, stride = _STEM_OUTPUTS, 2
         for channels, stage_stride, groups in zip(STAGE_CHANNELS, STAGE_STRIDES, config.skip_groups):
             self.kept_blocks.append(InvertedResidual(config, inputs, channels, hidden=EXPANSION * inputs,
                                                      stride=stage_stride // stride))
             for size in groups:
-                skips.append(DenseSkip(f'skip{len(skips)}', [
+                skips.append(Skip(f'skip{len(skips)}', [
                     InvertedResidual(config, channels, channels, hidden=EXPANSION * channels) for _ in range(size)]))
             inputs, stride = channels, stage_stride
         self.skips = nn.ModuleList(skips)
@@ -148,5 +134,8 @@ class DensePyramid(nn.Module):
             levels.append(self.outputs[i](merged, self.channels))
         levels.reverse()
         for convolution in self.coarser:
-            levels.append(convolution(levels[-1], self.channels))
+            finer = levels[-1]
+            if finer.shape[3] == 1:  # on a CPU, PyTorch 2.15's bfloat16 gradient of such rows reads what nobody wrote
+                finer = F.pad(finer, (0, 1))
+            levels.append(convolution(finer, self.channels))
         return levels

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deadline_perception.detector.shape import HeadConfig, Shape
-from deadline_perception.detector.declaration import scaled_size
-from deadline_perception.detector.dense.declaration import dense_path_space
+from deadline_perception.detector.declaration import dense_path_space, scaled_size
 from deadline_perception.execution_path import PathSpace
 
 STRIDES = (8, 16, 32, 64, 128)

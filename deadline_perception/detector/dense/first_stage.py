@@ -42,12 +42,7 @@ class Tower(nn.Module):
 
 
 class FirstStage(nn.Module):
-    """Class logits, centredness and box deltas of every anchor.
-
-    Args:
-        config: says the channels.
-        classes: number of them.
-    """
+    """Class logits, centredness and box deltas of every anchor."""
 
     def __init__(self, config: DenseConfig, classes: int) -> None:
         super().__init__()
@@ -97,10 +92,7 @@ def all_anchors(size: tuple[int, int], device: torch.device) -> Tensor:
 
 
 class DenseProposals:
-    """Keeps the best boxes of the first stage; how many is decided when the scores are known.
-
-    A score is the probability of the class times how well the anchor is centred.
-    """
+    """Keeps the best boxes of the first stage; how many is decided when the scores are known."""
 
     @torch.no_grad()
     def __call__(self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int,

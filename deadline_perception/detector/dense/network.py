@@ -1,16 +1,14 @@
 """The dense detector: its parts, and what each of its segments computes."""
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from deadline_perception.detector.dense.backbone import DenseBackbone, DensePyramid
 from deadline_perception.detector.dense.configuration import PYRAMID_STAGES, STRIDES, DenseConfig
 from deadline_perception.detector.dense.first_stage import DenseProposals, FirstStage
-from deadline_perception.detector.heads import Head, features_of_rows, region_boxes, region_features, suppressed
+from deadline_perception.detector.heads import Head, region_boxes, suppressed
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import Switch
-from deadline_perception.detector.proposals import pyramid_levels
 from deadline_perception.execution_path import ExecutionPath
 
 
@@ -19,13 +17,10 @@ class DenseDetector(MultiPathDetector):
 
     Head 0 takes the first stage's answer as it is; the others examine the region of each box. A score is then the
     geometric mean of both stages', as in probabilistic two-stage detection (Zhou et al. 2021).
-
-    Args:
-        config: the shape.
-        class_names: what the labels mean, at least one.
     """
 
     strides = STRIDES
+    pyramid_stages = PYRAMID_STAGES
 
     def _build(self, config: DenseConfig, classes: int) -> None:
         self.backbone = DenseBackbone(config)
@@ -33,11 +28,6 @@ class DenseDetector(MultiPathDetector):
         self.rpn = FirstStage(config, classes)
         self.select_proposals = DenseProposals()
         self.heads = Switch([Head(config, shape, classes) for shape in config.heads])
-
-    @property
-    def precision(self) -> torch.dtype:
-        """See `MultiPathDetector`."""
-        return self.rpn.class_output.weight.dtype
 
     def head(self, setting: int) -> Head | None:
         """See `MultiPathDetector`; None for the first stage's own answer."""
@@ -47,12 +37,6 @@ class DenseDetector(MultiPathDetector):
         """See `MultiPathDetector`."""
         return segment in ('regions', 'head') and path['head'] == '0'
 
-    def reads(self, segment: str) -> tuple[str, ...]:
-        """See `MultiPathDetector`."""
-        if segment == 'pyramid':
-            return tuple(f'stage{stage}' for stage in PYRAMID_STAGES)
-        return super().reads(segment)
-
     def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """See `MultiPathDetector`. `rpn` makes what `FirstStage` does; `proposals`, boxes `[R, 4]` and their scores
         `[R, classes]`."""
@@ -60,18 +44,9 @@ class DenseDetector(MultiPathDetector):
             return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)]))
         if segment == 'rpn':
             return self.rpn(list(values['pyramid']))
-        height, width = size = self.input_size_on(path)
+        size = self.input_size_on(path)
         if segment == 'proposals':
             return self.select_proposals(*values['rpn'], path['proposals'], size)
-        if segment == 'regions':
-            levels, (boxes, _) = values['pyramid'], values['proposals']
-            box_levels = pyramid_levels(boxes, len(STRIDES), STRIDES[0])
-            if len(levels) > 1:
-                return (region_features(list(levels), boxes, box_levels, strides=STRIDES),)
-            shapes = tuple((1, -(-height // stride), -(-width // stride)) for stride in STRIDES)
-            return (features_of_rows(*levels, shapes, boxes, box_levels, strides=STRIDES),)
-        if segment == 'head':
-            return self.head(int(path['head']))(values['regions'][0])
         if segment == 'post':
             boxes, scores = values['proposals']
             scores = scores.float()

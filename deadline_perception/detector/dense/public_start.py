@@ -153,8 +153,8 @@ def _take_classes(network: DenseDetector, weight: Tensor, bias: Tensor) -> None:
     count = len(network.class_names)
     ours = stage.class_output.weight.view(stage.per_position, count, *weight.shape[1:])
     our_bias = stage.class_output.bias.view(stage.per_position, count)
-    theirs, their_bias = weight.view(stage.per_position, len(CLASSES), *weight.shape[1:]), bias.view(stage.per_position,
-                                                                                                    len(CLASSES))
+    theirs = weight.view(stage.per_position, len(CLASSES), *weight.shape[1:])
+    their_bias = bias.view(stage.per_position, len(CLASSES))
     for number, names in enumerate(CLASSES):
         for name in names:
             if name in network.class_names:

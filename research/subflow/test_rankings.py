@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up_elastic import BLOCKS, images, made_elastic, made_up
+from rankings import Importance, OutputSamples, Ranking, elastic, obs_importance, rank_by
+
+
+def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_two_neurons_by_hand():
+    # Mean (2, 1); deviations (2, 0), (-2, 0), (0, 2), (0, -2) and none.
+    outputs = torch.tensor([[4.0, 1.0], [0.0, 1.0], [2.0, 3.0], [2.0, -1.0], [2.0, 1.0]])
+    # Covariance diag(2, 2), regular; mean squares (28 / 5, 13 / 5); s_q = mean square * 2 / 2.
+    found = obs_importance(outputs)
+    np.testing.assert_allclose(found.scores, [28 / 5, 13 / 5])
+    assert found.damping == 0.0 and found.order().tolist() == [0, 1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 50))
+def test_agrees_with_the_inverse_of_the_covariance(neurons, seed):
+    outputs = noise(60, neurons, seed) @ noise(neurons, neurons, seed + 1) + 0.5
+    inverse = np.linalg.inv(np.atleast_2d(np.cov(outputs.numpy().T)))
+    expected = outputs.square().mean(0).numpy() / (2.0 * inverse.diagonal())
+    np.testing.assert_allclose(obs_importance(outputs).scores, expected, rtol=1e-4)
+
+
+def test_a_neuron_that_repeats_others_comes_last_however_large_it_is():
+    outputs = noise(400, 6)
+    outputs = torch.cat((outputs, 5.0 * (outputs[:, :1] + outputs[:, 1:2])), 1)
+    found = obs_importance(outputs)
+    assert found.damping > 0.0  # the covariance is singular
+    weakest = found.order()[-3:].tolist()
+    assert set(weakest) == {0, 1, 6}  # each of the three follows from the other two
+    slightly = outputs.clone()
+    slightly[:, 6] = 0.02 * outputs[:, 6] + 1e-3 * noise(400, 1, 9)[:, 0]
+    assert obs_importance(slightly).order()[-1] == 6
+
+
+def test_a_dead_neuron_counts_for_nothing():
+    outputs = noise(50, 4)
+    outputs[:, 2] = 0.0
+    found = obs_importance(outputs)
+    assert found.scores[2] == 0.0 and found.order()[-1] == 2
+
+
+def test_few_samples_of_many_neurons_are_damped_as_the_full_matrix_is():
+    outputs = noise(10, 40)
+    found = obs_importance(outputs)
+    covariance = np.cov(outputs.numpy().T)
+    covariance += found.damping * np.diag(covariance.diagonal())
+    expected = outputs.square().mean(0).numpy() / (2.0 * np.linalg.inv(covariance).diagonal())
+    assert found.damping > 0.0
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-6)
+
+
+def test_samples_in_parts_say_what_all_say():
+    outputs, parts = noise(90, 5), OutputSamples(5)
+    for part in outputs.split(17):
+        parts.add(part)
+    torch.testing.assert_close(parts.importance().scores, obs_importance(outputs).scores)
+
+
+@pytest.mark.parametrize('outputs, message', [(torch.zeros(1, 3), 'at least 2 samples'), (torch.zeros(4), 'shape'),
+                                              (torch.full((4, 2), torch.inf), 'NaN or infinity')])
+def test_refuses_what_says_nothing(outputs, message):
+    with pytest.raises(ValueError, match=message):
+        obs_importance(outputs)
+
+
+def test_refuses_impossible_scores():
+    with pytest.raises(ValueError, match='at least 0'):
+        Importance(torch.tensor([1.0, -1.0]))
+
+
+def test_a_redundant_channel_is_the_last_of_its_layer():
+    network = made_elastic(('plain',))
+    layer = network.body.get_submodule('hidden')
+    with torch.no_grad():  # one neuron of the hidden layer repeats another, scaled
+        layer.weight[4], layer.bias[4] = 3.0 * layer.weight[7] + 1e-4 * layer.weight[2], 3.0 * layer.bias[7]
+    number = next(number for number, group in enumerate(network.groups) if 'hidden' in group.names)
+    repeated = getattr(network, f'order{number}')[[4, 7]].tolist()
+    network.forget_copies()
+    rank_by(network, [images(200)], Ranking.OBS)
+    order, importance = getattr(network, f'order{number}').tolist(), getattr(network, f'importance{number}')
+    dead = int((importance == 0).sum())
+    assert set(order[len(order) - dead - 2:len(order) - dead]) == set(repeated)
+    assert importance.tolist() == sorted(importance.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize('kind', BLOCKS)
+@pytest.mark.parametrize('ranking', Ranking)
+def test_whole_network_computes_what_the_ordinary_one_does_in_whatever_order(kind, ranking):
+    module = made_up((kind,), seed=3)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    network = elastic(module, (images(1),), images(), ranking=ranking, settings=(0.5, 1.0))
+    torch.testing.assert_close(network(images(5, 7)), module(images(5, 7)), rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    changed = [getattr(network, f'order{number}').tolist() != list(range(group.units))
+               for number, group in enumerate(network.groups) if not group.whole_because]
+    assert any(changed) == (ranking is not Ranking.GIVEN)
+
+
+def test_says_where_a_covariance_was_singular():
+    network = made_elastic(('plain',))
+    assert network.damping == {} or min(network.damping.values()) > 0
+    alike_everywhere = images(2)[:, :, :1, :1].expand(-1, -1, 8, 8)  # few distinct samples
+    rank_by(network, [alike_everywhere], Ranking.OBS)
+    assert network.damping and min(network.damping.values()) > 0
