@@ -14,7 +14,8 @@ import numpy as np
 
 from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.stopwatch import NS_PER_MS, ms_from_ns
-from deadline_perception.nested.allocation import Allocation, Infeasible, Method, allocate
+from deadline_perception.nested.allocation import Allocation, Method, allocate
+from deadline_perception.nested.choices import Infeasible
 from deadline_perception.nested.feasibility import analyse, whole_ns
 from deadline_perception.nested.simulation import Jobs, periodic_releases, simulate
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
