@@ -26,7 +26,7 @@ from deadline_perception.latency.profile import LatencyProfile, default_profile_
 from deadline_perception.latency.quantiles import samples_needed
 from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.model_set.model_set import ModelSet
-from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model, with_memory
+from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.tools.evaluate import measure_with_progress, score_row
@@ -98,7 +98,7 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     kept, pruned = _prune(args, measured, bool(ranking))
     words += pruned
     kept.sort(key=lambda one: one.facts.time_ms)
-    content = SetFile(tuple(with_memory(one.spec, one.facts.memory_mb) for one in kept), classes)
+    content = SetFile(tuple(replace(one.spec, memory_mb=round(one.facts.memory_mb, 1)) for one in kept), classes)
     check_memory(content.models)
     network = build_set(args.out.stem, content, [load_model(one.spec, args.device, args.engine) for one in kept])
     profile = _time(network, images, args, priority)
@@ -336,7 +336,7 @@ def _with_kept_paths(args: argparse.Namespace, content: SetFile, network: ModelS
         before = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
         words.append(f'{spec.name} keeps {len(names)} of {len(space)} paths ready: {facts.memory_mb:.0f} MB after '
                      f'{facts.start_s:.1f} s, with all of them {before.memory_mb:.0f} MB after {before.start_s:.1f} s')
-        specs.append(with_memory(smaller, facts.memory_mb))
+        specs.append(replace(smaller, memory_mb=round(facts.memory_mb, 1)))
     return replace(content, models=tuple(specs)), words
 
 
