@@ -17,6 +17,7 @@ from deadline_perception.latency.device import available_memory_mb, read_device_
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.plain_yaml import read_yaml
 from deadline_perception.untrusted_file import FileRefused
 
@@ -222,8 +223,6 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     """
     if spec.kind == 'onnx':
         check_device(spec, device)
-        from deadline_perception.networks.external.pixels import InputForm
-
         form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
         options = {'name': spec.name, 'form': form, 'stated': spec.outputs, 'decode': spec.decode,
                    'threads': read_device_facts().threads}

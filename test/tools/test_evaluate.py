@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 
-import cv2
 import numpy as np
 import pytest
+from annotated_images import write_coco
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
@@ -28,18 +28,8 @@ def weights(tmp_path_factory):
 @pytest.fixture
 def annotations(tmp_path):
     """Three grey images with one vehicle each, in COCO format."""
-    (tmp_path / 'images').mkdir()
-    content = {'categories': [{'id': index, 'name': name} for index, name in enumerate(NAMES, 1)], 'images': [],
-               'annotations': []}
-    for index in range(1, 4):
-        name = f'images/{index}.jpg'
-        cv2.imwrite(str(tmp_path / name), np.full((96, 160, 3), 60 * index, np.uint8))
-        content['images'].append({'id': index, 'file_name': name, 'width': 160, 'height': 96})
-        content['annotations'].append({'id': index, 'image_id': index, 'category_id': 1, 'bbox': [20, 20, 40, 40],
-                                       'area': 1600, 'iscrowd': 0})
-    file = tmp_path / 'val.json'
-    file.write_text(json.dumps(content))
-    return file
+    images = {f'images/{index}.jpg': np.full((96, 160, 3), 60 * index, np.uint8) for index in range(1, 4)}
+    return write_coco(tmp_path / 'val.json', images, [(number, 0, (20, 20, 40, 40)) for number in range(3)], NAMES)
 
 
 def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_path, capsys):
@@ -128,21 +118,17 @@ def test_an_evaluation_that_breaks_off_leaves_the_old_table(weights, annotations
     assert sorted(file.name for file in tmp_path.glob('*quality*')) == ['quality.json']
 
 
-@pytest.mark.parametrize(('paths', 'expected'), [('full', ['largest']), ('cheapest', ['smallest'])])
-def test_named_choices(weights, paths, expected):
+def test_paths_are_chosen_by_words_and_names_each_once(weights):
     detector = load_detector(weights)
-    chosen = evaluate.chosen_paths(argparse.Namespace(paths=paths), detector)
-    assert chosen == [getattr(detector.path_space, name) for name in expected]
-
-
-def test_all_and_sample_are_paths_of_the_network(weights):
-    detector = load_detector(weights)
-    assert evaluate.chosen_paths(argparse.Namespace(paths='all'), detector) == list(detector.path_space)
-    mixed = evaluate.chosen_paths(argparse.Namespace(paths='full,cheapest,full,s100-w0.50-p10-h0'), detector)
     space = detector.path_space
-    assert mixed == [space.largest, space.smallest, space.parse('s100-w0.50-p10-h0')]
-    sample = evaluate.chosen_paths(argparse.Namespace(paths='sample'), detector)
-    assert len(set(sample)) == 60 and set(sample) <= set(detector.path_space)
+
+    def chosen(words):
+        return evaluate.chosen_paths(argparse.Namespace(paths=words), detector)
+
+    assert chosen('all') == list(space)
+    assert chosen('full,cheapest,full,s100-w0.50-p10-h0') == [space.largest, space.smallest,
+                                                              space.parse('s100-w0.50-p10-h0')]
+    assert len(set(chosen('sample'))) == 60 and set(chosen('sample')) <= set(space)
 
 
 @pytest.mark.parametrize(('arguments', 'words'), [
@@ -153,9 +139,7 @@ def test_all_and_sample_are_paths_of_the_network(weights):
     (['--data', 'nowhere.json'], 'nowhere.json'),
     (['--limit', '0'], 'limit is 0'),
 ])
-def test_one_line_says_what_is_wrong(weights, annotations, tmp_path, capsys, arguments, words):
-    wanted = {'--data': str(annotations), '--json': str(tmp_path / 'q.json')} | dict([arguments])
-    assert main(['evaluate', '--weights', str(weights), *(word for pair in wanted.items() for word in pair)]) == 1
-    error = capsys.readouterr().err
-    assert words in error and error.count('\n') == 1
+def test_one_line_says_what_is_wrong(weights, annotations, tmp_path, refusal, arguments, words):
+    wanted = {'--data': annotations, '--json': tmp_path / 'q.json'} | dict([arguments])
+    assert words in refusal('evaluate', '--weights', weights, *(word for pair in wanted.items() for word in pair))
     assert not (tmp_path / 'q.json').exists()
