@@ -66,11 +66,6 @@ class Measured:
 def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: ThreadPriority) -> None:
     """Makes a set of detectors, its profile and its quality table, and says what it found.
 
-    Args:
-        args: of the command.
-        specs: the detectors.
-        priority: of this thread, on which they are timed.
-
     Raises:
         DeadlinePerceptionError: a detector cannot be used; says why.
     """

@@ -21,18 +21,8 @@ _RENDERED_PX = (64.0, 72.0)  # so that each is shown at every size
 
 
 def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | None, rendered: int, file: Path) -> int:
-    """Shows objects of annotated images, and rendered ones, to every level; writes the table and prints it.
-
-    Args:
-        network: a nested classifier.
-        data: annotated images; see `datasets.source.open_source`.
-        classes: file that maps their class names; see `datasets.class_names`.
-        limit: use only so many images, spread evenly; all without.
-        rendered: objects of each class.
-        file: JSON table to write.
-
-    Returns:
-        The exit status.
+    """Shows objects of annotated images, and rendered ones, to every level of a nested classifier; writes the table and
+    prints it. Arguments are the options of `evaluate`; returns the exit status.
 
     Raises:
         ValueError: the number of rendered objects is negative, or the data are not annotated.

@@ -156,10 +156,8 @@ def graded_path(profile: LatencyProfile) -> str:
 
 
 def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule, profile: LatencyProfile) -> Path:
-    """Has the levels graded of what will run beside the nodes, each number of its units for long enough.
-
-    Returns:
-        Their file.
+    """Has the levels graded of what will run beside the nodes, each number of its units for long enough; gives their
+    file.
 
     Raises:
         DemoError: that failed; what went wrong has been printed.

@@ -2,18 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo
 
-torch = pytest.importorskip('torch')
+from deadline_perception.engine.openvino_library import openvino_core, own_signal_stack
+from deadline_perception.model_set.onnx_detector import OnnxDetector
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.external.pixels import InputForm
+from deadline_perception.networks.external.suppression import suppress
+
 pytest.importorskip('openvino')
-
-from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo  # noqa: E402
-
-from deadline_perception.engine.openvino_library import openvino_core, own_signal_stack  # noqa: E402
-from deadline_perception.model_set.onnx_detector import OnnxDetector  # noqa: E402
-from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
-from deadline_perception.networks.external.pixels import InputForm  # noqa: E402
-from deadline_perception.networks.external.suppression import suppress  # noqa: E402
-
 IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
 
 

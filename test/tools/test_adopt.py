@@ -8,20 +8,17 @@ import sys
 
 import numpy as np
 import pytest
-
-pytest.importorskip('torch')
-
-from adopted_models import write_annotations  # noqa: E402
-from exported_files import exported  # noqa: E402
-from made_up_models import small_yolo  # noqa: E402
+from adopted_models import write_annotations
+from exported_files import exported
+from made_up_models import small_yolo
 
 from deadline_perception.engine.openvino_library import load_openvino
-from deadline_perception.decision.path_quality import PathQuality  # noqa: E402
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment  # noqa: E402
-from deadline_perception.latency.profile import LatencyProfile  # noqa: E402
-from deadline_perception.model_set.set_file import SetFile, load_set  # noqa: E402
-from deadline_perception.tools.command_line import main  # noqa: E402
-from deadline_perception.tools.profile_at_hand import ensure_profile  # noqa: E402
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.model_set.set_file import SetFile, load_set
+from deadline_perception.tools.command_line import main
+from deadline_perception.tools.profile_at_hand import ensure_profile
 
 
 def test_writes_the_set_its_profile_and_its_qualities(adopted):

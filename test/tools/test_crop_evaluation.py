@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from deadline_perception.evaluation.crop_accuracy import CropAccuracy
 from deadline_perception.execution_path import LEVEL, Operator, PathSpace, Segment
@@ -24,7 +23,6 @@ def test_the_table_names_levels_sizes_groups_and_paths():
 
 
 def test_a_negative_number_of_objects_is_refused_in_one_line(repository, tmp_path, refusal):
-    pytest.importorskip('torch')
     assert '--rendered is -1, expected at least 0 objects of each class' in refusal(
         'evaluate', '--weights', repository / 'models/crop_classifier.safetensors', '--data', 'val.json', '--rendered',
         '-1', '--json', tmp_path / 'table.json')

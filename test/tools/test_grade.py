@@ -10,8 +10,6 @@ from measurable_network import run_command
 from deadline_perception.contention.levels import ContentionGrading
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 
-pytest.importorskip('torch')
-
 
 @pytest.fixture(scope='module')
 def graded(measurable_weights, tmp_path_factory):

@@ -12,19 +12,16 @@ import time
 import cv2
 import numpy as np
 import pytest
+from annotated_images import noise, write_coco
+from made_up_models import small_yolo
 
-pytest.importorskip('torch')
+from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.coco import read_coco
+from deadline_perception.datasets.source import open_source
+from deadline_perception.model_set.set_file import ModelSpec, SetFile
+from deadline_perception.tools.command_line import main
+
 pytest.importorskip('openvino')
-
-from annotated_images import noise, write_coco  # noqa: E402
-from made_up_models import small_yolo  # noqa: E402
-
-from deadline_perception.datasets.bag import write_bag  # noqa: E402
-from deadline_perception.datasets.coco import read_coco  # noqa: E402
-from deadline_perception.datasets.source import open_source  # noqa: E402
-from deadline_perception.model_set.set_file import ModelSpec, SetFile  # noqa: E402
-from deadline_perception.tools.command_line import main  # noqa: E402
-
 SURE = ['--min-score', '0.2']  # its scores mean nothing
 
 

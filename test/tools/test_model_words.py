@@ -1,22 +1,13 @@
 from __future__ import annotations
 
 import argparse
-
 import os
 
 import pytest
+from made_up_models import small_yolo
 
-pytest.importorskip('torch')
-
-from made_up_models import small_yolo  # noqa: E402
-
-from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
-from deadline_perception.tools.model_words import (  # noqa: E402
-    add_model_arguments,
-    classes_of_set,
-    read_classes,
-    read_models,
-)
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools.model_words import add_model_arguments, classes_of_set, read_classes, read_models
 
 
 @pytest.mark.parametrize(('name', 'text'), [

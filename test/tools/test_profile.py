@@ -3,13 +3,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import torch
 from measurable_network import run_command
 
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.tools.profile import sufficiency
 
-torch = pytest.importorskip('torch')
 SETTINGS = process_environment(DEFAULT_THREADS)  # with which the command need not start itself anew
 
 

@@ -6,6 +6,7 @@ import json
 import cv2
 import numpy as np
 import pytest
+import torch
 from annotated_images import write_coco
 from measurable_network import run_command
 
@@ -14,8 +15,6 @@ from deadline_perception.detector.checkpoint import read_recipe
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.tools.command_line import main
-
-torch = pytest.importorskip('torch')
 
 
 @pytest.fixture(scope='module')
