@@ -46,7 +46,8 @@ from deadline_perception.latency.path_bound import PathForecast, SegmentForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.wcet_forecast import WcetForecast
-from deadline_perception.model_set.model_reference import find_weights, use_engine
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.model_set.set_file import use_engine
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.share_folder import share_folder

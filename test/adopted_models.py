@@ -2,7 +2,6 @@
 torchvision."""
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import subprocess
@@ -10,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
+from annotated_images import write_coco
 from made_once import made_once
 
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
@@ -29,19 +28,10 @@ class Adopted:
 
 def write_annotations(folder: Path) -> Path:
     """Eight noisy images with one vehicle each, in COCO format."""
-    (folder / 'images').mkdir()
     rng = np.random.default_rng(0)
-    content = {'categories': [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'train'}], 'images': [],
-               'annotations': []}
-    for number in range(1, 9):
-        name = f'images/{number}.png'
-        cv2.imwrite(str(folder / name), rng.integers(0, 256, (60, 90, 3), dtype=np.uint8))
-        content['images'].append({'id': number, 'file_name': name, 'width': 90, 'height': 60})
-        for category in (1, 2):
-            content['annotations'].append({'id': 2 * number + category, 'image_id': number, 'category_id': category,
-                                           'bbox': [20 * category, 20, 30, 30], 'area': 900, 'iscrowd': 0})
-    (folder / 'val.json').write_text(json.dumps(content))
-    return folder / 'val.json'
+    images = {f'images/{number}.png': rng.integers(0, 256, (60, 90, 3), dtype=np.uint8) for number in range(1, 9)}
+    boxes = [(number, label, (20 * label + 20, 20, 30, 30)) for number in range(8) for label in (0, 1)]
+    return write_coco(folder / 'val.json', images, boxes, ('vehicle', 'train'))
 
 
 def run_adopt(cache: Path, *arguments: str) -> subprocess.CompletedProcess:

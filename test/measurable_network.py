@@ -13,12 +13,13 @@ from made_up_detector import TINY
 from deadline_perception.latency.device import process_environment
 
 
-def run_command(*words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+def run_command(*words: object, environment: dict[str, str] | None = None,
+                cwd: Path | None = None) -> subprocess.CompletedProcess:
     """Runs `deadline-perception WORDS` in a process without the settings that it needs."""
     settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
-    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', *words], capture_output=True,
-                          text=True, env={**settings, 'COLUMNS': '120', **(environment or {})}, timeout=300,
-                          check=False)
+    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', *map(str, words)],
+                          capture_output=True, text=True, env={**settings, 'COLUMNS': '120', **(environment or {})},
+                          timeout=300, check=False, cwd=cwd)
 
 
 @pytest.fixture(scope='session')

@@ -10,7 +10,9 @@ from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.onnx_detector import in_file
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.external.conventions import possible_readings
 from deadline_perception.networks.external.exported_file import read_exported, with_size
+from deadline_perception.networks.external.families import recognise
 from deadline_perception.networks.external.model_error import ModelError
 
 BACKGROUND = '__background__'
@@ -62,9 +64,6 @@ def read_facts(file: Path, size: tuple[int, int] | None = None, stated: str = ''
 
 def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:
     """Numbers of labels that outputs may give."""
-    from deadline_perception.networks.external.conventions import possible_readings
-    from deadline_perception.networks.external.families import recognise
-
     if classes is None:
         heads = recognise(outputs, None, size, stated)
     else:

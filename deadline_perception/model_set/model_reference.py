@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.segment_run import Network
-from deadline_perception.engine.segment_store import StoreError
 from deadline_perception.errors import DeadlinePerceptionError, command_line
-from deadline_perception.latency.device import read_device_facts
+from deadline_perception.model_set.model_set import FixedPathNetwork
+from deadline_perception.model_set.set_file import load_set, use_engine
 from deadline_perception.networks.external.exported_file import SUFFIXES
 from deadline_perception.share_folder import share_folder
 
@@ -134,27 +133,7 @@ def load_network(model: str | Path | Network, device: str, models_folder: Path |
     use_engine(network, engine, device, weights)
     if not reference.detail:
         return network, weights
-    from deadline_perception.model_set.model_set import FixedPathNetwork
-
     return FixedPathNetwork(network, network.path_space.parse(reference.detail)), weights
-
-
-def use_engine(network: Network, engine: str, device: str, weights: Path) -> None:
-    """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`, with
-    `float16` after its weights have become that.
-
-    Raises:
-        StoreError: it is asked for by its name and is not ready, or the network has no such precision.
-    """
-    if not device.startswith('cuda'):
-        network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
-        return
-    if engine == 'float16':
-        if not hasattr(network, 'use_float16'):
-            raise StoreError(f'engine is float16, which {network.config_name} does not compute in')
-        network.use_float16()
-    if engine != 'eager':
-        network.use_graphs()
 
 
 def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Network:
@@ -172,8 +151,6 @@ def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Ne
         ValueError: no kind of device has that name.
     """
     if is_set(weights):
-        from deadline_perception.model_set.set_file import load_set
-
         return load_set(Path(weights), device, engine)
     from deadline_perception.classifier import checkpoint
     from deadline_perception.detector.checkpoint import load_detector, read_metadata

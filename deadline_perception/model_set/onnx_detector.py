@@ -11,7 +11,6 @@ from deadline_perception.engine.openvino_library import cpu_settings, load_openv
 from deadline_perception.model_set.whole_detector import OwnEngine, WholeDetector
 from deadline_perception.networks.external.exported_file import ExportedFile, read_exported, told, with_size
 from deadline_perception.networks.external.families import recognise
-from deadline_perception.networks.external.head import Head, Objects
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.own_head import own_head
 from deadline_perception.networks.external.pixels import InputForm, place, placement
@@ -87,19 +86,10 @@ class OnnxDetector(WholeDetector):
         Raises:
             ModelError: an output holds NaN or infinity, which is an error of the frame and no empty road.
         """
-        found = read_objects(self.head, given, self.config_name)
+        check_finite(given, self.config_name)
+        found = self.head.decode(given)
         at = placement(image_size, self.input_size, self._resize)
         return at.to_image(found.boxes, image_size), found.scores, found.labels
-
-
-def read_objects(head: Head, values: Sequence[np.ndarray], name: str) -> Objects:
-    """What a head says of one image.
-
-    Raises:
-        ModelError: an output holds NaN or infinity.
-    """
-    check_finite(values, name)
-    return head.decode(values)
 
 
 def check_finite(values: Sequence[np.ndarray], name: str) -> None:

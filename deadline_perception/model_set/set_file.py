@@ -4,18 +4,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import yaml
 
+from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.segment_run import Network
+from deadline_perception.engine.segment_store import StoreError
 from deadline_perception.errors import printable
 from deadline_perception.latency.device import available_memory_mb, read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.model_set.model_reference import use_engine
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.plain_yaml import read_yaml
 from deadline_perception.untrusted_file import FileRefused
 
@@ -195,6 +197,24 @@ def _from(folder: Path, file: Path) -> str:
     return str(there) if len([part for part in near.parts if part == '..']) > 2 else str(near)
 
 
+def use_engine(network: Network, engine: str, device: str, weights: Path) -> None:
+    """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`, with
+    `float16` after its weights have become that.
+
+    Raises:
+        StoreError: it is asked for by its name and is not ready, or the network has no such precision.
+    """
+    if not device.startswith('cuda'):
+        network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
+        return
+    if engine == 'float16':
+        if not hasattr(network, 'use_float16'):
+            raise StoreError(f'engine is float16, which {network.config_name} does not compute in')
+        network.use_float16()
+    if engine != 'eager':
+        network.use_graphs()
+
+
 def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Network:
     """The network of one detector. Loads torch for all but ONNX files.
 
@@ -203,8 +223,6 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     """
     if spec.kind == 'onnx':
         check_device(spec, device)
-        from deadline_perception.networks.external.pixels import InputForm
-
         form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
         options = {'name': spec.name, 'form': form, 'stated': spec.outputs, 'decode': spec.decode,
                    'threads': read_device_facts().threads}
@@ -279,8 +297,3 @@ def check_memory(models: Sequence[ModelSpec], available_mb: float | None = None)
         raise ModelError(f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are '
                          f'available: adopt them again with --memory-limit {available_mb:.0f}, or take some out of the '
                          f'set file')
-
-
-def with_memory(spec: ModelSpec, memory_mb: float) -> ModelSpec:
-    """The detector with what it was measured to take."""
-    return replace(spec, memory_mb=round(memory_mb, 1))

@@ -5,6 +5,7 @@ here, beside one that goes on where the greedy one stops; the optimum is found i
 """
 from __future__ import annotations
 
+import bisect
 import math
 import random
 from collections.abc import Sequence
@@ -13,18 +14,14 @@ from enum import Enum
 
 import numpy as np
 
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.nested.demand_table import DemandTable, fits_processor
-from deadline_perception.nested.feasibility import analyse, whole_ns
-from deadline_perception.latency.stopwatch import NS_PER_MS, ms_from_ns
+from deadline_perception.latency.stopwatch import ms_from_ns
+from deadline_perception.nested.choices import Choices, Infeasible, Option
+from deadline_perception.nested.exact_allocation import improve
+from deadline_perception.nested.feasibility import analyse
 
 _ROOM = 1e-9  # sums of utilisations this near to 1 are added up exactly
 _MOST_EXCHANGES = 50
 _LEAST_GAIN = 1e-12  # of quality: less is rounding
-
-
-class Infeasible(DeadlinePerceptionError):
-    """No selection of options meets all deadlines; the message says which conditions fail, and what would fit."""
 
 
 class Method(Enum):
@@ -46,39 +43,6 @@ class Method(Enum):
     RANDOM = 'random'
     WORST = 'worst'
     MAXIMUM = 'maximum'
-
-
-@dataclass(frozen=True)
-class Option:
-    """One way to run a task.
-
-    Attributes:
-        level: 0 is the cheapest.
-        period_ms: time between two jobs, and from the release of one to its deadline; > 0.
-        execution_time_ms: bound of one job, > 0.
-        quality: any finite number; in [0, 1] times the weight of the task.
-
-    Raises:
-        ValueError: a value lies outside its range.
-    """
-
-    level: int
-    period_ms: float
-    execution_time_ms: float
-    quality: float
-
-    def __post_init__(self) -> None:
-        if self.level < 0:
-            raise ValueError(f'level is {self.level}, expected at least 0')
-        whole_ns((self.period_ms,), 'period')
-        whole_ns((self.execution_time_ms,), 'execution time')
-        if not math.isfinite(self.quality):
-            raise ValueError(f'quality is {self.quality}, expected a finite number')
-
-    @property
-    def utilisation(self) -> float:
-        """Share of the processor."""
-        return self.execution_time_ms / self.period_ms
 
 
 @dataclass(frozen=True)
@@ -107,116 +71,36 @@ class Allocation:
         return math.fsum(option.utilisation for option in self.options)
 
 
-class Choices:
-    """The options of all tasks as numbers, without those that are longer than their period.
-
-    Args:
-        tasks: the options of each task.
-        names: of the tasks.
-
-    Attributes:
-        options: of all tasks, one after the other.
-        begins: int64 `[n + 1]`, where each task's options begin among them.
-        task: int64 `[N]`, index of the task of each option.
-        times, periods: int64 `[N]`, ns.
-        places: int64 `[N]`, of the periods in the table.
-        utilisations, qualities: float64 `[N]`.
-        table: demand of all periods.
-
-    Raises:
-        ValueError: there is no task, or one has no option.
-        Infeasible: every option of a task is longer than its period.
-    """
-
-    def __init__(self, tasks: Sequence[Sequence[Option]], names: Sequence[str]) -> None:
-        if not len(tasks):
-            raise ValueError('set of tasks is empty, expected at least one task')
-        sizes = [len(options) for options in tasks]
-        if 0 in sizes:
-            raise ValueError(f'task {names[sizes.index(0)]} has no option, expected at least one')
-        options = [option for found in tasks for option in found]
-        values = np.array([(option.execution_time_ms, option.period_ms, option.quality) for option in options])
-        task = np.repeat(np.arange(len(tasks)), sizes)
-        kept = values[:, 0] <= values[:, 1]
-        if not kept.all():
-            options = [option for option, stays in zip(options, kept.tolist()) if stays]
-            left = np.bincount(task[kept], minlength=len(tasks))
-            if not left.all():
-                at = int(np.argmin(left))
-                raise Infeasible(f'no option of task {names[at]} fits its own period: its jobs take '
-                                 f'{values[task == at, 0].min():.2f} ms at least and its longest period is '
-                                 f'{values[task == at, 1].max():.2f} ms; a longer period or a cheaper level would fit')
-            values, task = values[kept], task[kept]
-        self.options, self.task = options, task
-        self.begins = np.searchsorted(task, np.arange(len(tasks) + 1))
-        self.times, self.periods = np.rint(values[:, :2].T * NS_PER_MS).astype(np.int64)
-        self.utilisations, self.qualities = self.times / self.periods, values[:, 2]
-        self.table = DemandTable(self.periods)
-        self.places = self.table.places(self.periods)
-
-    def __len__(self) -> int:
-        return len(self.begins) - 1
-
-    def fits(self, selection: np.ndarray) -> bool:
-        """Whether a selection, int64 `[n]`, the place of an option for each task, is schedulable."""
-        times, periods, places = self.times[selection], self.periods[selection], self.places[selection]
-        if not fits_processor(times, periods, float(self.utilisations[selection].sum())):
-            return False
-        return bool(self.table.holds(times[None], places[None], self.table.demand(times, places)[None])[0])
-
-    def of_each_task(self, keys: np.ndarray) -> np.ndarray:
-        """The first option of each task in the order of some keys, ascending: int64 `[n]`."""
-        order = np.lexsort((keys, self.task)) if keys.ndim == 1 else np.lexsort((*keys[::-1], self.task))
-        return order[self.begins[:-1]]
-
-    def quality(self, selection: np.ndarray) -> float:
-        """Sum over the tasks."""
-        return math.fsum(self.qualities[selection].tolist())
-
-    def allocation(self, selection: np.ndarray, schedulable: bool, gap: float = math.nan) -> Allocation:
-        """The options of a selection."""
-        return Allocation(tuple(self.options[at] for at in selection.tolist()), schedulable, gap)
-
-
-def allocate(tasks: Sequence[Sequence[Option]], method: Method | str = Method.EXACT, *, names: Sequence[str] = (),
+def allocate(tasks: Sequence[Sequence[Option]], method: Method = Method.EXACT, *, names: Sequence[str] = (),
              seed: int = 0, time_limit_s: float = 60.0) -> Allocation:
     """Selects an option for each task.
 
     Args:
         tasks: the options of each task.
-        method: how, also by its name, such as `greedy`.
+        method: how.
         names: of the tasks, for errors; by default their numbers.
         seed: of the method RANDOM.
         time_limit_s: of the method EXACT, which then gives the best selection that it has found, and its gap.
 
     Raises:
-        ValueError: there is no task, or one has no option; or no method has that name.
+        ValueError: there is no task, or one has no option.
         Infeasible: no selection meets all deadlines; not for the methods that do not look at them.
     """
-    method = _method(method)
     names = list(names) or [f'{number}' for number in range(len(tasks))]
     choices = Choices(tasks, names)
+    schedulable, gap = True, math.nan
     if method in (Method.WORST, Method.MAXIMUM):
         selection = choices.of_each_task(choices.qualities if method is Method.WORST else -choices.qualities)
-        return choices.allocation(selection, choices.fits(selection))
-    start = least_demand(choices, names)
-    if method is Method.RANDOM:
-        return choices.allocation(_random(choices, start, random.Random(seed)), True)
-    selection = _greedy(choices, start, goes_on=method is not Method.GREEDY)
-    if method is not Method.EXACT:
-        return choices.allocation(selection, True)
-    from deadline_perception.nested.exact_allocation import improve  # scipy's solver is slow to load
-
-    selection, gap = improve(choices, selection, time_limit_s)
-    return choices.allocation(selection, True, gap)
-
-
-def _method(name: Method | str) -> Method:
-    try:
-        return Method(name)
-    except ValueError:
-        raise ValueError(f'method is {name!r}, expected one of '
-                         f'{", ".join(method.value for method in Method)}') from None
+        schedulable = choices.fits(selection)
+    else:
+        selection = least_demand(choices, names)
+        if method is Method.RANDOM:
+            selection = _random(choices, selection, random.Random(seed))
+        else:
+            selection = _greedy(choices, selection, goes_on=method is not Method.GREEDY)
+        if method is Method.EXACT:
+            selection, gap = improve(choices, selection, time_limit_s)
+    return Allocation(tuple(choices.options[at] for at in selection.tolist()), schedulable, gap)
 
 
 def least_demand(choices: Choices, names: Sequence[str]) -> np.ndarray:
@@ -229,8 +113,6 @@ def least_demand(choices: Choices, names: Sequence[str]) -> np.ndarray:
     if choices.fits(selection):
         return selection
     # Shorter jobs and longer periods never do harm, but a task may have its shortest job in another option.
-    from deadline_perception.nested.exact_allocation import improve
-
     found, _ = improve(choices, None, math.inf)
     if found is None:
         raise Infeasible(_why(choices, selection, names))
@@ -350,14 +232,11 @@ def _why(choices: Choices, selection: np.ndarray, names: Sequence[str]) -> str:
 
 
 def _what_fits(times: list[int], periods: list[int], names: Sequence[str]) -> str:
-    shares = (0, 1 << 20)
-    while shares[1] - shares[0] > 1:
-        middle = sum(shares) // 2
-        if analyse([max(1, time * middle >> 20) for time in times], periods).schedulable:
-            shares = (middle, shares[1])
-        else:
-            shares = (shares[0], middle)
-    words = [f'execution times of {math.floor(1000 * shares[0] / 2 ** 20) / 10:.1f} % of these would fit']
+    def too_long(share: int) -> bool:
+        return not analyse([max(1, time * share >> 20) for time in times], periods).schedulable
+
+    fits = bisect.bisect_left(range(1 << 20), True, lo=1, key=too_long) - 1  # 2^20 of 2^20 does not fit
+    words = [f'execution times of {math.floor(1000 * fits / 2 ** 20) / 10:.1f} % of these would fit']
     without = [name for at, name in enumerate(names) if len(names) > 1 and analyse(
         times[:at] + times[at + 1:], periods[:at] + periods[at + 1:]).schedulable]
     if without:

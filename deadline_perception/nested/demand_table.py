@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deadline_perception.nested.feasibility import MOST_POINTS, exact_utilisation
+from deadline_perception.nested.feasibility import exact_utilisation, release_points
 
 _CLOSE = 1e-9  # a utilisation this near to 1 is added up exactly
 
@@ -32,13 +32,7 @@ class DemandTable:
 
     def __init__(self, periods: Sequence[int]) -> None:
         self.periods = np.unique(np.array(periods, dtype=np.int64))
-        longest = int(self.periods[-1])
-        count = int((longest // self.periods).sum())
-        if count > MOST_POINTS:
-            raise ValueError(f'{count} test points, expected at most {MOST_POINTS}: periods range from '
-                             f'{self.periods[0]} to {longest} ns')
-        self.lengths = np.unique(np.concatenate([np.arange(period, longest, period, dtype=np.int64)
-                                                 for period in self.periods.tolist()])) + 1
+        self.lengths = release_points(self.periods.tolist()) + 1
         self.releases = (self.lengths - 1) // self.periods[:, None]
         self.reach = np.searchsorted(self.periods, self.lengths - 1, side='right')
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from deadline_perception.nested.allocation import Choices
+from deadline_perception.nested.choices import Choices
 
 _LENGTHS_AT_ONCE = 8
 _GOLDEN, _PRICE_STEPS = 0.6180339887498949, 45

@@ -37,13 +37,6 @@ def periodic_releases(period: int, until: int, first: int = 0) -> np.ndarray:
     return np.arange(first, until, period, dtype=np.int64)
 
 
-def sporadic_releases(period: int, until: int, rng: np.random.Generator, mean_gap: float, first: int = 0) -> np.ndarray:
-    """Releases at least a period apart, with exponential gaps of some mean beyond it, to before `until`: int64."""
-    count = int((until - first) / (period + mean_gap) * 1.2) + 64
-    releases = first + np.concatenate([[0], np.cumsum(period + rng.exponential(mean_gap, count).astype(np.int64))])
-    return releases[releases < until]
-
-
 def simulate(releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], deadlines: Sequence[int]) -> Jobs:
     """Runs jobs: whenever the processor is free, the released one of the earliest deadline, to its end.
 

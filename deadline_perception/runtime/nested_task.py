@@ -16,7 +16,7 @@ from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.json_file import read_object
 from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.nested.allocation import Option
+from deadline_perception.nested.choices import Option
 from deadline_perception.nested.quality import AccuracyTable, Approach, DetectedInTime, LevelQuality, TotalAccuracy
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import (

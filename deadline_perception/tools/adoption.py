@@ -4,15 +4,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from deadline_perception.contention.pruning import Candidate, memory_prune, pareto_prune, paths_to_keep
-from deadline_perception.datasets.class_names import counted, left_out, read_class_mapping, relabelled, with_mapping
+from deadline_perception.datasets.class_names import counted, left_out, read_class_mapping, relabelled
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.path_quality import PathQuality, chance_errors
@@ -22,24 +20,24 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path
 from deadline_perception.latency.quantiles import samples_needed
 from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.model_set.model_set import ModelSet
-from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model, with_memory
+from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.runtime.priority import Role, ThreadPriority
-from deadline_perception.tools.evaluate import measure_with_progress, score_row
+from deadline_perception.runtime.priority import ThreadPriority
+from deadline_perception.tools.evaluate import evaluate_with_progress, score_row
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised
-from deadline_perception.tools.model_words import classes_of_set
-from deadline_perception.tools.profile import say_if_busy
+from deadline_perception.tools.model_words import classes_of_set, renamed
+from deadline_perception.tools.profile import Effort, measure_with_progress, say_if_busy
 from deadline_perception.tools.segment_preparation import prepare_for_engine
+from deadline_perception.tools.terminal import say
 
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
-_DRAWN_EVERY_S = 0.5
 _TRIAL_IMAGES = 20  # of a rendered drive, that conventions are found on
 _LEAST_ENGINE_GAIN = 0.9  # share of OpenVINO's time that another engine may take to be preferred
 _MOST_LOSS, _LEAST_GAIN = 0.5, 0.8  # AP in percent that 8 bit may lose, share of the time that it may take
@@ -68,19 +66,15 @@ class Measured:
 def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: ThreadPriority) -> None:
     """Makes a set of detectors, its profile and its quality table, and says what it found.
 
-    Args:
-        args: of the command.
-        specs: the detectors.
-        priority: of this thread, on which they are timed.
-
     Raises:
         DeadlinePerceptionError: a detector cannot be used; says why.
     """
     use_threads(args.threads)
     facts = read_device_facts(args.device)
-    sequence = None if args.data is None else _renamed(open_source(args.data), args.rename)
+    mapping = {} if args.rename is None else read_class_mapping(args.rename)
+    sequence = None if args.data is None else renamed(open_source(args.data), mapping)
     frames = [] if sequence is None else annotated_frames(sequence, args.limit)
-    training = sequence if args.images is None else _renamed(open_source(args.images), args.rename)
+    training = sequence if args.images is None else renamed(open_source(args.images), mapping)
     images = _images(frames if args.images is None else training.frames)
     say_if_busy('the profile will make the models look slower than they are.')
     specs = _with_conventions(specs, training, images)
@@ -98,7 +92,7 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     kept, pruned = _prune(args, measured, bool(ranking))
     words += pruned
     kept.sort(key=lambda one: one.facts.time_ms)
-    content = SetFile(tuple(with_memory(one.spec, one.facts.memory_mb) for one in kept), classes)
+    content = SetFile(tuple(replace(one.spec, memory_mb=round(one.facts.memory_mb, 1)) for one in kept), classes)
     check_memory(content.models)
     network = build_set(args.out.stem, content, [load_model(one.spec, args.device, args.engine) for one in kept])
     profile = _time(network, images, args, priority)
@@ -123,16 +117,6 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     _next_steps(args, network, profile, table is not None)
 
 
-def _renamed(sequence: DrivingSequence, rename: Path | None) -> DrivingSequence:
-    """The data with those of their classes renamed that the file names, as those of the models are."""
-    mapping = {} if rename is None else read_class_mapping(rename)
-    return with_mapping(sequence, mapping) if set(mapping) & set(sequence.class_names) else sequence
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _images(frames: Sequence[Frame]) -> list[np.ndarray]:
     """Images of one size, spread evenly; of a rendered drive where no data are given."""
     if not frames:
@@ -153,11 +137,11 @@ def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
             prepare_for_engine(spec.file, load_weights(spec.file), images, read_device_facts(args.device), args.engine)
         facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
         paths = f', {facts.paths} paths' if facts.paths > 1 else ''
-        _say(f'{spec.name}: {spec.kind}, {facts.input_size[0]} x {facts.input_size[1]} px, {len(facts.class_names)} '
+        say(f'{spec.name}: {spec.kind}, {facts.input_size[0]} x {facts.input_size[1]} px, {len(facts.class_names)} '
              f'classes{paths}, {facts.memory_mb:.0f} MB, ready after {facts.start_s:.1f} s, {facts.time_ms:.1f} ms a '
              f'frame')
         if facts.notice:
-            _say(f'  {facts.notice}')
+            say(f'  {facts.notice}')
         known.append(_faster_engine(args, spec, facts, images))
     return known
 
@@ -171,10 +155,10 @@ def _faster_engine(args: argparse.Namespace, spec: ModelSpec, facts: ModelFacts,
     try:
         seen = probe_model(other, images, device=args.device, engine=args.engine, threads=args.threads)
     except ModelError as error:
-        _say(f'  OpenVINO runs it; ONNX Runtime does not: {error}')
+        say(f'  OpenVINO runs it; ONNX Runtime does not: {error}')
         return spec, facts
     is_faster = seen.time_ms < _LEAST_ENGINE_GAIN * facts.time_ms
-    _say(f'  OpenVINO takes {facts.time_ms:.1f} ms and ONNX Runtime {seen.time_ms:.1f}: '
+    say(f'  OpenVINO takes {facts.time_ms:.1f} ms and ONNX Runtime {seen.time_ms:.1f}: '
          f'{"ONNX Runtime" if is_faster else "OpenVINO"} runs it')
     return (other, seen) if is_faster else (spec, facts)
 
@@ -191,7 +175,7 @@ def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | No
         trial = trial or (TrialImages(images[:_TRIAL_IMAGES]) if sequence is None else TrialImages.of(sequence))
         conventions = find_conventions(spec, trial)
         on = f'AP {100 * conventions.ap:.1f} on' if conventions.ap is not None else 'by its confidence on'
-        _say(f'{spec.name} is read as {conventions.words} ({on} {len(trial.images_bgr)} images, the best of '
+        say(f'{spec.name} is read as {conventions.words} ({on} {len(trial.images_bgr)} images, the best of '
              f'{len(conventions.tried)} ways)')
         found.append(conventions.spec)
     return found
@@ -203,7 +187,7 @@ def _in_8_bit(args: argparse.Namespace, one: Measured, images: list[np.ndarray],
     """The same detector in 8 bit, where that is worth it, and a sentence on it."""
     if one.spec.kind != 'onnx' or inspect_file(one.spec.file, one.spec.input_size, one.spec.outputs).layers != 'float':
         return [], []
-    _say(f'quantising {one.spec.name}')
+    say(f'quantising {one.spec.name}')
     try:
         spec = quantised(replace(one.spec, engine=''), images, args.out.parent / f'{args.out.stem}_8bit')
         facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
@@ -237,11 +221,11 @@ def _evaluate(args: argparse.Namespace, spec: ModelSpec, classes: tuple[str, ...
               frames: list[Frame], ranking: dict[str, int]) -> dict[ExecutionPath, PathScores]:
     """The scores of one detector's paths. A class that it cannot find counts as not found."""
     engine = 'eager' if args.device != 'cpu' else args.engine  # CUDA graphs serve one run at a time
-    _say(f'evaluating {spec.name}')
+    say(f'evaluating {spec.name}')
     alone = ModelSet('one', {spec.name: load_model(spec, args.device, engine)}, classes)
     space = alone.models[spec.name].path_space
     paths = sample_paths(space, max(2, args.paths)) if len(space) > 1 else [space.largest]
-    scores = measure_with_progress(alone, sequence, frames, [alone.whole(spec.name, path) for path in paths],
+    scores = evaluate_with_progress(alone, sequence, frames, [alone.whole(spec.name, path) for path in paths],
                                    ranked_by=tuple(ranking))
     return {alone.part(path)[1]: score for path, score in scores.items()}
 
@@ -275,31 +259,10 @@ def _prune(args: argparse.Namespace, measured: list[Measured], ranked: bool) -> 
 def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace,
           priority: ThreadPriority) -> LatencyProfile:
     """The latency profile of the set, frames of all models mixed."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     wholes = min(len(network.path_space), 40)
-    repeats = max(12, math.ceil(samples_needed(_TARGET) / wholes))
-    time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
-    priority.raise_thread(Role.INFERENCE)
-    _say('; '.join((f'timed with {priority.in_force}', *priority.refusals)))
-    columns = (TextColumn('timing {task.fields[models]} models'), BarColumn(),
-               TextColumn('{task.fields[frames]} frames,'), TimeElapsedColumn())
-    limit_s, drawn_s = args.minutes * 60.0, 0.0
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        bar = bars.add_task('', total=1.0, models=len(network.models), frames=0)
-
-        def report(done: int, planned: int, elapsed_s: float) -> None:
-            nonlocal drawn_s
-            priority.between_frames()
-            # Drawing costs time that the next frame would feel.
-            if elapsed_s - drawn_s >= _DRAWN_EVERY_S or done == planned:
-                drawn_s = elapsed_s
-                bars.update(bar, completed=min(1.0, max(done / planned, elapsed_s / limit_s)), frames=done)
-
-        profile = measure_profile(network, images, repeats=50, whole_paths=max(2, wholes), path_repeats=repeats,
-                                  time_limit_s=limit_s, progress=report)
-    return profile
+    effort = Effort(50, max(2, wholes), max(12, math.ceil(samples_needed(_TARGET) / wholes)))
+    return measure_with_progress(network, images, priority, f'timing {len(network.models)} models', args.minutes * 60.0,
+                                 effort)
 
 
 def _quality_table(network: ModelSet, kept: list[Measured], sequence: DrivingSequence | None, frames: list[Frame],
@@ -336,7 +299,7 @@ def _with_kept_paths(args: argparse.Namespace, content: SetFile, network: ModelS
         before = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
         words.append(f'{spec.name} keeps {len(names)} of {len(space)} paths ready: {facts.memory_mb:.0f} MB after '
                      f'{facts.start_s:.1f} s, with all of them {before.memory_mb:.0f} MB after {before.start_s:.1f} s')
-        specs.append(with_memory(smaller, facts.memory_mb))
+        specs.append(replace(smaller, memory_mb=round(facts.memory_mb, 1)))
     return replace(content, models=tuple(specs)), words
 
 

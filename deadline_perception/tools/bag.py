@@ -14,6 +14,7 @@ from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace, with_speeds_of_trace
+from deadline_perception.tools.terminal import progress_bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,22 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes the bag; returns the exit status."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     if args.max_frames is not None and args.max_frames < 1:
         raise ValueError(f'--max-frames is {args.max_frames}, expected at least 1')
-    console = Console(stderr=True)
-    with console.status(f'opening {args.source}'):
+    with Console(stderr=True).status(f'opening {args.source}'):
         sequence = open_source(args.source, rate_hz=args.rate_hz, split=args.split, classes=args.classes)
     if args.max_frames is not None:
         sequence = replace(sequence, frames=sequence.frames[:args.max_frames])
     if args.speed is not None:
         sequence = with_speeds_of_trace(sequence, _trace(args.speed, sequence))
-    with Progress(TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                  console=console) as progress:
-        task = progress.add_task(f'writing {args.out}', total=len(sequence.frames))
+    with progress_bar(f'writing {args.out}', len(sequence.frames), 'count', 'left') as update:
         count = write_bag(sequence, args.out, compressed=args.compressed, overwrite=args.overwrite,
-                          progress=lambda done: progress.update(task, completed=done))
+                          progress=lambda done: update(completed=done))
     print(_summary(sequence, args.out, count))
     return 0
 

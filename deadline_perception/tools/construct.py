@@ -93,13 +93,8 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def engine_in_use(detector, facts: DeviceFacts, engine: str, paths: Iterable[ExecutionPath]) -> Iterator[None]:
-    """Has a detector run on what the node would run it on: on a CPU segments in 8 bit, on a GPU CUDA graphs.
-
-    Args:
-        detector: whose engine is another one within.
-        facts: the device.
-        engine: one of `ENGINES`, for a CPU.
-        paths: whose segments are prepared.
+    """Has a detector run on what the node would run it on while the block runs: on a CPU the segments of some paths in
+    8 bit, where the engine is `openvino`, or `auto` and installed; on a GPU CUDA graphs.
     """
     before = detector.engine
     try:

@@ -13,6 +13,7 @@ from deadline_perception.evaluation.crop_accuracy import CropAccuracy, measure_a
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.rendering.single_object import gather_views
+from deadline_perception.tools.terminal import print_table
 
 HELD_OUT_SEED = 1000  # of rendered objects to be judged on; those that are learnt from have seeds below
 _BACKGROUNDS = 3  # windows of each image
@@ -20,18 +21,8 @@ _RENDERED_PX = (64.0, 72.0)  # so that each is shown at every size
 
 
 def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | None, rendered: int, file: Path) -> int:
-    """Shows objects of annotated images, and rendered ones, to every level; writes the table and prints it.
-
-    Args:
-        network: a nested classifier.
-        data: annotated images; see `datasets.source.open_source`.
-        classes: file that maps their class names; see `datasets.class_names`.
-        limit: use only so many images, spread evenly; all without.
-        rendered: objects of each class.
-        file: JSON table to write.
-
-    Returns:
-        The exit status.
+    """Shows objects of annotated images, and rendered ones, to every level of a nested classifier; writes the table and
+    prints it. Arguments are the options of `evaluate`; returns the exit status.
 
     Raises:
         ValueError: the number of rendered objects is negative, or the data are not annotated.
@@ -78,13 +69,6 @@ def _rounded(values: np.ndarray) -> list[list[float | None]]:
 
 
 def _print(found: CropAccuracy, annotated: int, drawn: int, name: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f'right answers in %, mean over classes, on {annotated} objects and '
-                        f'pieces of background of {name} and {drawn} rendered objects, by their longer side in px')
-    for title in ('level', *map(str, found.sizes_px)):
-        table.add_column(title, justify='right')
-    for path, row in zip(found.paths, found.accuracy()):
-        table.add_row(str(path), *(f'{100 * value:.1f}' for value in row))
-    Console().print(table)
+    rows = [[str(path), *(f'{100 * value:.1f}' for value in row)] for path, row in zip(found.paths, found.accuracy())]
+    print_table(f'right answers in %, mean over classes, on {annotated} objects and pieces of background of {name} and '
+                f'{drawn} rendered objects, by their longer side in px', ['level', *map(str, found.sizes_px)], rows)

@@ -12,7 +12,7 @@ import platform
 import shlex
 import shutil
 import subprocess
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ from deadline_perception.share_folder import share_folder
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder
 from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.terminal import progress_bar
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _CONTENTION_SEED, _UNITS, _GRADED_S = 1, 6, 5.0  # units per core at most; seconds of each of their numbers
@@ -155,10 +156,8 @@ def graded_path(profile: LatencyProfile) -> str:
 
 
 def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule, profile: LatencyProfile) -> Path:
-    """Has the levels graded of what will run beside the nodes, each number of its units for long enough.
-
-    Returns:
-        Their file.
+    """Has the levels graded of what will run beside the nodes, each number of its units for long enough; gives their
+    file.
 
     Raises:
         DemoError: that failed; what went wrong has been printed.
@@ -197,10 +196,11 @@ def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: 
     length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9 / args.rate
     contention = (play(schedule, repeats=True, cores=parse_cores(network_cores(args.threads))) if schedule
                   else nullcontext())
-    with busy_programs(args.load), contention, _progress('playing to the nodes', length_s + 15.0) as (bars, bar):
+    with busy_programs(args.load), contention, progress_bar(
+            'playing to the nodes', length_s + 15.0, 'percent', 'passed') as update:
         run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
-                  limit_s=length_s + _START_UP_S, tick=lambda passed_s: bars.update(bar, completed=passed_s))
-        bars.update(bar, completed=length_s + 15.0)
+                  limit_s=length_s + _START_UP_S, tick=lambda passed_s: update(completed=passed_s))
+        update(completed=length_s + 15.0)
 
 
 def parameters_text(threads: int, levels: Path | None) -> str:
@@ -266,20 +266,9 @@ def _write_bag(sequence: Sequence, bag: Path) -> str:
     from deadline_perception.datasets.bag import write_bag
 
     compressed = sequence.frames[0].load_bgr().nbytes * len(sequence.frames) > _RAW_LIMIT_BYTES
-    with _progress('preparing the bag', len(sequence.frames)) as (bars, bar):
-        write_bag(sequence, bag, compressed=compressed, overwrite=True,
-                  progress=lambda done: bars.update(bar, completed=done))
+    with progress_bar('preparing the bag', len(sequence.frames), 'percent', 'passed') as update:
+        write_bag(sequence, bag, compressed=compressed, overwrite=True, progress=lambda done: update(completed=done))
     return 'compressed' if compressed else 'raw'
-
-
-@contextmanager
-def _progress(words: str, total: float):
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn('{task.description}'), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        yield bars, bars.add_task(words, total=total)
 
 
 def _remove(bag: Path) -> None:

@@ -15,6 +15,7 @@ from deadline_perception.latency.profile import time_frame
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.terminal import print_table
 
 _CALIBRATION, _BATCH = 256, 32
 _TIMED = 9
@@ -75,20 +76,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(network, scores: dict, image) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     module = network.module
     whole = [group for group in module.groups if group.whole_because]
-    table = Table(title=f'{network.source.model}: {module.weights / 1e6:.2f} million weights')
-    for title in ('utilisation', 'weights', 'accuracy or AP, %', 'median ms'):
-        table.add_column(title, justify='right')
+    rows = []
     for path, score in scores.items():
         time_frame(network, image, path)
         took_ms = median(time_frame(network, image, path)[0] for _ in range(_TIMED))
         share = module.used_weights(path['utilisation']) / module.weights
-        table.add_row(f'{path["utilisation"]:.2f}', f'{share:.0%}', f'{100.0 * score:.1f}', f'{took_ms:.1f}')
-    Console().print(table)
+        rows.append((f'{path["utilisation"]:.2f}', f'{share:.0%}', f'{100.0 * score:.1f}', f'{took_ms:.1f}'))
+    print_table(f'{network.source.model}: {module.weights / 1e6:.2f} million weights',
+                ('utilisation', 'weights', 'accuracy or AP, %', 'median ms'), rows)
     print(f'{len(module.groups) - len(whole)} of {len(module.groups)} groups of channels can be narrowed; whole stay '
           + '; '.join(f'{group.names[0]}, because {group.whole_because}' for group in whole[:4])
           + (f'; and {len(whole) - 4} more' if len(whole) > 4 else ''))

@@ -37,6 +37,7 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.tools.crop_evaluation import evaluate_crops
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
+from deadline_perception.tools.terminal import print_table, progress_bar
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAMPLE = 60
@@ -103,7 +104,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     if args.calibrate:
         _calibrate(detector, find_weights(args.weights), frames, ground_truths)
     ranking = ranking_classes(ground_truths, detector.class_names, args.rank_by)
-    results = measure_with_progress(detector, sequence, frames, paths, workers, tuple(ranking))
+    results = evaluate_with_progress(detector, sequence, frames, paths, workers, tuple(ranking))
     if results is None:
         return 0
     ranked_by = 'pooled_ap' if ranking else 'ap'
@@ -190,19 +191,13 @@ def _objects(counts: dict[str, int]) -> str:
     return ', '.join(f'{name} ({count} objects)' for name, count in counts.items())
 
 
-def measure_with_progress(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers = Workers(),
+def evaluate_with_progress(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers = Workers(),
                           ranked_by: tuple[str, ...] = ()) -> dict[ExecutionPath, PathScores] | None:
     """See `measure_paths`, with a bar that shows how far it is."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
-               TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not workers.leads) as bars:
-        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images',
-                            total=len(paths) * len(workers.share(frames)))
-        return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done), workers,
-                             _DRAWS, ranked_by)
+    with progress_bar(f'{len(paths)} paths on {len(frames)} images', len(paths) * len(workers.share(frames)), 'count',
+                      'left:', 'left', shown=workers.leads) as update:
+        return measure_paths(detector, sequence, frames, paths, lambda done: update(completed=done), workers, _DRAWS,
+                             ranked_by)
 
 
 def score_row(scores: PathScores) -> dict:
@@ -214,21 +209,17 @@ def score_row(scores: PathScores) -> dict:
 
 def _print(results: dict[ExecutionPath, PathScores], quality: PathQuality, images: int, name: str,
            error: PredictionError | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f'average precision on {images} images of {name}, 0 to 100',
-                  caption='S, M, L: small, medium, large objects; rank: classes that paths are ranked by; exp.: '
-                          'expected, which the decision goes by: measurement and prediction weighed by their errors')
-    for title in ('path', 'AP', 'AP50', 'S', 'M', 'L', 'rank', 'exp.'):
-        table.add_column(title, justify='left' if title == 'path' else 'right', no_wrap=True)
+    rows = []
     ranked = sorted(results.items(), key=lambda item: -(item[1].precision.ap or 0.0))
     for path, (result, pooled, _) in ranked[:_SHOWN]:
         values = (result.ap, result.ap50, result.ap_small, result.ap_medium, result.ap_large, pooled,
                   quality.quality(path))
-        table.add_row(str(path), *('-' if value is None or math.isnan(value) else f'{100 * value:.1f}'
-                                   for value in values))
-    Console().print(table)
+        rows.append([str(path), *('-' if value is None or math.isnan(value) else f'{100 * value:.1f}'
+                                  for value in values)])
+    print_table(f'average precision on {images} images of {name}, 0 to 100',
+                ('path', 'AP', 'AP50', 'S', 'M', 'L', 'rank', 'exp.'), rows, left=('path',), no_wrap=True,
+                caption='S, M, L: small, medium, large objects; rank: classes that paths are ranked by; exp.: '
+                        'expected, which the decision goes by: measurement and prediction weighed by their errors')
     if len(results) > _SHOWN:
         print(f'{len(results) - _SHOWN} paths of lower AP are in the file only')
     if error is not None:

@@ -12,7 +12,6 @@ import random
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -41,6 +40,7 @@ from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
+from deadline_perception.tools.terminal import print_table, progress_bar, say
 
 _NEARLY_ALL = 0.98  # of the delays: units need not reproduce single outliers
 
@@ -114,7 +114,7 @@ def _grade(args: argparse.Namespace, most: int, schedule: Schedule | None, earli
     run_frame = frame_runner(network, images, path, priority)
     run_frame()  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
-    print('; '.join((f'running {path} with {priority.in_force}', *priority.refusals)), file=sys.stderr)
+    say('; '.join((f'running {path} with {priority.in_force}', *priority.refusals)))
     delays_ms, words = _record(args, schedule, run_frame)
     longest_ms = sorted(delays_ms)[int(_NEARLY_ALL * (len(delays_ms) - 1))]
     unit_delays = earlier.unit_delays if earlier else _measure_units(args, most, facts.kind, longest_ms, run_frame)
@@ -151,14 +151,14 @@ def _record(args: argparse.Namespace, schedule: Schedule | None,
             run_frame: Callable[[], float]) -> tuple[list[float], str]:
     """Delays beside what is to be graded, and that in words."""
     words = 'what the machine runs'
-    with _bar(f'recording for {args.seconds:.0f} s', args.seconds) as (bars, bar):
+    with progress_bar(f'recording for {args.seconds:.0f} s', args.seconds, 'passed') as update:
         drawn_s = 0.0
 
         def progress(frames: int, passed_s: float) -> None:
             nonlocal drawn_s
             if passed_s - drawn_s > 0.5:
                 drawn_s = passed_s
-                bars.update(bar, completed=passed_s)
+                update(completed=passed_s)
 
         if schedule is not None:
             faults: list[LoadError] = []
@@ -194,32 +194,18 @@ def _measure_units(args: argparse.Namespace, most: int, device_kind: str, longes
         say_if_busy('levels measured beside them come out too low. Stop them once to measure units, and name that file '
                     'with --reuse later.')
     kinds = ('core', 'memory', *(('gpu',) if device_kind == 'cuda' else ()))
-    with _bar('beside units', None) as (bars, bar):
+    with progress_bar('beside units', None, 'passed') as update:
         return measure_unit_delays(
             run_frame, kinds, most, args.unit_seconds, up_to_ms=longest_ms, cores=parse_cores(args.cores),
-            progress=lambda kind, count, of: bars.update(bar, description=f'beside {count} of {of} {kind} units'))
-
-
-@contextmanager
-def _bar(words: str, total: float | None):
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    with Progress(TextColumn('{task.description}'), BarColumn(), TimeElapsedColumn(),
-                  console=Console(stderr=True)) as bars:
-        yield bars, bars.add_task(words, total=total)
+            progress=lambda kind, count, of: update(description=f'beside {count} of {of} {kind} units'))
 
 
 def _print_levels(grading: ContentionGrading) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f'{len(grading.levels)} level{"s" * (len(grading.levels) > 1)} of contention beside '
-                        f'{grading.beside}; idle {grading.idle_ms:.1f} ms')
-    for title in ('level', 'delay ms', 'share', 'slowdown', f'units of {UNIT_SHARE:g} core', 'their delay ms'):
-        table.add_column(title, justify='right')
+    rows = []
     for number, level in enumerate(grading.levels):
         beside = '-' if math.isnan(level.units_delay_ms) else f'{level.units_delay_ms:.1f}'
-        table.add_row(str(number), f'{level.delay_ms:.1f}', f'{100 * level.share:.0f} %', f'{level.slowdown:.2f}',
-                      units_text(level.units), beside)
-    Console().print(table)
+        rows.append((str(number), f'{level.delay_ms:.1f}', f'{100 * level.share:.0f} %', f'{level.slowdown:.2f}',
+                     units_text(level.units), beside))
+    print_table(f'{len(grading.levels)} level{"s" * (len(grading.levels) > 1)} of contention beside {grading.beside}; '
+                f'idle {grading.idle_ms:.1f} ms',
+                ('level', 'delay ms', 'share', 'slowdown', f'units of {UNIT_SHARE:g} core', 'their delay ms'), rows)

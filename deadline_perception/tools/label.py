@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.datasets.class_names import read_class_mapping, relabelled, with_mapping
+from deadline_perception.datasets.class_names import read_class_mapping, relabelled
 from deadline_perception.datasets.image_file import file_of
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
@@ -27,11 +27,11 @@ from deadline_perception.learning.labelling import LabelJob, LabellingError, Tea
 from deadline_perception.learning.score_thresholds import LEAST_OBJECTS, LEAST_PRECISION
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.file_arguments import check_file, check_folder
-from deadline_perception.tools.label_report import LabelProgress, report, say
+from deadline_perception.tools.label_report import LabelProgress, report
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
-from deadline_perception.tools.model_words import CLASSES_HELP, MODEL_HELP, classes_of_set, read_models
+from deadline_perception.tools.model_words import CLASSES_HELP, MODEL_HELP, classes_of_set, read_models, renamed
 from deadline_perception.tools.stop_request import StopRequest
-
+from deadline_perception.tools.terminal import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args.threads)
     specs = read_models(args)
     mapping = {} if args.rename is None else read_class_mapping(args.rename)
-    sources = [_renamed(open_source(text, rate_hz=args.rate), mapping) for text in args.sources]
-    data = [_renamed(open_source(text), mapping) for text in args.data]
+    sources = [renamed(open_source(text, rate_hz=args.rate), mapping) for text in args.sources]
+    data = [renamed(open_source(text), mapping) for text in args.data]
     for text, sequence in zip(args.data, data):
         if not sequence.class_names:
             raise ValueError(f'--data {text} has no annotations, expected images with known objects')
@@ -118,10 +118,6 @@ def _check(args: argparse.Namespace) -> None:
     for text in (*args.sources, *args.data):
         if Path(text).is_file() and Path(text).resolve() == args.out.resolve():
             raise ValueError(f'--out is {args.out}, which is a source; expected another file')
-
-
-def _renamed(sequence: DrivingSequence, mapping: dict[str, str | None]) -> DrivingSequence:
-    return with_mapping(sequence, mapping) if set(mapping) & set(sequence.class_names) else sequence
 
 
 def _with_conventions(spec: ModelSpec, sequences: Sequence[DrivingSequence]) -> ModelSpec:

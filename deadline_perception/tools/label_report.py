@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ from deadline_perception.learning.label_file import LabelCounts
 from deadline_perception.learning.label_log import SeenImage
 from deadline_perception.learning.labelling import Judgement, LabelJob, Teacher
 from deadline_perception.learning.score_thresholds import LEAST_OBJECTS
+from deadline_perception.tools.terminal import say
 
 _SHOWN_EVERY_S = 10.0
 _NAMED = 10  # unreadable images that are named
@@ -39,11 +39,6 @@ class LabelProgress:
             self._said_s = now_s
             left_s = (now_s - self._began_s) / (done - self._began_with) * (self._planned - done)
             say(f'{done} of {self._planned} images, {self._unreadable} left out, {left_s / 60:.1f} min left')
-
-
-def say(text: str) -> None:
-    """A line beside what the command prints."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def report(args: argparse.Namespace, names: tuple[str, ...], teachers: Sequence[Teacher], judgement: Judgement,

@@ -2,6 +2,7 @@
 ends its process spoils nothing else."""
 from __future__ import annotations
 
+import math
 import resource
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,11 +10,19 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.datasets.records import Sequence as DrivingSequence
+from deadline_perception.datasets.records import GroundTruth, Sequence as DrivingSequence
+from deadline_perception.detector.detections import Detections
+from deadline_perception.engine.openvino_library import cpu_settings, openvino_core
+from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.model_set.exported_model import FileFacts, read_facts
+from deadline_perception.model_set.onnx_detector import check_finite, in_file, input_size
 from deadline_perception.model_set.set_file import ModelSpec
+from deadline_perception.networks.external.conventions import confidence, implausible, possible_readings, search
+from deadline_perception.networks.external.exported_file import read_exported, told, with_size
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.external.pixels import STRETCH, InputForm
+from deadline_perception.networks.external.pixels import STRETCH, InputForm, place, placement, read_values
+from deadline_perception.networks.external.suppression import suppress
+from deadline_perception.runtime.tracks import pairwise_iou
 from deadline_perception.tools.model_process import ask, serve
 
 _MODULE = 'model_conventions'
@@ -85,11 +94,8 @@ def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = 
     Raises:
         ModelError: it is no detector that can be read and run; says what was found.
     """
-    answer = ask(_MODULE, {'task': 'inspect', 'file': str(file.absolute()), 'size': size, 'stated': stated,
-                           'classes': classes}, {},
-                 str(file), _INSPECTION_LIMIT_S)
-    return FileFacts(tuple(answer['class_names']), tuple(answer['labels']), _pair(answer['size']),
-                     _pair(answer['stated_size']), answer['layers'])
+    order = {'task': 'inspect', 'file': file, 'size': size, 'stated': stated, 'classes': classes}
+    return FileFacts(**ask(_MODULE, order, {}, str(file), _INSPECTION_LIMIT_S))
 
 
 def find_conventions(spec: ModelSpec, images: TrialImages, least: int = 0) -> FoundConventions:
@@ -103,29 +109,23 @@ def find_conventions(spec: ModelSpec, images: TrialImages, least: int = 0) -> Fo
     Raises:
         ModelError: no convention gives plausible objects; says what was tried.
     """
-    record = {**asdict(spec), 'file': str(spec.file.absolute())}
-    arrays = {f'image{number}': image for number, image in enumerate(images.images_bgr)}
-    arrays |= {f'objects{number}': rows for number, rows in enumerate(images.ground_truths or ())}
-    order = {'task': 'search', 'spec': record, 'class_names': images.class_names, 'least': least}
+    order = {'task': 'search', 'spec': spec, 'class_names': images.class_names, 'least': least}
+    arrays = {'images': images.images_bgr, 'objects': images.ground_truths or ()}
     answer = ask(_MODULE, order, arrays, spec.name, _SEARCH_LIMIT_S)
-    found = {**answer['spec'], 'file': spec.file}
-    return FoundConventions(ModelSpec(**found), answer['words'], answer['value'],
-                            tuple((words, value) for words, value in answer['tried']), answer['ap'])
+    return FoundConventions(**{**answer, 'spec': ModelSpec(**{**answer['spec'], 'file': spec.file})})
 
 
-def _pair(values: list[int] | None) -> tuple[int, int] | None:
-    return None if values is None else (values[0], values[1])
+def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
+    if order['task'] == 'inspect':
+        return _inspect(Path(order['file']), order['size'], order['stated'], order['classes'])
+    return _search(ModelSpec(**order['spec']), arrays['images'], arrays['objects'], order['class_names'],
+                   order['least'])
 
 
-def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
-    return _inspect(order) if order['task'] == 'inspect' else _search(order, arrays)
-
-
-def _inspect(order: dict) -> dict:
-    file = Path(order['file'])
+def _inspect(file: Path, size: tuple[int, int] | None, stated: str, classes: int | None) -> dict:
     _limit_processor(_INSPECTION_PROCESSOR_S)
-    facts = read_facts(file, _pair(order['size']), order['stated'], order['classes'])
-    size = _pair(order['size']) or facts.size or facts.stated_size
+    facts = read_facts(file, size, stated, classes)
+    size = size or facts.size or facts.stated_size
     if size is not None:
         _limit_processor(_INSPECTION_PROCESSOR_S + _FIRST_RUN_PROCESSOR_S)
         _check_first_run(file, size)
@@ -144,9 +144,6 @@ def _check_first_run(file: Path, size: tuple[int, int]) -> None:
     Raises:
         ModelError: they cannot be run, or their outputs say nothing, whatever the image.
     """
-    from deadline_perception.model_set.onnx_detector import check_finite
-    from deadline_perception.networks.external.exported_file import read_exported, told, with_size
-
     exported = read_exported(file)
     with_size(exported, size, file)
     levels = np.linspace(0, 255, size[0] * size[1]).astype(np.uint8).reshape(*size, 1)
@@ -161,24 +158,18 @@ def _check_first_run(file: Path, size: tuple[int, int]) -> None:
                          f'scores')
 
 
-def _search(order: dict, arrays: dict[str, np.ndarray]) -> dict:
-    from deadline_perception.model_set.onnx_detector import in_file, input_size
-    from deadline_perception.networks.external.conventions import implausible, possible_readings, search
-    from deadline_perception.networks.external.exported_file import read_exported, with_size
-
-    spec = ModelSpec(**order['spec'])
-    images = [array for name, array in arrays.items() if name.startswith('image')]
-    objects = [array for name, array in arrays.items() if name.startswith('objects')]
+def _search(spec: ModelSpec, images: list[np.ndarray], objects: list[np.ndarray], class_names: tuple[str, ...],
+            least: int) -> dict:
     exported = read_exported(spec.file)
     size = input_size(exported, InputForm(spec.input_size), spec.file)
     given = with_size(exported, size, spec.file)
     readings = in_file(spec.file, lambda: possible_readings(given, spec.classes, size,
                                                              spec.outputs or exported.stated.outputs))
     layers = _Layers(exported, images)
-    evaluation = _Evaluation(images, objects, tuple(order['class_names']), size)
+    evaluation = _Evaluation(images, objects, class_names, size)
     resize, channels, known_range = readings[0][0].usual
     best, trials = search(layers.run, InputForm.of_range(size, resize, channels, known_range), readings,
-                          evaluation.value, len(images), is_8_bit=layers.is_8_bit, least=order['least'])
+                          evaluation.value, len(images), is_8_bit=layers.is_8_bit, least=least)
     chosen = best.conventions
     found = [evaluation.thinned(chosen, chosen.head.decode(layers.run(chosen.form, number)))
              for number in range(len(images))]
@@ -197,7 +188,7 @@ def _search(order: dict, arrays: dict[str, np.ndarray]) -> dict:
     filled = replace(spec, classes=chosen.names, outputs=chosen.head.name, resize=form.resize, channels=form.channels,
                      mean=form.mean, deviation=form.deviation,
                      input_size=size if exported.is_open else spec.input_size)
-    return {'spec': {**asdict(filled), 'file': str(filled.file)}, 'words': chosen.words, 'value': best.value,
+    return {'spec': filled, 'words': chosen.words, 'value': best.value,
             'tried': [(trial.conventions.words, trial.value) for trial in trials], 'ap': ap}
 
 
@@ -205,8 +196,6 @@ class _Layers:
     """A file that runs on pixels of any form, each image once per form."""
 
     def __init__(self, exported, images: Sequence[np.ndarray]) -> None:
-        from deadline_perception.engine.openvino_library import cpu_settings, openvino_core
-
         compiled = openvino_core().compile_model(exported.model, 'CPU', cpu_settings(1))
         self._request, self._count = compiled.create_infer_request(), len(compiled.outputs)
         self._kind = exported.model.inputs[0].get_element_type().to_dtype()
@@ -215,8 +204,6 @@ class _Layers:
 
     def run(self, form, number: int) -> list[np.ndarray]:
         """Outputs of one image."""
-        from deadline_perception.networks.external.pixels import place, read_values
-
         pixels = place(self._images[number], form.size, form.resize)
         if self.is_8_bit:
             values = pixels if form.channels == 'bgr' else pixels[..., ::-1]
@@ -224,7 +211,7 @@ class _Layers:
             values = read_values(pixels, form)
         values = values.transpose(2, 0, 1) if self._by_planes else values
         self._request.infer([np.ascontiguousarray(values[None], self._kind)])
-        return [self._request.get_output_tensor(place).data.copy() for place in range(self._count)]
+        return [self._request.get_output_tensor(number).data.copy() for number in range(self._count)]
 
 
 class _Evaluation:
@@ -232,24 +219,18 @@ class _Evaluation:
     sure the detector is of what it finds; else how sure it is of boxes that can be boxes."""
 
     def __init__(self, images: Sequence[np.ndarray], objects: Sequence[np.ndarray], class_names: tuple[str, ...],
-                 input_size: tuple[int, int]) -> None:
-        from deadline_perception.datasets.records import GroundTruth
-
+                 size: tuple[int, int]) -> None:
         self._sizes = [image.shape[:2] for image in images]
-        self._input_size, self._class_names = input_size, class_names
+        self._input_size, self._class_names = size, class_names
         self._known = [GroundTruth(rows[:, :4], rows[:, 4], rows[:, 5] > 0) for rows in objects]
 
     @staticmethod
     def thinned(conventions, found):
         """The objects of one image after suppression, where their head needs it."""
-        from deadline_perception.networks.external.suppression import suppress
-
         return suppress(found) if conventions.head.overlapping else found
 
     def value(self, conventions, found) -> float:
         """See the class; `found` are those of the first images, or all."""
-        from deadline_perception.networks.external.conventions import confidence
-
         found = [self.thinned(conventions, one) for one in found]
         if not self._known:
             return confidence(found, self._input_size)
@@ -257,8 +238,6 @@ class _Evaluation:
 
     def ap(self, conventions, found) -> float:
         """AP of the classes that the model and the data share, each weighing as its objects do."""
-        from deadline_perception.evaluation.average_precision import average_precision
-
         detections = [self._detections(conventions, one, number) for number, one in enumerate(found)]
         scores = average_precision(detections, self._known[:len(found)], self._class_names).per_class
         shared = [scores[name] for name in set(conventions.names) & set(self._class_names)]
@@ -267,24 +246,15 @@ class _Evaluation:
 
     def _certainty(self, conventions, found) -> float:
         """Mean over objects of the highest product of score and overlap among the boxes of its class."""
-        total, count = 0.0, 0
+        best = []
         for number, one in enumerate(found):
             detections, known = self._detections(conventions, one, number), self._known[number]
-            for box, label in zip(known.boxes_xyxy_px[~known.crowd], known.labels[~known.crowd]):
-                same = detections.labels == label
-                low = np.maximum(box[:2], detections.boxes_xyxy_px[same, :2])
-                high = np.minimum(box[2:], detections.boxes_xyxy_px[same, 2:])
-                shared = (high - low).clip(min=0).prod(1)
-                sides = detections.boxes_xyxy_px[same, 2:] - detections.boxes_xyxy_px[same, :2]
-                overlap = shared / np.maximum(sides.prod(1) + (box[2:] - box[:2]).prod() - shared, 1e-6)
-                total += float((overlap * detections.scores[same]).max(initial=0.0))
-                count += 1
-        return total / max(1, count)
+            overlap = pairwise_iou(known.boxes_xyxy_px[~known.crowd], detections.boxes_xyxy_px)
+            same = known.labels[~known.crowd][:, None] == detections.labels
+            best += np.where(same, overlap * detections.scores, 0.0).max(axis=1, initial=0.0).tolist()
+        return math.fsum(best) / max(1, len(best))
 
     def _detections(self, conventions, found, number: int):
-        from deadline_perception.detector.detections import Detections
-        from deadline_perception.networks.external.pixels import placement
-
         size = self._sizes[number]
         numbers = {name: label for label, name in enumerate(self._class_names)}
         labels = np.array([numbers.get(name, -1) for name in conventions.names], np.int64)

@@ -55,12 +55,8 @@ def probe_model(spec: ModelSpec, images: list[np.ndarray], *, device: str, engin
     Raises:
         ModelError: it cannot be used; says why.
     """
-    record = {**asdict(spec), 'file': str(spec.file.absolute())}
-    order = {'spec': record, 'device': device, 'engine': engine, 'threads': threads}
-    arrays = {f'image{number}': image for number, image in enumerate(images[:_FRAMES])}
-    answer = ask('model_probe', order, arrays, spec.name, _LIMIT_S)
-    return ModelFacts(**{**answer, 'class_names': tuple(answer['class_names']),
-                         'input_size': tuple(answer['input_size'])})
+    order = {'spec': spec, 'device': device, 'engine': engine, 'threads': threads}
+    return ModelFacts(**ask('model_probe', order, {'images': images[:_FRAMES]}, spec.name, _LIMIT_S))
 
 
 def resident_mb() -> float:
@@ -69,9 +65,9 @@ def resident_mb() -> float:
         return int(stream.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2**20
 
 
-def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
+def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     use_threads(order['threads'])
-    spec, images = ModelSpec(**order['spec']), list(arrays.values())
+    spec, images = ModelSpec(**order['spec']), arrays['images']
     import torchvision  # noqa: F401  libraries are not what a model takes
     if spec.kind == 'onnx':
         from deadline_perception.engine.openvino_library import openvino_core

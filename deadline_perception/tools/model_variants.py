@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from deadline_perception.model_set.set_file import ModelSpec
-from deadline_perception.networks.external.exported_file import read_exported
+from deadline_perception.networks.external.exported_file import read_exported, with_size
+from deadline_perception.networks.external.pixels import InputForm, place, read_values
 from deadline_perception.tools.model_process import ask, serve
 
 _SHARES = (1.0, 0.75, 0.5)  # of the longer side, in which a file of open size is taken
@@ -48,25 +49,17 @@ def quantised(spec: ModelSpec, images: Sequence[np.ndarray], folder: Path) -> Mo
     """
     out = folder / f'{spec.name}.xml'
     folder.mkdir(parents=True, exist_ok=True)
-    record = {**asdict(spec), 'file': str(spec.file.absolute())}
-    ask('model_variants', {'spec': record, 'out': str(out.absolute())},
-        {f'image{number}': image for number, image in enumerate(images)}, spec.name, _LIMIT_S)
+    ask('model_variants', {'spec': spec, 'out': out}, {'images': images}, spec.name, _LIMIT_S)
     return replace(spec, name=f'{spec.name}_8bit', file=out)
 
 
-def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
-    _quantise(ModelSpec(**order['spec']), list(arrays.values()), Path(order['out']))
-    return {}
-
-
-def _quantise(spec: ModelSpec, images: Sequence[np.ndarray], out: Path) -> None:
+def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     import nncf
 
     from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
     from deadline_perception.model_set.onnx_detector import input_size
-    from deadline_perception.networks.external.exported_file import with_size
-    from deadline_perception.networks.external.pixels import InputForm, place, read_values
 
+    spec, images = ModelSpec(**order['spec']), arrays['images']
     exported = read_exported(spec.file)
     size = input_size(exported, InputForm(spec.input_size), spec.file)
     with_size(exported, size, spec.file)
@@ -79,9 +72,10 @@ def _quantise(spec: ModelSpec, images: Sequence[np.ndarray], out: Path) -> None:
     kinds = {op.get_type_name() for op in exported.model.get_ops()}
     has_attention = 'Softmax' in kinds and 'MatMul' in kinds
     with own_signal_stack():
-        model = nncf.quantize(exported.model, nncf.Dataset(list(images), read), subset_size=len(images),
+        model = nncf.quantize(exported.model, nncf.Dataset(images, read), subset_size=len(images),
                               model_type=nncf.ModelType.TRANSFORMER if has_attention else None)
-    load_openvino().save_model(model, out, compress_to_fp16=False)
+    load_openvino().save_model(model, Path(order['out']), compress_to_fp16=False)
+    return {}
 
 
 if __name__ == '__main__':

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.datasets.records import check_class_names
+from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
+from deadline_perception.datasets.records import Sequence as DrivingSequence, check_class_names
 from deadline_perception.model_set.exported_model import exported_spec, plain_name
 from deadline_perception.model_set.model_reference import (
     SET_SUFFIXES,
@@ -52,8 +53,6 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
         ModelError: one is of no known kind, or has no classes or several lists of them.
         ValueError: a file of names holds anything else.
     """
-    from deadline_perception.datasets.class_names import read_class_mapping
-
     given = [read_classes(text) for text in args.classes]
     specs: list[ModelSpec] = []
     needing = sum(ModelReference.parse(word).kind in _NEEDING for word in args.models)
@@ -94,7 +93,7 @@ def _read(word: str, lists, args: argparse.Namespace) -> list[ModelSpec]:
         return [exported_spec(file, classes, size, args.outputs, inspect_file)]
     if classes is None:
         raise ModelError(f'the classes of {word} are not known: name them with --classes ({CLASSES_HELP})')
-    if classes == coco_names():  # torchvision's models of COCO have 91 places
+    if classes == COCO_NAMES:  # torchvision's models of COCO have 91 places
         classes = _coco_places() if _has_coco_places(reference.detail, file) else classes
     return [ModelSpec(plain_name(file.stem), 'torchvision', file, classes, architecture=reference.detail,
                       input_size=size)]
@@ -107,7 +106,7 @@ def read_classes(text: str) -> tuple[str, ...]:
         ValueError: a file holds anything else than names, or a name is none.
     """
     if text == COCO:
-        return coco_names()
+        return COCO_NAMES
     file = Path(text).expanduser()
     if not file.is_file():
         if file.suffix and ',' not in text:
@@ -134,11 +133,6 @@ def _names_in(file: Path) -> object:
     return content.get('names', content) if isinstance(content, dict) else content
 
 
-def coco_names() -> tuple[str, ...]:
-    """The 80 classes of COCO, in the order of YOLO's models."""
-    return COCO_NAMES
-
-
 def _coco_places() -> tuple[str, ...]:
     """Those of torchvision's models, with a background and the numbers that no class has (`N/A 1` and so on)."""
     from torchvision.models.detection import FasterRCNN_ResNet50_FPN_Weights
@@ -150,6 +144,11 @@ def _has_coco_places(architecture: str, file: Path) -> bool:
     from deadline_perception.model_set.torchvision_detector import fits
 
     return fits(architecture, file, len(_coco_places()))
+
+
+def renamed(sequence: DrivingSequence, mapping: Mapping[str, str | None]) -> DrivingSequence:
+    """Data with those of their classes renamed that `--rename` names, as those of the models are."""
+    return with_mapping(sequence, mapping) if set(mapping) & set(sequence.class_names) else sequence
 
 
 def classes_of_set(models: Sequence[Sequence[str]], known: Sequence[str]) -> tuple[str, ...]:

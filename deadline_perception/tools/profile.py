@@ -10,8 +10,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.segment_preparation import prepare_for_engine
+from deadline_perception.tools.terminal import print_table, progress_bar, say
 from deadline_perception.wcet.profile_wcet import with_wcet
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
@@ -126,7 +126,7 @@ def _planned(args: argparse.Namespace, weights: Path, network: Network,
         forecast = PathForecast(known, network.path_space)
         return known, useful_paths(network.path_space, forecast, load_quality(network, forecast, weights))
     except DeadlinePerceptionError as error:  # such as a table that was measured with the weights before these
-        print(f'all segments are prepared and measured: which are useful is not known, {error}', file=sys.stderr)
+        say(f'all segments are prepared and measured: which are useful is not known, {error}')
         return None, None
 
 
@@ -148,22 +148,16 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
         known, paths = _planned(args, weights, detector, facts)
         prepare_for_engine(weights, detector, images, facts, args.engine, _keys(paths))
         use_engine(detector, args.engine, args.device, args.weights)  # as the node does
-    time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
-    priority.raise_thread(Role.INFERENCE)
-    print('; '.join((f'measured with {priority.in_force}', *priority.refusals)), file=sys.stderr)
-    effort = _QUICK if args.quick else _THOROUGH
-    with _progress(priority.between_frames) as measure:
-        profile = measure(f'measuring {detector.config_name} on {detector.device}', minutes * 60.0,
-                          lambda limit_s, progress: measure_profile(
-                              detector, images, **asdict(effort), time_limit_s=limit_s, among=paths,
-                              progress=progress))
+    profile = measure_with_progress(detector, images, priority,
+                                    f'measuring {detector.config_name} on {detector.device}', minutes * 60.0,
+                                    _QUICK if args.quick else _THOROUGH, paths)
     if known is not None:
         profile = replace(profile, segments=scaled_segments(known.segments, profile.segments))
     profile = with_wcet(profile, detector)
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
     if detector.engine.notice:
-        print(detector.engine.notice, file=sys.stderr)
+        say(detector.engine.notice)
     _print_tables(profile, detector.path_space, detector.engine.forms)
     print(f'wrote {file}')
     return 0
@@ -187,7 +181,7 @@ def say_if_busy(why_not: str) -> None:
     """Prints how many cores other programs keep busy at this moment, if it matters, and what that does."""
     cores = watch_cores_of_others()
     if cores > _BUSY_CORES:
-        print(f'Other programs keep {cores:.1f} cores busy: {why_not}', file=sys.stderr, flush=True)
+        say(f'Other programs keep {cores:.1f} cores busy: {why_not}')
 
 
 def read_images(source: str | None, count: int = _IMAGES) -> list:
@@ -205,60 +199,43 @@ def read_images(source: str | None, count: int = _IMAGES) -> list:
     return [image for image in images if image.shape == images[0].shape]
 
 
-@contextmanager
-def _progress(between: Callable[[], None]):
-    """Gives a function that measures and shows how far it is; `between` is called after each frame."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def measure_with_progress(network: Network, images: Sequence, priority: ThreadPriority, words: str, limit_s: float,
+                          effort: Effort, among: Sequence[ExecutionPath] | None = None) -> LatencyProfile:
+    """See `measure_profile`, on this thread, which is raised first; with a bar that shows how far it is."""
+    time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
+    priority.raise_thread(Role.INFERENCE)
+    say('; '.join((f'measured with {priority.in_force}', *priority.refusals)))
+    drawn_s = 0.0
+    with progress_bar(words, 1.0, '{task.fields[frames]} frames,', 'passed', 'passed, {task.fields[left]} left',
+                      frames=0, left='-') as update:
+        def report(done: int, planned: int, elapsed_s: float) -> None:
+            nonlocal drawn_s
+            priority.between_frames()
+            if elapsed_s - drawn_s < 0.5 and done < planned:
+                return  # drawing costs time that the next frame would feel
+            drawn_s = elapsed_s
+            share = min(1.0, max(done / planned, elapsed_s / limit_s))
+            left_s = elapsed_s * (1.0 - share) / share
+            update(completed=share, frames=done, left=f'{left_s / 60.0:.0f}:{left_s % 60.0:02.0f}')
 
-    columns = (TextColumn('{task.description}'), BarColumn(), TextColumn('{task.fields[frames]} frames,'),
-               TimeElapsedColumn(), TextColumn('passed, {task.fields[left]} left'))
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        def measure(words: str, limit_s: float, call: Callable):
-            bar, drawn_s = bars.add_task(words, total=1.0, frames=0, left='-'), 0.0
-
-            def report(done: int, planned: int, elapsed_s: float) -> None:
-                nonlocal drawn_s
-                between()
-                if elapsed_s - drawn_s < 0.5 and done < planned:
-                    return  # drawing costs time that the next frame would feel
-                drawn_s = elapsed_s
-                share = min(1.0, max(done / planned, elapsed_s / limit_s))
-                left_s = elapsed_s * (1.0 - share) / share
-                bars.update(bar, completed=share, frames=done, left=f'{left_s / 60.0:.0f}:{left_s % 60.0:02.0f}')
-
-            return call(limit_s, report)
-
-        yield measure
+        return measure_profile(network, images, **asdict(effort), time_limit_s=limit_s, among=among, progress=report)
 
 
 def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    segments = Table(title=f'{profile.config_name} on {profile.facts}, {profile.engine}, ms')
-    for title in ('segment', 'form', 'median', 'p99', 'max', 'samples'):
-        segments.add_column(title, justify='left' if title in ('segment', 'form') else 'right')
-    for name in filter(profile.measured_keys.__contains__, profile.segments):
-        times = profile.segments[name]
-        segments.add_row(name, forms.get(name, 'eager'), f'{times.p50:.2f}', f'{times.p99:.2f}', f'{times.max:.2f}',
-                         str(times.count))
-    console.print(segments)
+    rows = [(name, forms.get(name, 'eager'), f'{times.p50:.2f}', f'{times.p99:.2f}', f'{times.max:.2f}',
+             str(times.count)) for name, times in profile.segments.items() if name in profile.measured_keys]
+    print_table(f'{profile.config_name} on {profile.facts}, {profile.engine}, ms',
+                ('segment', 'form', 'median', 'p99', 'max', 'samples'), rows, left=('segment', 'form'))
     if len(profile.measured_keys) < len(profile.segments):
-        console.print(f'{len(profile.segments) - len(profile.measured_keys)} other segments serve no path that would '
-                      'be planned, and were neither prepared nor measured: --all-paths does both.')
+        print(f'{len(profile.segments) - len(profile.measured_keys)} other segments serve no path that would be '
+              'planned, and were neither prepared nor measured: --all-paths does both.')
     forecast = PathForecast(profile, space)
-    paths = Table(title='whole frames, ms')
-    for title in ('path', '', 'forecast', 'WCET', 'median', 'p99', 'max'):
-        paths.add_column(title, justify='left' if title in ('path', '') else 'right')
-    for label, path in (('cheapest', space.smallest), ('full', space.largest)):
-        paths.add_row(str(path), label, *_path_row(path, profile, forecast, space))
-    console.print(paths)
+    print_table('whole frames, ms', ('path', '', 'forecast', 'WCET', 'median', 'p99', 'max'),
+                [(str(path), label, *_path_row(path, profile, forecast, space))
+                 for label, path in (('cheapest', space.smallest), ('full', space.largest))], left=('path', ''))
     low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
-    console.print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times '
-                  f'their forecast.')
-    console.print(sufficiency(sum(times.count for times in profile.paths.values())))
+    print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times their forecast.')
+    print(sufficiency(sum(times.count for times in profile.paths.values())))
 
 
 def sufficiency(frames: int) -> str:

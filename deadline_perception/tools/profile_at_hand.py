@@ -34,13 +34,8 @@ class ProfileAtHand:
 
 
 def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> ProfileAtHand:
-    """Finds the profile of a network on this device, or measures one quickly, in a process of its own.
-
-    Args:
-        weights: file of the network, or a set of models.
-        device: `cpu` or `cuda`.
-        threads: CPU threads per operation.
-        shipped: folder of the profiles that came with the package.
+    """Finds the profile of a network, or of a set of models, on this device, also among those shipped in a folder; or
+    measures one quickly, in a process of its own.
 
     Raises:
         ProfilingError: measuring failed; what went wrong has been printed.

@@ -39,12 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_closing_table(summary: dict, page: Path) -> None:
-    """Prints the figures of a run and where its report lies.
-
-    Args:
-        summary: from `evaluation.summary.summarise`.
-        page: the report.
-    """
+    """Prints the figures of a run, as `evaluation.summary.summarise` gives them, and where its report lies."""
     from rich.console import Console
     from rich.table import Table
 

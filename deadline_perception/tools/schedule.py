@@ -14,12 +14,14 @@ import numpy as np
 
 from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.stopwatch import NS_PER_MS, ms_from_ns
-from deadline_perception.nested.allocation import Allocation, Infeasible, Method, allocate
+from deadline_perception.nested.allocation import Allocation, Method, allocate
+from deadline_perception.nested.choices import Infeasible
 from deadline_perception.nested.feasibility import analyse, whole_ns
 from deadline_perception.nested.simulation import Jobs, periodic_releases, simulate
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.terminal import print_table
 from deadline_perception.share_folder import share_folder
 
 _SHOWN_PERIODS = 4  # of the longest one
@@ -63,18 +65,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(device: str, tasks: Sequence[NestedTask], allocation: Allocation) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f'{device}: utilisation {allocation.utilisation:.3f}, quality {allocation.quality:.3f}'
-                        + ('' if allocation.schedulable else ', deadlines can be missed'))
-    for title in ('task', 'level', 'path', 'period, ms', 'bound of a job, ms', 'share', 'quality'):
-        table.add_column(title, justify='left' if title in ('task', 'path') else 'right')
-    for task, option in zip(tasks, allocation.options):
-        table.add_row(task.name, f'{option.level} of 0-{len(task.paths) - 1}', str(task.paths[option.level]),
-                      f'{option.period_ms:g}', f'{option.execution_time_ms:.2f}', f'{option.utilisation:.3f}',
-                      f'{option.quality:.4f}')
-    Console().print(table)
+    rows = [(task.name, f'{option.level} of 0-{len(task.paths) - 1}', str(task.paths[option.level]),
+             f'{option.period_ms:g}', f'{option.execution_time_ms:.2f}', f'{option.utilisation:.3f}',
+             f'{option.quality:.4f}') for task, option in zip(tasks, allocation.options)]
+    print_table(f'{device}: utilisation {allocation.utilisation:.3f}, quality {allocation.quality:.3f}'
+                + ('' if allocation.schedulable else ', deadlines can be missed'),
+                ('task', 'level', 'path', 'period, ms', 'bound of a job, ms', 'share', 'quality'), rows,
+                left=('task', 'path'))
     analysis = analyse(*_whole(allocation))
     for condition in analysis.tightest:
         print(f'slack when {tasks[condition.blocker].name} has just begun: {ms_from_ns(condition.slack):.2f} ms within '

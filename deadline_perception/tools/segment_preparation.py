@@ -14,8 +14,6 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from deadline_perception.child_command import module_command
 from deadline_perception.contention.load import start_tied, stop_tied
@@ -26,6 +24,7 @@ from deadline_perception.engine.store_lock import foreign_writer, store_lock
 from deadline_perception.engine.turns import Turns
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.latency.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
+from deadline_perception.tools.terminal import progress_bar, say
 from deadline_perception.untrusted_file import FileRefused
 
 _MOST_CRASHES = 20  # each rules one form of one segment out
@@ -77,7 +76,8 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     from deadline_perception.engine.preparation import check_images
 
     check_images(images)
-    with store_lock(folder, _say_that_another_works) as lock:
+    waiting = 'another process prepares the segments of this network; waiting for it'
+    with store_lock(folder, lambda: say(waiting)) as lock:
         try:
             SegmentStore.load(folder, origin).check(needed)  # another process may have made them meanwhile
         except StoreError:
@@ -100,11 +100,7 @@ def prepare_for_engine(weights: Path, network, images: Sequence[np.ndarray], fac
     except PreparationFailed as error:
         if engine == 'openvino':
             raise
-        print(error, file=sys.stderr)
-
-
-def _say_that_another_works() -> None:
-    print('another process prepares the segments of this network; waiting for it', file=sys.stderr)
+        say(error)
 
 
 def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, store: SegmentStore,
@@ -112,10 +108,9 @@ def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: Device
     """Completes a store by some keys, with processes that keep its lock."""
     store.take_parts()
     parts = share_out([key for key in keys if key not in store.segments], _most_processes())
-    columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('segments, {task.description}'),
-               TimeElapsedColumn())
-    with tempfile.TemporaryDirectory() as folder_name, Progress(*columns, console=Console(stderr=True)) as bars:
-        place, bar = Path(folder_name), bars.add_task('', total=len(keys))
+    with tempfile.TemporaryDirectory() as folder_name, progress_bar(
+            'preparing', len(keys), 'count', 'segments, {task.fields[latest]}', 'passed', latest='') as update:
+        place = Path(folder_name)
         np.save(place / _IMAGES, np.stack(images))
         (place / _KEYS).write_text(json.dumps(parts))
         (place / _DONE).touch()
@@ -124,7 +119,7 @@ def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: Device
 
         def show() -> None:
             done = (place / _DONE).read_text().split()
-            bars.update(bar, completed=len(keys) - sum(map(len, parts)) + len(done), description=(done or [''])[-1])
+            update(completed=len(keys) - sum(map(len, parts)) + len(done), latest=(done or [''])[-1])
 
         run_until_done([module_command('deadline_perception.tools.segment_preparation', str(weights), str(place),
                                        str(facts.threads), str(number)) for number in range(len(parts))], show, (lock,))
@@ -145,8 +140,7 @@ def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
     try:
         return SegmentModels.load(weights.with_suffix(SUFFIX), weights_hash)
     except (OSError, FileRefused) as error:
-        print(f'{weights.with_suffix(SUFFIX)} cannot be used: {printable(error)}; segments are quantised anew',
-              file=sys.stderr)
+        say(f'{weights.with_suffix(SUFFIX)} cannot be used: {printable(error)}; segments are quantised anew')
         return SegmentModels(weights_hash)
 
 

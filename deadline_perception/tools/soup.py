@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from deadline_perception.detector.checkpoint import load_detector, read_recipe, save_detector
+from deadline_perception.detector.checkpoint import load_detector, save_detector
 from deadline_perception.tools.file_arguments import check_file
-from deadline_perception.untrusted_file import FileRefused, parse_json
+from deadline_perception.tools.recipe import recipe_in
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,15 +39,7 @@ def run(args: argparse.Namespace) -> int:
     with torch.no_grad():
         for name, tensor in mean.state_dict().items():
             tensor.copy_(sums[name] / len(args.weights))
-    save_detector(mean, args.out, recipe=json.dumps({'mean of': [_recipe(file) for file in args.weights]}))
+    recipes = [recipe_in(file) or file.name for file in args.weights]
+    save_detector(mean, args.out, recipe=json.dumps({'mean of': recipes}))
     print(f'wrote {args.out}, the mean of {len(args.weights)} files')
     return 0
-
-
-def _recipe(file: Path) -> object:
-    """How one of the files came about, its name where it does not say so."""
-    recipe = read_recipe(file)
-    try:
-        return file.name if recipe is None else parse_json(recipe)
-    except FileRefused:
-        return recipe

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from pathlib import Path
 
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -17,6 +16,7 @@ from deadline_perception.wcet.measured_layers import MeasuredLayers
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.tools.file_arguments import check_folder
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.terminal import print_table, say
 
 _SAVE_MS = 20_000.0
 _DRAW_MS = 500.0
@@ -91,28 +91,21 @@ def measure_to_file(measured: MeasuredLayers, timer: LayerTimer, repetition: Rep
 
 
 def _predict(sweeps: tuple, measured: MeasuredLayers, picture: Path) -> int:
-    from rich.console import Console
-    from rich.table import Table
-
     from deadline_perception.evaluation.sweep_result import LEAST_MEASURED, draw_sweeps, evaluate_sweep
 
     results = []
     for sweep in sweeps:
         reached = sum(bool(measured.samples_ms[shape]) for shape in sweep.shapes)
         if reached < LEAST_MEASURED:
-            print(f'sweep of {sweep.name}: {reached} values measured, too few to predict the others; give it more time',
-                  file=sys.stderr)
+            say(f'sweep of {sweep.name}: {reached} values measured, too few to predict the others; give it more time')
         else:
             results.append(evaluate_sweep(sweep, measured))
     if not results:
         return 1
-    table = Table(title=f'mean absolute percentage error on {measured.facts}')
-    for title in ('sweep', 'values', 'found', 'fitted to all', 'from four'):
-        table.add_column(title, justify='left' if title in ('sweep', 'found') else 'right')
-    for result in results:
-        table.add_row(result.sweep.name, str(len(result.values)), str(result.model), f'{result.model.error:.1%}',
-                      f'{result.few_error:.1%}')
-    Console().print(table)
+    rows = [(result.sweep.name, str(len(result.values)), str(result.model), f'{result.model.error:.1%}',
+             f'{result.few_error:.1%}') for result in results]
+    print_table(f'mean absolute percentage error on {measured.facts}',
+                ('sweep', 'values', 'found', 'fitted to all', 'from four'), rows, left=('sweep', 'found'))
     draw_sweeps(results, picture, str(measured.facts))
     print(f'wrote {picture}')
     return 0

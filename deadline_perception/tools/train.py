@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import math
 import time
 from dataclasses import replace
@@ -20,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
+from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.detector.configuration import DetectorConfig, find_configuration
 from deadline_perception.detector.dense.network import DenseDetector
 from deadline_perception.detector.dense.public_start import start_from_public
@@ -39,9 +38,9 @@ from deadline_perception.learning.training_plan import TrainingPlan
 from deadline_perception.learning.transfer import copy_from_first
 from deadline_perception.share_folder import DEFAULT_MODEL
 from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
-from deadline_perception.untrusted_file import FileRefused, parse_json
 
 _SAVE_EVERY_S = 60.0
 _START_IMAGES = 16
@@ -137,7 +136,7 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     with stop.listening():
         run_and_save(trainer, args.state, stop)
     network.load_state_dict(trainer.average)
-    save_detector(network, args.out, recipe=_recipe(args, trainer))
+    save_detector(network, args.out, recipe=recipe_text(args, trainer.source.digest, trainer.step))
     print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
     if source.unreadable:
         print(f'left out: {len(source.unreadable)} of {len(source)} images, which cannot be read')
@@ -236,34 +235,9 @@ def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source:
               + ('' if like is None else ', scales and shifts set after those of the group norms'))
 
 
-def _recipe(args: argparse.Namespace, trainer: Trainer) -> str:
-    """All arguments of the run, digest of the data, last step, and the recipe of the weights that it started from."""
-    arguments = {name: without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
-    recipe = {'arguments': arguments, 'data': trainer.source.digest, 'step': trainer.step}
-    earlier = None if args.start is None else read_recipe(args.start)
-    if earlier is not None:
-        try:
-            recipe['start'] = parse_json(earlier)
-        except FileRefused:
-            recipe['start'] = earlier
-    return json.dumps(recipe)
-
-
-def without_folders(value: object) -> object:
-    """Names of files and data sets alone: the folders are those of one machine."""
-    if isinstance(value, (list, tuple)):
-        return [without_folders(one) for one in value]
-    return Path(value).name or str(value) if isinstance(value, (str, Path)) else value
-
-
 def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest, shown: str = 'path0') -> None:
-    """Trains to the end, or until it should stop; saves the state and draws the curves every minute and at last.
-
-    Args:
-        trainer: trains.
-        state: file that it saves.
-        stop: asked for the end.
-        shown: name of the loss that is shown.
+    """Trains to the end, or until it should stop; saves the state and draws the curves every minute and at last. Shown
+    is the loss of that name.
 
     Raises:
         TrainingDataLost: the images are gone; the state of the last step is saved.

@@ -6,7 +6,6 @@ and the averaged weights so far; the same command goes on.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
@@ -16,7 +15,6 @@ from deadline_perception.classifier.classes import CLASS_NAMES
 from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
 from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.detector.checkpoint import read_recipe
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.latency.device import check_device
 from deadline_perception.learning.crop_samples import CropSource
@@ -24,9 +22,9 @@ from deadline_perception.learning.level_trainer import LevelTrainer
 from deadline_perception.learning.training_plan import TrainingPlan
 from deadline_perception.rendering.single_object import gather_views
 from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.tools.train import run_and_save, without_folders
-from deadline_perception.untrusted_file import parse_json
+from deadline_perception.tools.train import run_and_save
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         run_and_save(trainer, args.state, stop, shown='mean')
     step = trainer.step
     trainer.finish()
-    save_classifier(network, args.out, recipe=_recipe(args, source.digest, step))
+    save_classifier(network, args.out, recipe=recipe_text(args, source.digest, step))
     print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
     if step == plan.steps:
         return 0
@@ -94,15 +92,6 @@ def _network(args: argparse.Namespace) -> tuple[NestedClassifier, str]:
         raise ValueError(f'{args.start} knows the classes {", ".join(network.class_names)}, expected '
                          f'{", ".join(CLASS_NAMES)}')
     return network, network.weights_hash
-
-
-def _recipe(args: argparse.Namespace, data: str, step: int) -> str:
-    """All arguments of the run, digest of the data, last step, and the recipe of the weights that it started from."""
-    arguments = {name: without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
-    recipe = {'arguments': arguments, 'data': data, 'step': step}
-    if args.start is not None:
-        recipe['start'] = parse_json(read_recipe(args.start) or 'null')
-    return json.dumps(recipe)
 
 
 def _views(args: argparse.Namespace) -> list[list[ObjectView]]:

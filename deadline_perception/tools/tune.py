@@ -9,7 +9,6 @@ it is. Ctrl-C ends the training early.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from statistics import fmean
@@ -19,6 +18,7 @@ from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_qu
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.stop_request import StopRequest
+from deadline_perception.tools.terminal import print_table, progress_bar, say
 
 _IMAGES = 200  # used at most, of a classifier of each class
 _NORM_BATCH = 32
@@ -80,14 +80,16 @@ def run(args: argparse.Namespace) -> int:
 
     trainer.measure(*draw())
     bounds_ms, fit = trainer.bounds.bounds_ms, trainer.bounds.fit(args.budget_ms)
-    print(f'bounds of an iteration: {bounds_ms[paths[0]["utilisation"]]:.0f} ms at the smallest utilisation, '
-          f'{bounds_ms[1.0]:.0f} ms at 1; {fit.utilisation:g} fits', file=sys.stderr, flush=True)
+    say(f'bounds of an iteration: {bounds_ms[paths[0]["utilisation"]]:.0f} ms at the smallest utilisation, '
+        f'{bounds_ms[1.0]:.0f} ms at 1; {fit.utilisation:g} fits')
     stop = StopRequest(args.minutes)
     with stop.listening():
         late, waited, done = _train(trainer, draw, stop, args)
     settle_norms(network.module, inputs.split(_NORM_BATCH), whole_too=True)
     after = score_paths(network, data, paths)
-    _print(before, after)
+    rows = [(f'{path["utilisation"]:.2f}', f'{100.0 * before[path]:.1f}', f'{100.0 * score:.1f}')
+            for path, score in after.items()]
+    print_table('accuracy or AP, %', ('utilisation', 'before', 'after'), rows)
     print(f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} more '
           f'times no bound fitted, and nothing was trained')
     means = [100.0 * fmean(scores.values()) for scores in (before, after)]
@@ -102,14 +104,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[int, int, int]:
     """Iterates until it is to stop, with progress; returns iterations beyond the budget, left out, and done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     late = waited = done = 0
-    columns = (TextColumn('tuning'), BarColumn(), TimeElapsedColumn(), TextColumn('{task.fields[words]}'))
     begun_s, drawn_s, loss = time.monotonic(), 0.0, 0.0
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        bar = bars.add_task('', total=60.0 * args.minutes, words='')
+    with progress_bar('tuning', 60.0 * args.minutes, 'passed', '{task.fields[words]}', words='') as update:
         while not stop():
             iteration = trainer.iterate(*draw())
             if iteration is None:
@@ -121,18 +118,8 @@ def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[
             now_s = time.monotonic() - begun_s
             if now_s - drawn_s > 0.5:  # between iterations: drawing takes none of their time
                 drawn_s = now_s
-                bars.update(bar, completed=now_s, words=f'{done} iterations, {late} late, loss {loss:.3f}, largest '
-                                                        f'that fits {trainer.bounds.fit(args.budget_ms).utilisation:g}')
+                update(completed=now_s, words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that fits '
+                                              f'{trainer.bounds.fit(args.budget_ms).utilisation:g}')
     return late, waited, done
 
 
-def _print(before: dict, after: dict) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title='accuracy or AP, %')
-    for title in ('utilisation', 'before', 'after'):
-        table.add_column(title, justify='right')
-    for path, score in after.items():
-        table.add_row(f'{path["utilisation"]:.2f}', f'{100.0 * before[path]:.1f}', f'{100.0 * score:.1f}')
-    Console().print(table)

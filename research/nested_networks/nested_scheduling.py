@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from deadline_perception.latency.device import read_device_facts
-from deadline_perception.nested.allocation import Infeasible, Method, Option, allocate
+from deadline_perception.nested.allocation import Method, allocate
+from deadline_perception.nested.choices import Infeasible, Option
 from deadline_perception.nested.quality import AccuracyTable, Approach, TotalAccuracy
 from deadline_perception.tools.command_line import exit_status
 

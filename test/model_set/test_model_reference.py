@@ -56,7 +56,6 @@ def test_what_is_no_model_is_refused_with_those_that_exist(name, tmp_path, monke
 
 
 def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_path, repository):
-    pytest.importorskip('torch')
     from deadline_perception.classifier.checkpoint import save_classifier
     from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
     from deadline_perception.detector.network import MultiPathDetector
@@ -78,7 +77,6 @@ def test_a_network_is_taken_as_it_is():
 
 
 def test_a_file_that_is_none_is_refused(tmp_path):
-    pytest.importorskip('torch')
     from deadline_perception.detector.checkpoint import CheckpointError
 
     (tmp_path / 'text.safetensors').write_text('no weights')

@@ -29,6 +29,20 @@ def network(space, *classes: str) -> InventedNetwork:
     return made
 
 
+def finished(run):
+    """A frame, computed to its end."""
+    while not run.finished:
+        run.run_segment()
+    return run
+
+
+def stated(time_ms, value) -> tuple[SimpleNamespace, SimpleNamespace]:
+    """A forecast and a quality by functions of path and segment, and of the path."""
+    return (SimpleNamespace(forecast_ms=lambda path, segment=0: time_ms(path, segment),
+                            table=lambda paths, segment=0: np.array([time_ms(path, segment) for path in paths])),
+            SimpleNamespace(quality=value, table=lambda paths: np.array([value(path) for path in paths])))
+
+
 @pytest.fixture
 def models():
     """One that decides nothing, one with two operators, and one more."""
@@ -57,9 +71,7 @@ def test_a_path_is_one_of_a_model_and_back(models):
 def test_a_frame_is_that_of_the_model_with_the_labels_of_the_set(models):
     assert models.class_names == ('bike', 'car') and models.unseen('small') == ('car',)
     for path in models.path_space:
-        run = models.start(IMAGE, path)
-        while not run.finished:
-            run.run_segment()
+        run = finished(models.start(IMAGE, path))
         assert run.result().labels.tolist() == [0 if str(path) == 'msmall' else 1]
         model, part = models.part(path)
         assert run._inner.path == part and run._inner.keys == list(part.space.keys(part))
@@ -99,11 +111,7 @@ def test_the_decision_of_paths_chooses_among_models(models):
 
     values = {path: 0.1 + 0.1 * number for number, path in enumerate(paths)}
     times = {path: 10.0 * (number + 1) for number, path in enumerate(paths)}
-    given = SimpleNamespace(forecast_ms=lambda path, segment=0: times[path] if segment == 0 else times[path] - 1.0,
-                            table=lambda paths, segment=0: np.array([times[p] if segment == 0 else times[p] - 1
-                                                                     for p in paths]))
-    quality = SimpleNamespace(quality=values.get, table=lambda paths: np.array([values[path] for path in paths]))
-    policy = FrontierPolicy(models.path_space, given, quality)
+    policy = FrontierPolicy(models.path_space, *stated(lambda path, segment: times[path] - (segment > 0), values.get))
     policy.prepare()
     assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == [
         'msmall', 'msmall', 'mlens-znear-n1', 'mlarge']
@@ -120,14 +128,10 @@ def test_a_multi_path_detector_stands_beside_others(tiny_network):
     own, rng = tiny_network.path_space, random.Random(0)
     for path in (own.smallest, own.largest, *rng.sample(list(own), 3)):
         expected = tiny_network.detect(IMAGE, path)
-        run = models.start(IMAGE, models.whole('tiny', path))
-        while not run.finished:
-            run.run_segment()
+        run = finished(models.start(IMAGE, models.whole('tiny', path)))
         assert np.array_equal(run.result().boxes_xyxy_px, expected.boxes_xyxy_px)
         assert run.result().labels.tolist() == [{0: 2, 1: 0}[label] for label in expected.labels.tolist()]
-    run = models.start(IMAGE, models.path_space.parse('mone'))
-    while not run.finished:
-        run.run_segment()
+    run = finished(models.start(IMAGE, models.path_space.parse('mone')))
     assert np.array_equal(run.result().scores, tiny_network.detect(IMAGE, own.smallest).scores)
     assert fixed.weights_hash != tiny_network.weights_hash
 
@@ -183,11 +187,8 @@ def test_a_set_keeps_the_paths_of_its_models_ready(models):
     (15.0, 'msmall', ['model']), (45.0, 'mlens-znear-n1', ['model', 'lens', 'passes']), (1000.0, 'mlarge', ['model'])])
 def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, budget_ms, path, decided):
     order = {path: number for number, path in enumerate(models.path_space)}
-    forecast = SimpleNamespace(forecast_ms=lambda path, segment=0: 10.0 * (order[path] + 1) * 0.5 ** segment,
-                               table=lambda paths, segment=0: np.array([10.0 * (order[p] + 1) * 0.5 ** segment
-                                                                        for p in paths]))
-    quality = SimpleNamespace(quality=lambda path: 0.1 * order[path],
-                              table=lambda paths: np.array([0.1 * order[p] for p in paths]))
+    forecast, quality = stated(lambda path, segment: 10.0 * (order[path] + 1) * 0.5 ** segment,
+                               lambda path: 0.1 * order[path])
     policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
     frame = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
     frame.times = FrameTimes(forecast)

@@ -2,18 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo
 
-torch = pytest.importorskip('torch')
+from deadline_perception.engine.openvino_library import openvino_core, own_signal_stack
+from deadline_perception.model_set.onnx_detector import OnnxDetector
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.external.pixels import InputForm
+from deadline_perception.networks.external.suppression import suppress
+
 pytest.importorskip('openvino')
-
-from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo  # noqa: E402
-
-from deadline_perception.engine.openvino_library import openvino_core, own_signal_stack  # noqa: E402
-from deadline_perception.model_set.onnx_detector import OnnxDetector, read_objects  # noqa: E402
-from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
-from deadline_perception.networks.external.pixels import InputForm  # noqa: E402
-from deadline_perception.networks.external.suppression import suppress  # noqa: E402
-
 IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
 
 
@@ -36,7 +34,7 @@ def test_what_openvino_finds_is_what_the_module_finds(folder, form):
     assert detector.head.family == form and detector.input_size == SIZE
     pixels = torch.from_numpy(IMAGE[..., ::-1].copy()).permute(2, 0, 1)[None].float() / 255.0
     with torch.no_grad():
-        expected = suppress(read_objects(detector.head, [module(pixels).numpy()], form))
+        expected = suppress(detector.head.decode([module(pixels).numpy()]))
     boxes, scores, labels = expected.boxes, expected.scores, expected.labels
     found = detector.detect(IMAGE)
     assert len(found) == len(boxes) > 5 and len(set(found.labels.tolist())) > 1

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from made_up_models import CLASSES, ssdlite_weights
 
-torch = pytest.importorskip('torch')
-
-from made_up_models import CLASSES, ssdlite_weights  # noqa: E402
-
-from deadline_perception.model_set.torchvision_detector import TorchvisionDetector, architectures, fits  # noqa: E402
-from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
+from deadline_perception.model_set.torchvision_detector import TorchvisionDetector, architectures, fits
+from deadline_perception.networks.external.model_error import ModelError
 
 NAME = 'ssdlite320_mobilenet_v3_large'
 IMAGE = np.random.default_rng(0).integers(0, 256, (60, 100, 3), dtype=np.uint8)

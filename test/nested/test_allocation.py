@@ -6,9 +6,10 @@ import itertools
 import numpy as np
 import pytest
 
-from deadline_perception.nested.allocation import Allocation, Infeasible, Method, Option, allocate, frontier
-from deadline_perception.nested.feasibility import is_schedulable
-from deadline_perception.nested.simulation import simulate, sporadic_releases
+from deadline_perception.nested.allocation import Allocation, Method, allocate, frontier
+from deadline_perception.nested.choices import Infeasible, Option
+from deadline_perception.nested.feasibility import analyse, whole_ns
+from deadline_perception.nested.simulation import simulate
 
 
 def made_up_tasks(rng, tasks, options, periods=(4, 6, 9, 14, 20, 40)):
@@ -23,7 +24,15 @@ def made_up_tasks(rng, tasks, options, periods=(4, 6, 9, 14, 20, 40)):
 
 
 def schedulable(options) -> bool:
-    return is_schedulable([option.execution_time_ms for option in options], [option.period_ms for option in options])
+    return analyse(whole_ns([option.execution_time_ms for option in options], 'execution time'),
+                   whole_ns([option.period_ms for option in options], 'period')).schedulable
+
+
+def sporadic_releases(period, until, rng):
+    """Releases at least a period apart, with exponential gaps of 0.02 periods in the mean beyond it, to `until`."""
+    gaps = period + rng.exponential(period * 0.02, until // period + 1).astype(np.int64)
+    releases = int(rng.integers(0, 10**5)) + np.cumsum(gaps)
+    return releases[releases < until]
 
 
 def brute_force(tasks):
@@ -83,9 +92,7 @@ def test_a_schedulable_allocation_never_misses_in_simulation():
     found = allocate([grid(rng) for _ in range(6)], Method.EXACT)
     times = [round(option.execution_time_ms * 1000) for option in found.options]
     periods = [int(option.period_ms * 1000) + 1 for option in found.options]
-    jobs = simulate([sporadic_releases(period, 4 * 10**8, rng, mean_gap=period * 0.02,
-                                       first=int(rng.integers(0, 10**5)))
-                     for period in periods], times, periods)
+    jobs = simulate([sporadic_releases(period, 4 * 10**8, rng) for period in periods], times, periods)
     assert len(jobs) > 10_000 and not jobs.missed.any()
 
 
@@ -153,10 +160,3 @@ def test_without_time_the_best_known_selection_and_its_gap_are_given():
     hurried = allocate(tasks, Method.EXACT, time_limit_s=1e-9)
     assert hurried.schedulable and hurried.gap >= 0.0
     assert hurried.quality == pytest.approx(allocate(tasks, Method.GREEDY_NEXT).quality) or hurried.gap == 0.0
-
-
-def test_a_method_is_known_by_its_name():
-    tasks = [[Option(0, 20.0, 5.0, 0.4), Option(1, 20.0, 8.0, 0.7)]]
-    assert allocate(tasks, 'greedy') == allocate(tasks, Method.GREEDY)
-    with pytest.raises(ValueError, match="method is 'best', expected one of greedy"):
-        allocate(tasks, 'best')

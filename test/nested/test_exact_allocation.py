@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.nested.allocation import Choices, Option
+from deadline_perception.nested.choices import Choices, Option
 from deadline_perception.nested.exact_allocation import improve
 
 

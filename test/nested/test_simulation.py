@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.nested.simulation import periodic_releases, simulate, sporadic_releases
+from deadline_perception.nested.simulation import periodic_releases, simulate
 
 
 def test_the_earliest_deadline_goes_first_and_nothing_is_interrupted():
@@ -22,13 +22,6 @@ def test_equal_deadlines_go_by_index_and_late_jobs_are_missed():
 def test_jobs_of_one_task_may_differ_in_time():
     jobs = simulate([periodic_releases(10, 30)], [np.array([2, 12, 3])], [10])
     assert jobs.start.tolist() == [0, 10, 22] and jobs.missed.tolist() == [False, True, False]
-
-
-def test_sporadic_releases_keep_their_distance():
-    releases = sporadic_releases(100, 100_000, np.random.default_rng(0), mean_gap=20.0, first=7)
-    gaps = np.diff(releases)
-    assert releases[0] == 7 and gaps.min() >= 100 and gaps.mean() == pytest.approx(120, rel=0.05)
-    assert releases[-1] < 100_000 and 100_000 - releases[-1] < 600
 
 
 def test_refuses_what_cannot_run():

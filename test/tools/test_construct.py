@@ -45,22 +45,19 @@ def test_parts_add_up_to_the_whole_network():
     assert set(construct.measure_times(detector)) >= set(detector.path_space.keys(detector.path_space.largest))
 
 
-def test_what_cannot_fit_is_told_in_one_line(family, capsys, tmp_path):
+def test_what_cannot_fit_is_told_in_one_line(family, refusal, tmp_path):
     features_mb = activation_bytes(replace(FAMILY, proposals=(5,))) / 1e6
-    assert main([*family, '--deadline-ms', '10000', '--memory-mb', f'{features_mb}']) == 1
-    error = capsys.readouterr().err
-    assert "no network of family 'small' fits" in error and 'the smallest takes' in error and error.count('\n') == 1
+    error = refusal(*family, '--deadline-ms', '10000', '--memory-mb', features_mb)
+    assert "no network of family 'small' fits" in error and 'the smallest takes' in error
     assert not (tmp_path / 'out').exists()
 
 
 @pytest.mark.parametrize('limits, message', [(('0', '100'), 'deadline is 0.0 ms, expected'),
-                                             (('100', '-3'), 'memory is -3.0 MB, expected')])
-def test_limits_that_are_none_are_refused_before_measuring(family, capsys, limits, message, monkeypatch):
+                                             (('100', '-3'), 'memory is -3.0 MB, expected'),
+                                             (('100', '100', '--out', '.'), '--out is ., which is a folder')])
+def test_limits_that_are_none_are_refused_before_measuring(family, refusal, limits, message, monkeypatch):
     monkeypatch.setattr(construct, 'measure_bytes', lambda detector: pytest.fail('measured'))
-    assert main([*family, '--deadline-ms', limits[0], '--memory-mb', limits[1]]) == 1
-    assert message in capsys.readouterr().err
-    assert main([*family, '--deadline-ms', '100', '--memory-mb', '100', '--out', '.']) == 1
-    assert '--out is ., which is a folder' in capsys.readouterr().err
+    assert message in refusal(*family, '--deadline-ms', limits[0], '--memory-mb', *limits[1:])
 
 
 def test_blocks_are_timed_in_the_engine_that_will_run_them():

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from deadline_perception.evaluation.crop_accuracy import CropAccuracy
 from deadline_perception.execution_path import LEVEL, Operator, PathSpace, Segment
-from deadline_perception.tools.command_line import main
 from deadline_perception.tools.crop_evaluation import accuracy_table
 
 SPACE = PathSpace((Operator('level', LEVEL, (0.5, 1.0), 'l', labels=('1', '2')),),
@@ -24,9 +22,7 @@ def test_the_table_names_levels_sizes_groups_and_paths():
     assert table['objects']['vehicle'] == [4, 0] and table['accuracy_of_largest_level']['vehicle'] == [1.0, None]
 
 
-def test_a_negative_number_of_objects_is_refused_in_one_line(repository, tmp_path, capsys):
-    pytest.importorskip('torch')
-    assert main(['evaluate', '--weights', str(repository / 'models/crop_classifier.safetensors'), '--data', 'val.json',
-                 '--rendered', '-1', '--json', str(tmp_path / 'table.json')]) == 1
-    said = capsys.readouterr().err
-    assert '--rendered is -1, expected at least 0 objects of each class' in said and said.count('\n') == 1
+def test_a_negative_number_of_objects_is_refused_in_one_line(repository, tmp_path, refusal):
+    assert '--rendered is -1, expected at least 0 objects of each class' in refusal(
+        'evaluate', '--weights', repository / 'models/crop_classifier.safetensors', '--data', 'val.json', '--rendered',
+        '-1', '--json', tmp_path / 'table.json')

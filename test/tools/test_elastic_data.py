@@ -1,12 +1,12 @@
 """What elastic and tune learn from and score with: folders of classes, objects cut out, annotated images; tables."""
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from annotated_images import write_coco
 from invented_networks import make_classifier, make_magnifier
 
 from deadline_perception.datasets.class_images import ClassImages
@@ -28,18 +28,11 @@ def class_folders(folder: Path, counts: dict[str, int]) -> str:
 
 def annotated(folder: Path, count: int, names: tuple[str, ...] = ('thing', 'other')) -> str:
     """COCO: an object in the middle of each image, of the first class in even and of the second in odd ones."""
-    for number in range(count):
-        image = np.full((40, 64, 3), 30, np.uint8)
+    images = {f'{number:03}.png': np.full((40, 64, 3), 30, np.uint8) for number in range(count)}
+    for number, image in enumerate(images.values()):
         image[10:20, 16:32] = 100 + number
-        cv2.imwrite(str(folder / f'{number:03}.png'), image)
-    file = folder / 'val.json'
-    file.write_text(json.dumps({
-        'images': [{'id': number, 'file_name': f'{number:03}.png', 'width': 64, 'height': 40}
-                   for number in range(count)],
-        'annotations': [{'id': number, 'image_id': number, 'category_id': number % 2, 'bbox': [16, 10, 16, 10],
-                         'area': 160, 'iscrowd': 0} for number in range(count)],
-        'categories': [{'id': label, 'name': name} for label, name in enumerate(names)]}))
-    return str(file)
+    boxes = [(number, number % 2, (16, 10, 16, 10)) for number in range(count)]
+    return str(write_coco(folder / 'val.json', images, boxes, names))
 
 
 def test_of_a_folder_of_classes_each_fourth_image_scores_and_none_of_them_is_learnt_from(tmp_path):

@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 
-import cv2
 import numpy as np
 import pytest
+from annotated_images import write_coco
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
@@ -28,26 +28,25 @@ def weights(tmp_path_factory):
 @pytest.fixture
 def annotations(tmp_path):
     """Three grey images with one vehicle each, in COCO format."""
-    (tmp_path / 'images').mkdir()
-    content = {'categories': [{'id': index, 'name': name} for index, name in enumerate(NAMES, 1)], 'images': [],
-               'annotations': []}
-    for index in range(1, 4):
-        name = f'images/{index}.jpg'
-        cv2.imwrite(str(tmp_path / name), np.full((96, 160, 3), 60 * index, np.uint8))
-        content['images'].append({'id': index, 'file_name': name, 'width': 160, 'height': 96})
-        content['annotations'].append({'id': index, 'image_id': index, 'category_id': 1, 'bbox': [20, 20, 40, 40],
-                                       'area': 1600, 'iscrowd': 0})
-    file = tmp_path / 'val.json'
-    file.write_text(json.dumps(content))
-    return file
+    images = {f'images/{index}.jpg': np.full((96, 160, 3), 60 * index, np.uint8) for index in range(1, 4)}
+    return write_coco(tmp_path / 'val.json', images, [(number, 0, (20, 20, 40, 40)) for number in range(3)], NAMES)
 
 
-def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_path, capsys):
+@pytest.fixture
+def words(weights, annotations, tmp_path):
+    """Words of the command for some paths; of options behind them that are given again the last one counts."""
+    def command(paths, *more):
+        return ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', str(paths), '--json',
+                str(tmp_path / 'q.json'), *map(str, more)]
+
+    return command
+
+
+def test_writes_a_table_that_the_decision_can_load(words, weights, tmp_path, capsys):
     table = tmp_path / 'out' / 'quality.json'
     space = build_detector('compact', NAMES).path_space
     paths = f'{space.smallest},{space.largest}'
-    assert main(['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', paths, '--limit', '2',
-                 '--rank-by', '2', '--json', str(table)]) == 0
+    assert main(words(paths, '--limit', 2, '--rank-by', 2, '--json', table)) == 0
     content = json.loads(table.read_text())
     assert (content['metric'], content['ranked_by'], content['images']) == ('pooled_ap', {'vehicle': 2}, 2)
     assert set(content['paths']) == {str(space.smallest), str(space.largest)}
@@ -63,30 +62,27 @@ def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_pat
     assert str(space.smallest) in printed and 'error of predicting a path from the others' in printed
 
 
-def test_two_processes_write_the_table_of_one(weights, annotations, tmp_path):
+def test_two_processes_write_the_table_of_one(words, weights, tmp_path):
     detector = load_detector(weights)
     small = detector.path_space.smallest
-    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', f'cheapest,{small},'
-             f'{str(small).replace("p10", "p25")},{str(small).replace("h0", "h1")}']
+    paths = f'cheapest,{small},{str(small).replace("p10", "p25")},{str(small).replace("h0", "h1")}'
     one, two = tmp_path / 'one.json', tmp_path / 'two.json'
-    assert main([*words, '--json', str(one)]) == 0
+    assert main(words(paths, '--json', one)) == 0
     done = subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', '-m',
-                           'deadline_perception.tools.command_line', *words, '--json', str(two)],
+                           'deadline_perception.tools.command_line', *words(paths, '--json', two)],
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(one.read_text()) == json.loads(two.read_text())
     assert done.stdout.count('wrote') == 1 and len(json.loads(one.read_text())['paths']) == 3
 
 
-def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(weights, annotations, tmp_path, capsys):
+def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(words, annotations, tmp_path, capsys):
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'tram'}]
     content['annotations'][1]['category_id'] = 2
     annotations.write_text(json.dumps(content))
     table, classes = tmp_path / 'q.json', tmp_path / 'classes.json'
-    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
-             str(table)]
-    assert main(words) == 0
+    assert main(words('cheapest')) == 0
     said = capsys.readouterr().out
     assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in said
     assert 'the weights do not know their class: 1 of tram' in said and 'none has 50 objects' in said
@@ -94,22 +90,21 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(weights, 
     assert scores['metric'] == 'ap'
     assert next(iter(scores['paths'].values()))['per_class']['vehicle']['ground_truths'] == 2
     classes.write_text('{"tram": "vehicle"}')
-    assert main([*words, '--classes', str(classes)]) == 0
+    assert main(words('cheapest', '--classes', classes)) == 0
     assert 'do not know' not in capsys.readouterr().out
     assert next(iter(json.loads(table.read_text())['paths'].values()))['per_class']['vehicle']['ground_truths'] == 3
     classes.write_text('{"vehicle": "car"}')
-    assert main([*words, '--classes', str(classes)]) == 1
+    assert main(words('cheapest', '--classes', classes)) == 1
     error = capsys.readouterr().err
     assert 'names car, tram, the weights know vehicle' in error and 'see --classes' in error
 
 
-def test_several_sources_are_scored_together_and_each_class_where_it_is_named(weights, annotations, tmp_path, capsys):
+def test_several_sources_are_scored_together_and_each_class_where_it_is_named(words, annotations, tmp_path, capsys):
     other, table = tmp_path / 'other.json', tmp_path / 'q.json'
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'bike'}, {'id': 2, 'name': 'tram'}]
     other.write_text(json.dumps(content))
-    assert main(['evaluate', '--data', str(annotations), str(other), '--weights', str(weights), '--paths', 'cheapest',
-                 '--json', str(table)]) == 0
+    assert main(words('cheapest', '--data', annotations, other)) == 0
     written = json.loads(table.read_text())
     assert written['images'] == 6 and ' + ' in written['dataset']
     counts = {name: row['ground_truths'] for name, row in next(iter(written['paths'].values()))['per_class'].items()}
@@ -117,35 +112,29 @@ def test_several_sources_are_scored_together_and_each_class_where_it_is_named(we
     assert 'do not know' not in capsys.readouterr().out, 'nothing is marked as a tram'
 
 
-def test_an_evaluation_that_breaks_off_leaves_the_old_table(weights, annotations, tmp_path, capsys):
-    table = tmp_path / 'quality.json'
+def test_an_evaluation_that_breaks_off_leaves_the_old_table(words, annotations, tmp_path, refusal):
+    table = tmp_path / 'q.json'
     table.write_text('as it was')
     (annotations.parent / 'images/3.jpg').unlink()
-    assert main(['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
-                 str(table)]) == 1
-    assert 'images are missing, the first is' in capsys.readouterr().err
+    assert 'images are missing, the first is' in refusal(*words('cheapest'))
     assert table.read_text() == 'as it was'
-    assert sorted(file.name for file in tmp_path.glob('*quality*')) == ['quality.json']
+    assert sorted(file.name for file in tmp_path.glob('*q*')) == ['q.json']
 
 
-@pytest.mark.parametrize(('paths', 'expected'), [('full', ['largest']), ('cheapest', ['smallest'])])
-def test_named_choices(weights, paths, expected):
+def test_paths_are_chosen_by_words_and_names_each_once(weights):
     detector = load_detector(weights)
-    chosen = evaluate.chosen_paths(argparse.Namespace(paths=paths), detector)
-    assert chosen == [getattr(detector.path_space, name) for name in expected]
-
-
-def test_all_and_sample_are_paths_of_the_network(weights):
-    detector = load_detector(weights)
-    assert evaluate.chosen_paths(argparse.Namespace(paths='all'), detector) == list(detector.path_space)
-    mixed = evaluate.chosen_paths(argparse.Namespace(paths='full,cheapest,full,s100-w0.50-p10-h0'), detector)
     space = detector.path_space
-    assert mixed == [space.largest, space.smallest, space.parse('s100-w0.50-p10-h0')]
-    sample = evaluate.chosen_paths(argparse.Namespace(paths='sample'), detector)
-    assert len(set(sample)) == 60 and set(sample) <= set(detector.path_space)
+
+    def chosen(words):
+        return evaluate.chosen_paths(argparse.Namespace(paths=words), detector)
+
+    assert chosen('all') == list(space)
+    assert chosen('full,cheapest,full,s100-w0.50-p10-h0') == [space.largest, space.smallest,
+                                                              space.parse('s100-w0.50-p10-h0')]
+    assert len(set(chosen('sample'))) == 60 and set(chosen('sample')) <= set(space)
 
 
-@pytest.mark.parametrize(('arguments', 'words'), [
+@pytest.mark.parametrize(('arguments', 'said'), [
     (['--paths', 'fast'], "execution path is 'fast'"),
     (['--paths', 's1-w0.50-p10-h0'], "execution path is 's1-w0.50-p10-h0', expected a form such as"),
     (['--paths', 'frontier'], 'expected both'),
@@ -153,9 +142,6 @@ def test_all_and_sample_are_paths_of_the_network(weights):
     (['--data', 'nowhere.json'], 'nowhere.json'),
     (['--limit', '0'], 'limit is 0'),
 ])
-def test_one_line_says_what_is_wrong(weights, annotations, tmp_path, capsys, arguments, words):
-    wanted = {'--data': str(annotations), '--json': str(tmp_path / 'q.json')} | dict([arguments])
-    assert main(['evaluate', '--weights', str(weights), *(word for pair in wanted.items() for word in pair)]) == 1
-    error = capsys.readouterr().err
-    assert words in error and error.count('\n') == 1
+def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said):
+    assert said in refusal(*words('full', *arguments))
     assert not (tmp_path / 'q.json').exists()

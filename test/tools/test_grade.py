@@ -10,16 +10,22 @@ from measurable_network import run_command
 from deadline_perception.contention.levels import ContentionGrading
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 
-pytest.importorskip('torch')
+
+@pytest.fixture(scope='module')
+def grade(measurable_weights):
+    """Runs the command on a small network, by default with the settings that it needs."""
+    def run(*words, environment=process_environment(DEFAULT_THREADS)):
+        return run_command('machine', 'grade', '--weights', measurable_weights, '--engine', 'eager', '--source',
+                           'drive:seed=1,seconds=0.5', *words, environment=environment)
+
+    return run
 
 
 @pytest.fixture(scope='module')
-def graded(measurable_weights, tmp_path_factory):
+def graded(grade, tmp_path_factory):
     folder = tmp_path_factory.mktemp('graded')
-    run = run_command('machine', 'grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '2',
-                      '--most-units', '1', '--unit-seconds',
-                      '0.1', '--contention', 'bursts', '--source', 'drive:seed=1,seconds=0.5', '--priority', 'off',
-                      environment={'XDG_CACHE_HOME': str(folder)})
+    run = grade('--seconds', 2, '--most-units', 1, '--unit-seconds', 0.1, '--contention', 'bursts', '--priority', 'off',
+                environment={'XDG_CACHE_HOME': str(folder)})
     assert run.returncode == 0, run.stderr
     return run, folder
 
@@ -36,14 +42,11 @@ def test_writes_levels_and_their_picture_where_the_user_keeps_them(graded):
     assert 'of contention beside units (bursts)' in run.stdout and 'slowdown' in run.stdout
 
 
-def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_before(graded, measurable_weights, tmp_path):
+def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_before(graded, grade, tmp_path):
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
-    run = run_command('machine', 'grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '3',
-                      '--reuse', str(file), '--out',
-                      str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c',
-                      code, environment=process_environment(DEFAULT_THREADS))
+    run = grade('--seconds', 3, '--reuse', file, '--out', tmp_path / 'levels.json', '--', sys.executable, '-c', code)
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')
     assert grading.unit_delays == ContentionGrading.load(file).unit_delays
@@ -51,15 +54,11 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     assert not os.path.exists(f'/proc/{int(mark.read_text())}')
 
 
-def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, measurable_weights, tmp_path):
+def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, grade):
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
-    common = ('--weights', str(measurable_weights), '--engine', 'eager', '--source', 'drive:seed=1,seconds=0.5')
-    run = run_command('machine', 'grade', *common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
-                      environment=process_environment(DEFAULT_THREADS))
+    run = grade('--seconds', 60, '--', sys.executable, '-c', 'raise SystemExit(3)')
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
-    run = run_command('machine', 'grade', *common, '--reuse', str(file), '--path',
-                      ContentionGrading.load(file).path.replace('w1.00', 'w0.25'),
-                      environment=process_environment(DEFAULT_THREADS))
+    run = grade('--reuse', file, '--path', ContentionGrading.load(file).path.replace('w1.00', 'w0.25'))
     assert run.returncode == 1 and 'of the network measurable on the path' in run.stderr.splitlines()[-1]
 
 
@@ -72,11 +71,8 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
     (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
     (('--out', '/proc/version/levels.json'), '--out is /proc/version/levels.json')])
-def test_wrong_arguments_are_told_in_one_line(monkeypatch, capsys, arguments, message):
+def test_wrong_arguments_are_told_in_one_line(monkeypatch, refusal, arguments, message):
     from deadline_perception.tools import grade
-    from deadline_perception.tools.command_line import main
 
     monkeypatch.setattr(grade, 'restart_with_environment', lambda threads: None)
-    assert main(['machine', 'grade', *arguments]) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count('\n') == 1
+    assert message in refusal('machine', 'grade', *arguments)

@@ -12,18 +12,16 @@ import time
 import cv2
 import numpy as np
 import pytest
+from annotated_images import noise, write_coco
+from made_up_models import small_yolo
 
-pytest.importorskip('torch')
+from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.coco import read_coco
+from deadline_perception.datasets.source import open_source
+from deadline_perception.model_set.set_file import ModelSpec, SetFile
+from deadline_perception.tools.command_line import main
+
 pytest.importorskip('openvino')
-
-from made_up_models import small_yolo  # noqa: E402
-
-from deadline_perception.datasets.bag import write_bag  # noqa: E402
-from deadline_perception.datasets.coco import read_coco  # noqa: E402
-from deadline_perception.datasets.source import open_source  # noqa: E402
-from deadline_perception.model_set.set_file import ModelSpec, SetFile  # noqa: E402
-from deadline_perception.tools.command_line import main  # noqa: E402
-
 SURE = ['--min-score', '0.2']  # its scores mean nothing
 
 
@@ -40,19 +38,14 @@ def detector(tmp_path_factory):
 def write_images(folder, count=6):
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        image = np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8)
-        cv2.imwrite(str(folder / f'{number}.png'), image)
+        cv2.imwrite(str(folder / f'{number}.png'), noise(number))
     return folder
 
 
-def write_coco(folder, categories=('sign',), boxes=True, count=6):
-    write_images(folder, count)
-    content = {'images': [{'id': n, 'file_name': f'{n}.png', 'width': 90, 'height': 60} for n in range(count)],
-               'categories': [{'id': n, 'name': name} for n, name in enumerate(categories, 1)],
-               'annotations': [{'id': n, 'image_id': n, 'category_id': 1, 'bbox': [5, 5, 20, 20], 'area': 400,
-                                'iscrowd': 0} for n in range(count)] if boxes else []}
-    (folder / 'train.json').write_text(json.dumps(content))
-    return folder / 'train.json'
+def annotated(folder, names=('sign',)):
+    """Six images with one box of the first class each; without classes, with none."""
+    boxes = [(number, 0, (5, 5, 20, 20)) for number in range(6)] if names else []
+    return write_coco(folder / 'train.json', {f'{number}.png': noise(number) for number in range(6)}, boxes, names)
 
 
 def label(detector, *words):
@@ -76,7 +69,7 @@ def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_
 
 
 def test_known_boxes_stay_and_missing_classes_come_beside_them(detector, tmp_path):
-    source = write_coco(tmp_path / 'data', ('person', 'sign'))
+    source = annotated(tmp_path / 'data', ('person', 'sign'))
     assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
     content = json.loads((tmp_path / 'labels.json').read_text())
     names = {row['id']: row['name'] for row in content['categories']}
@@ -89,7 +82,7 @@ def test_known_boxes_stay_and_missing_classes_come_beside_them(detector, tmp_pat
 def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
     video = cv2.VideoWriter(str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60))
     for number in range(8):
-        video.write(np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8))
+        video.write(noise(number))
     video.release()
     assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json') == 0
     sequence = read_coco(tmp_path / 'labels.json')
@@ -181,33 +174,26 @@ def test_a_signal_ends_the_run_with_its_state_on_disk(detector, tmp_path):
     (['--out', 'data/train.json'], '--out is data/train.json, which is a source'),
     (['--images', 'data/train.json'], '--images is data/train.json, which is a file; expected a folder'),
     (['camera'], 'image .*camera/0.png occurs in two sources, expected it once')])
-def test_arguments_that_make_no_sense_are_refused_in_one_line(detector, tmp_path, capsys, monkeypatch, words, said):
+def test_arguments_that_make_no_sense_are_refused_in_one_line(detector, tmp_path, refusal, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     write_images(tmp_path / 'camera')
-    write_coco(tmp_path / 'data')
-    assert main(['label', 'camera', 'data/train.json', *words, '--model', str(detector)]) == 1
-    told = capsys.readouterr().err
-    assert re.search(said, told) and told.count('\n') == 1
+    annotated(tmp_path / 'data')
+    assert re.search(said, refusal('label', 'camera', 'data/train.json', *words, '--model', detector))
     assert not (tmp_path / 'labels.json').exists()
 
 
-def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_path, capsys):
-    source = write_coco(tmp_path / 'data', ('person', 'vehicle'))
-    assert label(detector, source, '--out', tmp_path / 'labels.json') == 1
-    assert 'all that the models find is marked already: vehicle, person' in capsys.readouterr().err
+def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_path, refusal):
+    source = annotated(tmp_path / 'data', ('person', 'vehicle'))
+    assert 'all that the models find is marked already: vehicle, person' in refusal(
+        'label', source, '--model', detector, '--out', tmp_path / 'labels.json')
 
 
-@pytest.mark.parametrize(('content', 'said'), [
-    ('', 'is no JSON file'), ('{}', "lacks the key 'images'"),
-    ('{"images": [], "annotations": [], "categories": []}', 'holds no frame, expected at least one')])
-def test_an_empty_coco_file_is_refused_in_one_line(detector, tmp_path, capsys, content, said):
-    (tmp_path / 'train.json').write_text(content)
-    assert label(detector, tmp_path / 'train.json', '--out', tmp_path / 'labels.json') == 1
-    told = capsys.readouterr().err
-    assert said in told and told.count('\n') == 1
+def test_an_empty_coco_file_is_refused_in_one_line(detector, tmp_path, refusal):
+    (tmp_path / 'train.json').write_text('{"images": [], "annotations": [], "categories": []}')
+    assert 'holds no frame, expected at least one' in refusal('label', tmp_path / 'train.json', '--model', detector)
 
 
 def test_a_coco_file_without_classes_is_labelled_as_images_are(detector, tmp_path):
-    source = write_coco(tmp_path / 'data', (), boxes=False)
+    source = annotated(tmp_path / 'data', ())
     assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
     assert set(read_coco(tmp_path / 'labels.json').class_names) == {'vehicle', 'person'}

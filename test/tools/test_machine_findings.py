@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import fcntl
+import re
 from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 
 from deadline_perception.engine import segment_store
 from deadline_perception.tools import machine_findings
-from deadline_perception.tools.machine_findings import State
+from deadline_perception.tools.machine_findings import Finding, State
 
 Usage = namedtuple('Usage', 'total used free')
 TORCH = {'torch': '2.9.0', 'torchvision': '0.24.0', 'cuda': '12.8', 'devices': []}
@@ -30,10 +31,21 @@ def test_python_versions(version: tuple[int, int], state: State) -> None:
     assert bool(finding.remedy) == (state is State.MISSING)
 
 
-def test_ros_names_distribution_and_middleware() -> None:
-    finding = machine_findings.check_ros(probe(rmw='rmw_fastrtps_cpp'), 'jazzy')
-    assert finding.state is State.FINE
-    assert 'jazzy' in finding.found and 'rmw_fastrtps_cpp' in finding.found
+@pytest.mark.parametrize(('finding', 'state', 'words', 'remedy'), [
+    (machine_findings.check_ros(probe(rmw='rmw_fastrtps_cpp'), 'jazzy'), State.FINE, 'jazzy, .*, rmw_fastrtps_cpp', ''),
+    (machine_findings.check_interfaces(probe(ours=['TimeBudget', 'Schedule', '_schedule', '__file__'],
+                                             boxes=['Detection2DArray'])), State.FINE, '^2 of', ''),
+    (machine_findings.check_interfaces(probe('no msg')), State.MISSING, 'no msg', 'make setup'),
+    (machine_findings.check_torch(probe('RuntimeError: operator torchvision::nms does not exist')), State.MISSING,
+     'torchvision::nms', 'pip install'),
+    (machine_findings.check_libraries({'json': 'json', 'no_such_module': 'Some-Package'}), State.MISSING,
+     '^not installed: Some-Package$', 'pip install Some-Package'),
+    (machine_findings.check_priority(('SCHED_FIFO 10, nice -15, memory locked', ())), State.FINE, 'SCHED_FIFO 10', ''),
+    (machine_findings.check_priority(('SCHED_OTHER, nice 0', ('SCHED_FIFO 10 is not permitted (limit rtprio)',))),
+     State.NOTE, 'limit rtprio', 'docs/device.md')])
+def test_what_is_missing_comes_with_the_way_to_get_it(finding: Finding, state: State, words: str, remedy: str) -> None:
+    assert finding.state is state and re.search(words, finding.found)
+    assert remedy in finding.remedy and bool(remedy) == bool(finding.remedy)
 
 
 @pytest.mark.parametrize(('machine', 'remedy'), [('x86_64', 'make setup'), ('aarch64', 'colcon')])
@@ -44,14 +56,6 @@ def test_missing_ros_is_got_by_wheels_or_by_colcon(monkeypatch: pytest.MonkeyPat
     assert 'rclpy' in finding.found and remedy in finding.remedy
 
 
-def test_interfaces_are_counted_without_their_module_names() -> None:
-    finding = machine_findings.check_interfaces(probe(ours=['TimeBudget', 'Schedule', '_schedule', '__file__'],
-                                                      boxes=['Detection2DArray']))
-    assert finding.state is State.FINE
-    assert finding.found.startswith('2 of')
-    assert machine_findings.check_interfaces(probe('no msg')).state is State.MISSING
-
-
 def test_broken_cv_bridge_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_findings.importlib.util, 'find_spec', lambda name: None)
     assert machine_findings.check_cv_bridge(probe('No module')).state is State.FINE
@@ -59,12 +63,6 @@ def test_broken_cv_bridge_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> Non
     finding = machine_findings.check_cv_bridge(probe('ImportError: numpy.core.multiarray failed to import'))
     assert finding.state is State.NOTE
     assert 'numpy<2' in finding.remedy
-
-
-def test_torch_without_matching_torchvision_is_missing() -> None:
-    finding = machine_findings.check_torch(probe('RuntimeError: operator torchvision::nms does not exist'))
-    assert finding.state is State.MISSING
-    assert 'torchvision::nms' in finding.found and 'pip install' in finding.remedy
 
 
 def test_cuda_devices_are_named(tmp_path: Path) -> None:
@@ -82,41 +80,20 @@ def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
     assert '12.8' in finding.found and str(driver) in finding.remedy
 
 
-def test_absent_libraries_are_named_as_pip_calls_them() -> None:
-    finding = machine_findings.check_libraries({'json': 'json', 'no_such_module': 'Some-Package'})
-    assert finding.state is State.MISSING
-    assert finding.found == 'not installed: Some-Package'
-    assert finding.remedy.endswith('pip install Some-Package')
-
-
 def test_sensors_of_a_bare_machine_are_no_obstacle(tmp_path: Path) -> None:
     findings = machine_findings.check_sensors(tmp_path)
     assert {finding.topic: finding.state for finding in findings} == {
         'load sensors': State.NOTE, 'GPU sensors': State.FINE}
 
 
-def test_jetson_sensor_is_found(tmp_path: Path) -> None:
-    load = tmp_path / 'sys/devices/gpu.0/load'
-    load.parent.mkdir(parents=True)
-    load.write_text('417\n')
-    assert 'jetson_gpu' in machine_findings.check_sensors(tmp_path)[1].found
-
-
-def test_lying_sensor_is_noted(tmp_path: Path) -> None:
-    load = tmp_path / 'sys/devices/gpu.0/load'
-    load.parent.mkdir(parents=True)
-    load.write_text('70000\n')
+@pytest.mark.parametrize(('load', 'state', 'said'), [('417', State.FINE, 'jetson_gpu'), ('70000', State.NOTE, '70000')])
+def test_the_sensor_of_a_jetson_is_found_and_noted_where_it_lies(tmp_path: Path, load: str, state: State,
+                                                                 said: str) -> None:
+    file = tmp_path / 'sys/devices/gpu.0/load'
+    file.parent.mkdir(parents=True)
+    file.write_text(f'{load}\n')
     finding = machine_findings.check_sensors(tmp_path)[1]
-    assert finding.state is State.NOTE
-    assert '70000' in finding.found
-
-
-def test_priority_that_is_refused_is_noted_with_the_reason():
-    assert machine_findings.check_priority(('SCHED_FIFO 10, nice -15, memory locked', ())).state is State.FINE
-    finding = machine_findings.check_priority(('SCHED_OTHER, nice 0',
-                                               ('SCHED_FIFO 10 is not permitted (limit rtprio)',)))
-    assert finding.state is State.NOTE
-    assert 'limit rtprio' in finding.found and 'docs/device.md' in finding.remedy
+    assert finding.state is state and said in finding.found
 
 
 def test_weights_are_required(tmp_path: Path) -> None:

@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_up_models import CLASSES, SIZE, small_yolo
 
-pytest.importorskip('torch')
+from deadline_perception.model_set.set_file import ModelSpec
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools.model_probe import probe_model, resident_mb
+
 pytest.importorskip('openvino')
-
-from made_up_models import CLASSES, SIZE, small_yolo  # noqa: E402
-
-from deadline_perception.model_set.set_file import ModelSpec  # noqa: E402
-from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
-from deadline_perception.tools.model_probe import probe_model, resident_mb  # noqa: E402
-
 IMAGES = [np.zeros((60, 90, 3), np.uint8)] * 2
 
 

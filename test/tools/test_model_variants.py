@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exported_files import exported
+from made_up_models import CLASSES, SIZE, small_yolo
 
-pytest.importorskip('torch')
+from deadline_perception.model_set.set_file import ModelSpec, load_model
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools.model_variants import at_open_sizes, quantised, size_at
+
 pytest.importorskip('openvino')
-
-from exported_files import exported  # noqa: E402
-from made_up_models import CLASSES, SIZE, small_yolo  # noqa: E402
-
-from deadline_perception.model_set.set_file import ModelSpec, load_model  # noqa: E402
-from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
-from deadline_perception.tools.model_variants import at_open_sizes, quantised, size_at  # noqa: E402
-
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 IMAGES = [np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8) for number in range(4)]
 

@@ -3,14 +3,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import torch
 from measurable_network import run_command
 
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.tools.command_line import main
 from deadline_perception.tools.profile import sufficiency
 
-torch = pytest.importorskip('torch')
 SETTINGS = process_environment(DEFAULT_THREADS)  # with which the command need not start itself anew
 
 
@@ -50,26 +49,20 @@ def test_too_few_images_to_prepare_with_are_told_in_one_line(prepared):
     assert 'images to prepare segments with, expected at least 8' in run.stderr.splitlines()[-1]
 
 
-def test_missing_weights_are_told_in_one_line(tmp_path):
-    run = run_command('profile', '--weights', str(tmp_path / 'none.safetensors'), environment=SETTINGS)
-    assert run.returncode == 1
-    assert run.stderr.strip().startswith('deadline-perception profile: weights file')
-    assert len(run.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here')
-def test_absent_cuda_is_told_in_one_line_before_weights_are_looked_for():
-    run = run_command('profile', '--weights', 'none.safetensors', '--device', 'cuda', environment=SETTINGS)
-    assert run.returncode == 1
-    assert "device is 'cuda', but PyTorch" in run.stderr and len(run.stderr.strip().splitlines()) == 1
+@pytest.mark.parametrize(('device', 'said'), [
+    ('cpu', 'deadline-perception profile: weights file none.safetensors does not exist'),
+    pytest.param('cuda', "device is 'cuda', but PyTorch",  # is told before weights are looked for
+                 marks=pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here'))])
+def test_missing_weights_and_devices_are_told_in_one_line(device, said):
+    run = run_command('profile', '--weights', 'none.safetensors', '--device', device, environment=SETTINGS)
+    assert run.returncode == 1 and said in run.stderr and len(run.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [(('--threads', '0'), 'threads is 0'),
                                                     (('--minutes', '-1'), '--minutes is -1.0'),
                                                     (('--minutes', 'nan'), '--minutes is nan')])
-def test_impossible_numbers_are_refused(arguments, message, capsys):
-    assert main(['profile', *arguments]) == 1  # in this process: refused before it would start itself anew
-    assert message in capsys.readouterr().err
+def test_impossible_numbers_are_refused(arguments, message, refusal):
+    assert message in refusal('profile', *arguments)  # in this process: refused before it would start itself anew
 
 
 def test_says_from_how_many_whole_frames_on_their_longest_bounds_what_the_detector_aims_at():

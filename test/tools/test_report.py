@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from mcap.writer import Writer
+from measurable_network import run_command
 from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.datasets.bag import write_bag
@@ -20,13 +19,6 @@ from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.summary import summarise
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.report import print_closing_table
-
-COMMAND = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'report']
-
-
-def run(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-
 
 @pytest.fixture
 def report(capsys):
@@ -49,7 +41,7 @@ def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_pa
     frames = tuple(Frame(str(index), index * SECOND_NS // 10, lambda: np.full((96, 160, 3), 80, np.uint8))
                    for index in range(30))
     write_bag(Sequence('plain', NAMES, frames), tmp_path / 'input.mcap')
-    done = run(drive, '--source', tmp_path / 'input.mcap', '--out', tmp_path / 'out')
+    done = run_command('report', drive, '--source', tmp_path / 'input.mcap', '--out', tmp_path / 'out')
     assert (done.returncode, done.stderr) == (0, '')
     assert 'images sent' in done.stdout and 'Report:' in done.stdout
     assert json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_sent'] == 30

@@ -1,18 +1,16 @@
 """The command as a process, on tasks of invented networks."""
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import cv2
 import numpy as np
 import pytest
 import yaml
 from invented_networks import make_classifier, make_magnifier
+from measurable_network import run_command
 
 from deadline_perception.latency.profile import measure_profile
-from deadline_perception.nested.allocation import Allocation, Option
+from deadline_perception.nested.allocation import Allocation
+from deadline_perception.nested.choices import Option
 from deadline_perception.tools.schedule import first_jobs
 
 IMAGE = np.zeros((48, 64, 3), np.uint8)
@@ -31,9 +29,8 @@ def folder(tmp_path_factory):
 
 
 def run(folder, repository, *words):
-    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'machine', 'schedule',
-                           *words], cwd=folder, capture_output=True, text=True, timeout=120,
-                          env={**os.environ, 'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'})
+    return run_command('machine', 'schedule', *words, cwd=folder,
+                       environment={'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'})
 
 
 def test_prints_a_schedule_and_draws_it(folder, repository):

@@ -32,15 +32,13 @@ def test_every_weight_is_the_mean(files, tmp_path, capsys):
     assert 'the mean of 2 files' in capsys.readouterr().out
 
 
-def test_weights_of_other_classes_are_refused(files, tmp_path, capsys):
+def test_weights_of_other_classes_are_refused(files, tmp_path, refusal):
     other = tmp_path / 'other.safetensors'
     save_detector(build_detector('compact', ('vehicle',), seed=0), other)
-    assert main(['network', 'soup', str(files[0]), str(other), '--out', str(tmp_path / 'mean.safetensors')]) == 1
-    assert "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light" in (
-        capsys.readouterr().err)
+    assert "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light" in refusal(
+        'network', 'soup', files[0], other, '--out', tmp_path / 'mean.safetensors')
     assert not (tmp_path / 'mean.safetensors').exists()
 
 
-def test_one_file_is_no_soup(files, tmp_path, capsys):
-    assert main(['network', 'soup', str(files[0])]) == 1
-    assert 'expected at least two for a soup' in capsys.readouterr().err
+def test_one_file_is_no_soup(files, refusal):
+    assert 'expected at least two for a soup' in refusal('network', 'soup', files[0])

@@ -12,7 +12,6 @@ from deadline_perception.latency.device import process_environment, read_device_
 from deadline_perception.wcet.layer_sweep import Repetition, Sweep, _sweeps
 from deadline_perception.wcet.layers import ConvolutionShape
 from deadline_perception.wcet.measured_layers import MeasuredLayers
-from deadline_perception.tools.command_line import main
 from deadline_perception.tools.sweep import measure_to_file
 
 # Sweeps of a few tiny layers stand in for those of the paper.
@@ -59,12 +58,10 @@ def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path):
     (('--minutes', '0'), '--minutes is 0.0, expected more than 0'), (('--minutes', 'nan'), '--minutes is nan'),
     (('--accuracy', '1'), '--accuracy is 1.0'), (('--threads', '0'), 'threads is 0'),
     (('--device', 'tpu'), "device is 'tpu'"), (('--out', __file__), 'which is a file')])
-def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, monkeypatch, capsys):
+def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, monkeypatch, refusal):
     for name, value in process_environment(1).items():  # with which the command need not start itself anew
         monkeypatch.setenv(name, value)
-    assert main(['machine', 'sweep', *(('--out', str(tmp_path)) if '--out' not in arguments else ()), *arguments]) == 1
-    said = capsys.readouterr().err
-    assert message in said and len(said.strip().splitlines()) == 1
+    assert message in refusal('machine', 'sweep', '--out', tmp_path, *arguments)
 
 
 def test_an_interruption_keeps_what_was_measured(tmp_path):

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from annotated_images import write_coco
 from safetensors import safe_open
 from safetensors.torch import load_file
 
@@ -24,18 +25,10 @@ from deadline_perception.tools.command_line import main
 @pytest.fixture()
 def annotations(tmp_path):
     names = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
-    images, boxes = [], []
-    for i in range(3):
-        image = np.full((380, 640, 3), 40 * i, np.uint8)
+    images = {f'{i}.png': np.full((380, 640, 3), 40 * i, np.uint8) for i in range(3)}
+    for i, image in enumerate(images.values()):
         cv2.rectangle(image, (100 + 50 * i, 120), (220 + 50 * i, 200), (250, 250, 250), -1)
-        cv2.imwrite(str(tmp_path / f'{i}.png'), image)
-        images.append({'id': i, 'file_name': f'{i}.png', 'width': 640, 'height': 380})
-        boxes.append({'id': i, 'image_id': i, 'category_id': 1, 'bbox': [100 + 50 * i, 120, 120, 80], 'area': 9600,
-                      'iscrowd': 0})
-    file = tmp_path / 'train.json'
-    file.write_text(json.dumps({'images': images, 'annotations': boxes,
-                                'categories': [{'id': i + 1, 'name': name} for i, name in enumerate(names)]}))
-    return file
+    return write_coco(tmp_path / 'train.json', images, [(i, 0, (100 + 50 * i, 120, 120, 80)) for i in range(3)], names)
 
 
 @pytest.fixture()
@@ -48,20 +41,29 @@ def tiny(tmp_path):
     return str(tmp_path / 'tiny.json')
 
 
-def test_killed_run_goes_on_and_writes_weights(annotations, tiny, tmp_path):
-    words = ['train', '--config', tiny, '--data', str(annotations), '--steps', '3', '--batch', '1', '--threads', '1',
-             '--state', str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
+@pytest.fixture()
+def words(annotations, tiny, tmp_path):
+    """Words of a run of so many steps of one image, which options behind them change: the last of a name counts."""
+    def command(steps, *more):
+        return ['train', '--config', tiny, '--data', str(annotations), '--steps', str(steps), '--batch', '1',
+                '--threads', '1', '--state', str(tmp_path / 'state.safetensors'), '--out',
+                str(tmp_path / 'weights.safetensors'), *map(str, more)]
+
+    return command
+
+
+def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
     killed = subprocess.run(
         [sys.executable, '-c', 'import os, sys\nfrom deadline_perception.learning import trainer\n'
          'from deadline_perception.tools import train\ntrain._SAVE_EVERY_S = 0.0\n'
          'save = trainer.Trainer.save\n'
          'def save_and_die(self, file):\n    save(self, file)\n    os._exit(9)\n'
          'trainer.Trainer.save = save_and_die\n'
-         'from deadline_perception.tools.command_line import main\nmain(sys.argv[1:])', *words],
+         'from deadline_perception.tools.command_line import main\nmain(sys.argv[1:])', *words(3)],
         capture_output=True, text=True, timeout=200)
     assert killed.returncode == 9, killed.stderr
     assert (tmp_path / 'state.safetensors').is_file() and not (tmp_path / 'weights.safetensors').exists()
-    assert main(words) == 0
+    assert main(words(3)) == 0
     assert load_detector(tmp_path / 'weights.safetensors').config_name == 'tiny'
     assert not list(tmp_path.glob('*.partial'))
     steps = [json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()]
@@ -69,12 +71,10 @@ def test_killed_run_goes_on_and_writes_weights(annotations, tiny, tmp_path):
 
 
 @pytest.mark.parametrize('reason', ['minutes', 'signal'])
-def test_run_that_is_told_to_stop_saves_and_goes_on(annotations, tiny, tmp_path, capsys, monkeypatch, reason):
-    words = ['train', '--config', tiny, '--data', str(annotations), '--steps', '3', '--batch', '1', '--threads', '1',
-             '--strategy', 'alone:s111-w0.50-p20-h0', '--state', str(tmp_path / 'state.safetensors'), '--out',
-             str(tmp_path / 'weights.safetensors')]
+def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, monkeypatch, reason):
+    run = words(3, '--strategy', 'alone:s111-w0.50-p20-h0')
     if reason == 'minutes':
-        assert main([*words, '--minutes', '1e-9']) == 0
+        assert main([*run, '--minutes', '1e-9']) == 0
     else:
         numbers, train_step = iter([signal.SIGTERM]), train.Trainer._train_step
 
@@ -85,23 +85,22 @@ def test_run_that_is_told_to_stop_saves_and_goes_on(annotations, tiny, tmp_path,
 
         with monkeypatch.context() as patch:
             patch.setattr(train.Trainer, '_train_step', told_in_its_first)
-            assert main(words) == 128 + signal.SIGTERM
+            assert main(run) == 128 + signal.SIGTERM
     said = capsys.readouterr().out
     done = 1 if reason == 'minutes' else 2  # the signal came after the question of its own step
     assert f'stopped at step {done} of 3; the same command goes on from' in said and 'wrote' in said
     assert load_detector(tmp_path / 'weights.safetensors').config_name == 'tiny'
-    assert main(words) == 0
+    assert main(run) == 0
     said = capsys.readouterr().out
     assert f'goes on from step {done}' in said and 'stopped' not in said
     steps = [json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()]
     assert steps == [1, 2, 3]
 
 
-def test_weights_keep_the_recipes_of_all_runs(annotations, tiny, tmp_path):
+def test_weights_keep_the_recipes_of_all_runs(words, tmp_path):
     first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
-    words = ['train', '--config', tiny, '--data', str(annotations), '--steps', '1', '--batch', '1', '--threads', '1']
-    assert main([*words, '--seed', '3', '--state', str(tmp_path / 'a.safetensors'), '--out', str(first)]) == 0
-    assert main([*words, '--start', str(first), '--state', str(tmp_path / 'b.safetensors'), '--out', str(second)]) == 0
+    assert main(words(1, '--seed', 3, '--out', first)) == 0
+    assert main(words(1, '--start', first, '--state', tmp_path / 'b.safetensors', '--out', second)) == 0
     text = read_recipe(second)
     assert '/' not in text
     recipe = json.loads(text)
@@ -111,25 +110,23 @@ def test_weights_keep_the_recipes_of_all_runs(annotations, tiny, tmp_path):
     assert recipe['start']['data'] == recipe['data']
 
 
-def test_any_annotated_source_is_trained_on(tiny, tmp_path, capsys, monkeypatch):
+def test_any_annotated_source_is_trained_on(words, capsys, monkeypatch):
     """A drive by its name, and two that two processes render."""
     monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
-    words = ['train', '--config', tiny, '--steps', '1', '--batch', '1', '--threads', '2', '--state',
-             str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
-    assert main([*words, '--data', 'drive:seconds=1,rate_hz=3', '--drives', '2']) == 0
+    assert main(words(1, '--data', 'drive:seconds=1,rate_hz=3', '--drives', 2, '--threads', 2)) == 0
     assert '7 images' in capsys.readouterr().out
 
 
-def test_unannotated_source_is_refused(tmp_path, capsys):
+def test_unannotated_source_is_refused(tmp_path, refusal):
     video = cv2.VideoWriter(str(tmp_path / 'bare.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10, (64, 48))
     for _ in range(3):
         video.write(np.zeros((48, 64, 3), np.uint8))
     video.release()
-    assert main(['train', '--data', str(tmp_path / 'bare.avi')]) == 1
-    assert "bare.avi' has no annotations, expected some to train on" in capsys.readouterr().err
+    assert "bare.avi' has no annotations, expected some to train on" in refusal('train', '--data',
+                                                                               tmp_path / 'bare.avi')
 
 
-@pytest.mark.parametrize('words, message', [(['--threads', '0'], '--threads is 0, expected at least 1'),
+@pytest.mark.parametrize('options, message', [(['--threads', '0'], '--threads is 0, expected at least 1'),
                                             (['--drives', '-1'], '--drives is -1, expected at least 0'),
                                             (['--seed', '-1'], '--seed is -1, expected at least 0'),
                                             (['--batch', '0'], 'batch 0, expected at least 1'),
@@ -137,21 +134,20 @@ def test_unannotated_source_is_refused(tmp_path, capsys):
                                             (['--state', '.'], '--state is ., which is a folder; expected a file'),
                                             (['--minutes', '0'], 'minutes is 0.0, expected a finite number above 0'),
                                             (['--strategy', 'fast'], "strategy is 'fast', expected one of ns-ns"),
-                                            (['--start', 'x', '--out', 'x'], 'are both x, expected two files')])
-def test_impossible_arguments_are_one_line_before_drives_are_rendered(annotations, tiny, capsys, monkeypatch, words,
+                                            (['--start', 'x', '--out', 'x'], 'are both x, expected two files'),
+                                            (['--drive-share', '1.0'], '--drive-share is 1.0, expected a share in'),
+                                            (['--data', 'none.json'], 'none.json')])
+def test_impossible_arguments_are_one_line_before_drives_are_rendered(annotations, tiny, refusal, monkeypatch, options,
                                                                      message):
     monkeypatch.setattr(train, 'render_drives', lambda *rest: pytest.fail('rendered'))
-    assert main(['train', '--config', tiny, '--data', str(annotations), *words]) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count('\n') == 1
+    assert message in refusal('train', '--config', tiny, '--data', annotations, *options)
 
 
-def test_two_processes_train_the_weights_of_one(annotations, tiny, tmp_path, monkeypatch):
+def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     """Windows and whole images, a batch that does not divide evenly, all three paths; only one process writes."""
-    def words(name):
-        return ['train', '--config', tiny, '--data', str(annotations), '--steps', '3', '--batch', '3', '--threads', '1',
-                '--alone-share', '0', '--crop', '32', '64', '--state', str(tmp_path / name / 'state.safetensors'),
-                '--out', str(tmp_path / name / 'weights.safetensors')]
+    def run(name):
+        return words(3, '--batch', 3, '--alone-share', 0, '--crop', 32, 64, '--state',
+                     tmp_path / name / 'state.safetensors', '--out', tmp_path / name / 'weights.safetensors')
 
     # In float32, so that the two can be compared.
     script = ('import sys\nfrom functools import partial\nfrom deadline_perception.tools import train\n'
@@ -159,12 +155,12 @@ def test_two_processes_train_the_weights_of_one(annotations, tiny, tmp_path, mon
               'from deadline_perception.tools.command_line import main\nsys.exit(main(sys.argv[1:]))')
     (tmp_path / 'train_exactly.py').write_text(script)
     two = subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node=2',
-                          str(tmp_path / 'train_exactly.py'), *words('two')], capture_output=True, text=True,
+                          str(tmp_path / 'train_exactly.py'), *run('two')], capture_output=True, text=True,
                          timeout=200, env={**os.environ, 'OMP_NUM_THREADS': '1'})
     assert two.returncode == 0, two.stderr
     assert two.stdout.count('wrote') == two.stdout.count('3 images') == 1
     monkeypatch.setattr(train, 'TrainingPlan', partial(train.TrainingPlan, bfloat16=False))
-    assert main(words('one')) == 0
+    assert main(run('one')) == 0
     lines = {name: [json.loads(line) for line in (tmp_path / name / 'state.jsonl').read_text().splitlines()]
              for name in ('one', 'two')}
     assert len(lines['one']) == len(lines['two']) == 3 and {'path0', 'path1', 'path2'} < set(lines['one'][0])
@@ -189,65 +185,51 @@ def test_repaired_annotations_are_counted(annotations, capsys):
     assert "configuration is 'none'" in capsys.readouterr().err
 
 
-def test_weights_of_another_shape_are_a_start(annotations, tiny, tmp_path, capsys):
+def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, capsys):
     """Group norms, more blocks and other classes: what both have is taken, statistics are measured once."""
     older = replace(find_configuration(tiny), name='older', norm='group', scales=(1.0,),
                     skip_groups=((1,), (2,), (1, 2), ()))
     save_detector(build_detector(older, ('cat', 'bike')), tmp_path / 'start.safetensors')
-    words = ['train', '--config', tiny, '--data', str(annotations), '--start', str(tmp_path / 'start.safetensors'),
-             '--steps', '2', '--batch', '1', '--threads', '1', '--state', str(tmp_path / 'state.safetensors'), '--out',
-             str(tmp_path / 'weights.safetensors')]
-    assert main([*words, '--minutes', '1e-9']) == 0
+    run = words(2, '--start', tmp_path / 'start.safetensors')
+    assert main([*run, '--minutes', '1e-9']) == 0
     said = ' '.join(capsys.readouterr().out.split())
     assert 'class vehicle' in said or ', ...' in said
     assert 'train does not name cat: they take no part' in said
     assert 'measured on 48 images, scales and shifts set after those of the group norms' in said
-    assert main(words) == 0
+    assert main(run) == 0
     assert 'measured' not in capsys.readouterr().out
     assert load_detector(tmp_path / 'weights.safetensors').class_names[:2] == ('cat', 'bike')
 
 
-def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(annotations, tiny, tmp_path, capsys,
+def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(words, annotations, tmp_path, capsys,
                                                                        monkeypatch):
     monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
     first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
-    words = ['train', '--config', tiny, '--steps', '1', '--batch', '1', '--threads', '1']
-    assert main([*words, '--data', str(annotations), 'drive:seconds=1,rate_hz=2', '--classes', str(classes), '--state',
-                 str(tmp_path / 'a.safetensors'), '--out', str(first)]) == 0
+    assert main(words(1, '--data', annotations, 'drive:seconds=1,rate_hz=2', '--classes', classes, '--out', first)) == 0
     names = load_detector(first).class_names
     assert names == ('car', 'bike', 'traffic_light', 'traffic_sign', 'person')
     assert 'does not name person: they take no part in the classes of its regions' in capsys.readouterr().out
-    assert main([*words, '--data', str(annotations), '--classes', str(classes), '--drives', '1', '--start', str(first),
-                 '--state', str(tmp_path / 'b.safetensors'), '--out', str(second)]) == 0
+    assert main(words(1, '--classes', classes, '--drives', 1, '--start', first, '--state',
+                      tmp_path / 'b.safetensors', '--out', second)) == 0
     assert load_detector(second).class_names == names
 
 
-def test_share_of_drives_is_a_share(annotations, capsys):
-    assert main(['train', '--data', str(annotations), '--drive-share', '1.0']) == 1
-    assert '--drive-share is 1.0, expected a share in (0, 1)' in capsys.readouterr().err
-
-
-def test_diverged_run_keeps_the_state_before_and_writes_no_weights(annotations, tiny, tmp_path, capsys, monkeypatch):
+def test_diverged_run_keeps_the_state_before_and_writes_no_weights(words, tmp_path, capsys, monkeypatch):
     state = tmp_path / 'state.safetensors'
-    words = ['train', '--config', tiny, '--data', str(annotations), '--batch', '1', '--threads', '1', '--steps',
-             '3', '--state', str(state), '--out', str(tmp_path / 'weights.safetensors')]
     monkeypatch.setattr(train, '_SAVE_EVERY_S', 0.0)
     monkeypatch.setattr(train.TrainingPlan, 'rate', lambda plan, step: float('inf') if step == 1 else 1e-4)
     saved = []
     save = train.Trainer.save
     monkeypatch.setattr(train.Trainer, 'save', lambda self, file: save(self, file) or saved.append(file.read_bytes()))
-    assert main(words) == 1
+    assert main(words(3)) == 1
     assert 'is no longer finite after step 2; try a lower learning rate' in capsys.readouterr().err
     assert len(saved) == 1 and state.read_bytes() == saved[-1] and not (tmp_path / 'weights.safetensors').exists()
 
 
-def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(annotations, tiny, tmp_path, capsys,
-                                                                               monkeypatch):
+def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(words, tmp_path, capsys, monkeypatch):
     state, away = tmp_path / 'state.safetensors', tmp_path / 'away'
-    words = ['train', '--config', tiny, '--data', str(annotations), '--batch', '1', '--threads', '1', '--steps',
-             '12', '--state', str(state), '--out', str(tmp_path / 'weights.safetensors')]
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
 
@@ -260,7 +242,7 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(a
 
     monkeypatch.setattr(train.Trainer, '_train_step', step_and_lose)
     with pytest.warns(UserWarning, match='is left out, 1 so far'):
-        assert main(words) == 1
+        assert main(words(12)) == 1
     told = capsys.readouterr().err
     assert 'images of' in told and 'does not exist, expected a JPEG or PNG image' in told
     assert 'The same command goes on once they are back' in told and not (tmp_path / 'weights.safetensors').exists()
@@ -268,14 +250,11 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(a
         assert int(stored.metadata()['step']) >= 2
     for file in away.iterdir():
         file.rename(tmp_path / file.name)
-    assert main(words) == 0
+    assert main(words(12)) == 0
     assert 'goes on from step' in capsys.readouterr().out
 
 
-def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(annotations, tiny, tmp_path, capsys,
-                                                                           monkeypatch):
-    words = ['train', '--config', tiny, '--data', str(annotations), '--batch', '1', '--threads', '1', '--steps',
-             '12', '--state', str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
+def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(words, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
 
@@ -286,36 +265,27 @@ def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(annot
 
     monkeypatch.setattr(train.Trainer, '_train_step', step_and_spoil)
     with pytest.warns(UserWarning, match='image 1.png is left out, 1 so far: .* cannot be decoded'):
-        assert main(words) == 0
+        assert main(words(12)) == 0
     assert 'left out: 1 of 3 images, which cannot be read' in capsys.readouterr().out
 
 
-def test_missing_annotations_are_named(tmp_path, capsys):
-    assert main(['train', '--data', str(tmp_path / 'none.json'), '--steps', '1']) == 1
-    assert 'none.json' in capsys.readouterr().err
-
-
-def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(annotations, tiny, tmp_path, capsys):
+def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path, capsys):
     shape = replace(STREET, name='dense', input_size=(128, 192), scales=(1.0, 0.67), proposals=(5, 20))
     save_configuration(shape, tmp_path / 'dense.json')
     save_detector(build_detector(shape, ('vehicle', 'bike')), tmp_path / 'start.safetensors')
-    words = ['train', '--data', str(annotations), '--steps', '2', '--batch', '1', '--threads', '1', '--alone-share',
-             '0', '--state', str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
-    assert main([*words, '--config', str(tmp_path / 'dense.json')]) == 1
+    run = words(2, '--alone-share', 0, '--config', tmp_path / 'dense.json')
+    assert main(run) == 1
     assert 'whose norms are fixed; expected --start' in capsys.readouterr().err
-    assert main([*words, '--config', tiny, '--start', str(tmp_path / 'public.xml')]) == 1
+    assert main(words(2, '--start', tmp_path / 'public.xml')) == 1
     assert 'expected a dense one, such as street' in capsys.readouterr().err
-    assert main([*words, '--config', str(tmp_path / 'dense.json'), '--start', str(tmp_path / 'start.safetensors')]) == 0
+    assert main([*run, '--start', str(tmp_path / 'start.safetensors')]) == 0
     trained, start = (load_detector(tmp_path / f'{name}.safetensors') for name in ('weights', 'start'))
     assert trained.config == shape and trained.class_names[:2] == start.class_names
     assert trained.weights_hash != start.weights_hash
 
 
-def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(annotations, tmp_path, capsys):
-    words = ['train', '--data', str(annotations), '--steps', '1', '--batch', '1', '--threads', '1', '--config',
-             'compact']
+def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(words, tmp_path, refusal):
     torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, tmp_path / 'resnet.pth')
-    assert main([*words, '--backbone', str(tmp_path / 'resnet.pth')]) == 1
-    assert 'expected the 7x7 of a ResNet' in capsys.readouterr().err
-    assert main([*words, '--backbone', str(tmp_path / 'resnet.pth'), '--start', str(tmp_path / 'x')]) == 1
-    assert 'expected one of them' in capsys.readouterr().err
+    run = words(1, '--config', 'compact', '--backbone', tmp_path / 'resnet.pth')
+    assert 'expected the 7x7 of a ResNet' in refusal(*run)
+    assert 'expected one of them' in refusal(*run, '--start', tmp_path / 'x')

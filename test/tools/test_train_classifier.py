@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import cv2
 import numpy as np
 import pytest
+import torch
+from annotated_images import write_coco
+from measurable_network import run_command
 
 from deadline_perception.classifier.checkpoint import load_classifier
 from deadline_perception.detector.checkpoint import read_recipe
@@ -16,24 +16,15 @@ from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.tools.command_line import main
 
-torch = pytest.importorskip('torch')
-
 
 @pytest.fixture(scope='module')
 def annotations(tmp_path_factory):
     folder = tmp_path_factory.mktemp('data')
     names = ('vehicle', 'traffic_light', 'traffic_sign')
-    images, boxes = [], []
-    for number in range(2):
-        image = np.random.default_rng(number).integers(0, 256, (120, 200, 3), dtype=np.uint8)
-        cv2.imwrite(str(folder / f'{number}.png'), image)
-        images.append({'id': number, 'file_name': f'{number}.png', 'width': 200, 'height': 120})
-        boxes += [{'id': 3 * number + at, 'image_id': number, 'category_id': at + 1, 'bbox': [20 + 50 * at, 20, 40, 70],
-                   'area': 2800, 'iscrowd': 0} for at in range(3)]
-    file = folder / 'train.json'
-    file.write_text(json.dumps({'images': images, 'annotations': boxes,
-                                'categories': [{'id': i + 1, 'name': name} for i, name in enumerate(names)]}))
-    return file
+    images = {f'{number}.png': np.random.default_rng(number).integers(0, 256, (120, 200, 3), dtype=np.uint8)
+              for number in range(2)}
+    boxes = [(number, at, (20 + 50 * at, 20, 40, 70)) for number in range(2) for at in range(3)]
+    return write_coco(folder / 'train.json', images, boxes, names)
 
 
 @pytest.fixture(scope='module')
@@ -81,10 +72,8 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
     assert np.shape(table['accuracy']) == (10, len(table['sizes_px'])) and table['weights_hash'] == load_classifier(
         weights).weights_hash
     assert f'wrote {quality}' in capsys.readouterr().out.replace('\n', '')
-    run = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'profile', '--weights',
-                          str(weights), '--engine', 'eager', '--quick', '--minutes', '0.02', '--source',
-                          str(annotations), '--out', str(tmp_path / 'profile.json')], capture_output=True, text=True,
-                         timeout=200, env={**os.environ, 'COLUMNS': '120'})
+    run = run_command('profile', '--weights', weights, '--engine', 'eager', '--quick', '--minutes', 0.02, '--source',
+                      annotations, '--out', tmp_path / 'profile.json')
     assert run.returncode == 0, run.stderr
     profile = LatencyProfile.load(tmp_path / 'profile.json')
     assert profile.image_size == (64, 64) and len(profile.paths) == 10 and 'conv4@l10' in profile.segments
@@ -98,7 +87,5 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
     (['--backgrounds', '0'], '--backgrounds is 0, expected at least 1'),
     (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--start and --out are both a.safetensors, expected two'),
     (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist')])
-def test_arguments_that_cannot_be_are_refused_in_one_line(annotations, capsys, words, match):
-    assert main(['network', 'train-classifier', '--data', str(annotations), *words]) == 1
-    said = capsys.readouterr().err
-    assert match in said and said.count('\n') == 1
+def test_arguments_that_cannot_be_are_refused_in_one_line(annotations, refusal, words, match):
+    assert match in refusal('network', 'train-classifier', '--data', annotations, *words)

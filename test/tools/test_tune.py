@@ -9,11 +9,10 @@ import threading
 import time
 from pathlib import Path
 
-import cv2
 import made_up_elastic
-import numpy as np
 import pytest
 import torch
+from annotated_images import write_class_folders
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
@@ -28,13 +27,7 @@ CLASSES = ('bright', 'dark')
 
 @pytest.fixture(scope='module')
 def data(tmp_path_factory) -> Path:
-    folder, rng = tmp_path_factory.mktemp('images'), np.random.default_rng(0)
-    for name, level in zip(CLASSES, (200, 50)):
-        (folder / name).mkdir()
-        for number in range(12):
-            image = np.clip(rng.normal(level, 10, (8, 8, 3)), 0, 255).astype(np.uint8)
-            cv2.imwrite(str(folder / name / f'{number:02d}.png'), image)
-    return folder
+    return write_class_folders(tmp_path_factory.mktemp('images'), 8)
 
 
 @pytest.fixture

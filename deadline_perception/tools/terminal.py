@@ -1,0 +1,61 @@
+"""What commands show on the terminal: lines beside their results, tables, and how far they are.
+
+rich takes a while to load, so that it is loaded as something is shown.
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+
+def say(text: object) -> None:
+    """A line beside what the command prints, at once."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = (),
+                caption: str | None = None, no_wrap: bool = False) -> None:
+    """A table of results.
+
+    Args:
+        title: above it.
+        columns: titles.
+        rows: cells, one for each column.
+        left: columns that are aligned to the left; the others to the right.
+        caption: below it.
+        no_wrap: cells are cut off rather than broken into lines.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, caption=caption)
+    for column in columns:
+        table.add_column(column, justify='left' if column in left else 'right', no_wrap=no_wrap)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+@contextmanager
+def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool = True,
+                 **fields: object) -> Iterator[Callable[..., None]]:
+    """A bar while the block runs; gives what moves it: `update(completed=done, FIELD=value)`.
+
+    Args:
+        words: before the bar.
+        total: what `completed` reaches at the end; None where that is not known.
+        columns: behind the bar: `count`, `percent`, `passed` and `left` (times), or a text with `{task.fields[FIELD]}`.
+        shown: false for none.
+        fields: their first values.
+    """
+    from rich import progress
+    from rich.console import Console
+
+    kinds = {'count': progress.MofNCompleteColumn, 'percent': progress.TaskProgressColumn,
+             'passed': progress.TimeElapsedColumn, 'left': progress.TimeRemainingColumn}
+    behind = [kinds[column]() if column in kinds else progress.TextColumn(column) for column in columns]
+    with progress.Progress(progress.TextColumn('{task.description}'), progress.BarColumn(), *behind,
+                           console=Console(stderr=True), disable=not shown) as bars:
+        bar = bars.add_task(words, total=total, **fields)
+        yield lambda **values: bars.update(bar, **values)

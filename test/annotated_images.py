@@ -1,0 +1,47 @@
+"""Images with annotations in COCO format, as commands read them."""
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+
+def write_coco(file: Path, images: Mapping[str, np.ndarray], boxes: Sequence[tuple[int, int, Sequence[int]]],
+               names: Sequence[str]) -> Path:
+    """Writes images and their annotations; returns the file.
+
+    Args:
+        file: JSON file to write.
+        images: uint8 `[H, W, 3]`, by their names from the folder of the file.
+        boxes: number of the image, index of the class, and x, y, width and height in px.
+        names: of the classes.
+    """
+    rows = []
+    for number, (name, image) in enumerate(images.items()):
+        (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(file.parent / name), image)
+        rows.append({'id': number, 'file_name': name, 'width': image.shape[1], 'height': image.shape[0]})
+    annotations = [{'id': number, 'image_id': image, 'category_id': label + 1, 'bbox': list(box),
+                    'area': box[2] * box[3], 'iscrowd': 0} for number, (image, label, box) in enumerate(boxes)]
+    categories = [{'id': number, 'name': name} for number, name in enumerate(names, 1)]
+    file.write_text(json.dumps({'images': rows, 'annotations': annotations, 'categories': categories}))
+    return file
+
+
+def write_class_folders(folder: Path, side_px: int) -> Path:
+    """Twelve images each of the classes bright and dark, a folder for each class; returns the folder above them."""
+    rng = np.random.default_rng(0)
+    for name, level in (('bright', 200), ('dark', 50)):
+        (folder / name).mkdir(parents=True)
+        for number in range(12):
+            image = np.clip(rng.normal(level, 15, (side_px, side_px, 3)), 0, 255).astype(np.uint8)
+            cv2.imwrite(str(folder / name / f'{number:02d}.png'), image)
+    return folder
+
+
+def noise(number: int) -> np.ndarray:
+    """An image uint8 `[60, 90, 3]` in which nothing is to be seen."""
+    return np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8)
