@@ -42,10 +42,9 @@ from deadline_perception.latency.device import DeviceFacts, read_device_facts, u
 from deadline_perception.latency.interference import Interference, interference_of, watch_interruptions
 from deadline_perception.latency.json_file import read_object
 from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, kind_of
+from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, WcetForecast, kind_of
 from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.wcet_forecast import WcetForecast
 from deadline_perception.model_set.model_reference import find_weights, use_engine
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator

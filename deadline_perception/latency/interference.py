@@ -1,5 +1,5 @@
-"""What interruptions take of a device: measured by watching the clock, added to execution times by response-time
-analysis.
+"""What interruptions take of a device: measured by watching the clock, added to worst-case execution times by
+response-time analysis.
 
 An interruption of a ms is longer than most segments. A bound for each segment that holds one, added up over a path,
 would count it a dozen times; so execution is bounded apart, and interruptions for the path as a whole. With I(w) the
@@ -9,7 +9,7 @@ with the measured I in place of the sum over tasks). Needs no torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +71,35 @@ class Interference:
             response_ms = longer_ms
         unsettled = execution_ms + self.most_ms(response_ms) > response_ms + _SETTLED_MS
         return np.where(unsettled, math.inf, response_ms)
+
+
+@dataclass(frozen=True)
+class WcetTable:
+    """Worst cases of one network on one device, otherwise idle, as they lie in a profile.
+
+    A bound of a path, or of what is left of one, is the response time of the sum of its segments. What fits the table
+    is `wcet/segment_model.py`.
+
+    Attributes:
+        segments_ms: longest execution of each segment without interruptions, by the names of `PathSpace.key`.
+        interference: what interruptions take.
+
+    Raises:
+        ValueError: there is no segment, or a time is negative or not finite.
+    """
+
+    segments_ms: Mapping[str, float]
+    interference: Interference
+
+    def __post_init__(self) -> None:
+        if not self.segments_ms or not all(isinstance(value, (int, float)) and 0.0 <= value < math.inf
+                                           for value in self.segments_ms.values()):
+            raise ValueError(f'{len(self.segments_ms)} segments have worst-case times, expected at least one, each '
+                             f'finite and of at least 0 ms')
+
+    def bound_ms(self, execution_ms: np.ndarray | float) -> np.ndarray:
+        """Worst case of what executes for so long without interruptions."""
+        return self.interference.response_ms(execution_ms)
 
 
 def interference_of(gaps_ms: Sequence[tuple[float, float]], length_ms: float, probability: float) -> Interference:

@@ -18,12 +18,11 @@ import numpy as np
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
+from deadline_perception.latency.interference import Interference, WcetTable
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths, interleave
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms, synchronise
-from deadline_perception.latency.interference import Interference
-from deadline_perception.latency.wcet_table import WcetTable
 
 FORMAT = 2
 _MOST_PIXELS = 2**26  # of an image; a profile must not decide how much memory warming up takes

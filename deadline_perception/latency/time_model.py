@@ -17,8 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.miss_correction import MissCorrection
+from deadline_perception.latency.calibration import BoundCalibrator, MissCorrection
 from deadline_perception.latency.remaining_calibration import RemainingCalibrators, limited_ratio
 from deadline_perception.latency.reserve import FrameReserve, Reserve
 

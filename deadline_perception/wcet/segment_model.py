@@ -22,10 +22,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from deadline_perception.latency.interference import Interference
+from deadline_perception.latency.interference import Interference, WcetTable
 from deadline_perception.latency.path_bound import kind_of, rebuilt_sample
 from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.wcet_table import WcetTable
 from deadline_perception.wcet.interval_fit import FEWEST_LAYERS, FitNotFound, MeasuredLayer, covering_model
 from deadline_perception.wcet.interval_model import IntervalModel, LayerCounts, Processor
 from deadline_perception.wcet.segment_work import SegmentWork

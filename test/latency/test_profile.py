@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
-from deadline_perception.latency.interference import Interference
+from deadline_perception.latency.interference import Interference, WcetTable
 from deadline_perception.latency.json_file import JsonFileError
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -16,7 +16,6 @@ from deadline_perception.latency.profile import (
     time_frame,
 )
 from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.wcet_table import WcetTable
 
 FACTS = DeviceFacts(name='Test Board (R) 9', kind='cpu', cores=4, threads=2, wait_policy='passive',
                     allocator='retaining', power_mode='15W', torch_version='2.9', cpu_capability='AVX2')
