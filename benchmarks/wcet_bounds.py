@@ -53,9 +53,9 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_oblivious_model
 from deadline_perception.wcet.interval_model import LayerCounts, Processor
-from deadline_perception.wcet.profile_wcet import processor_here, whole_paths
+from deadline_perception.wcet.processor_facts import processor_here
 from deadline_perception.wcet.segment_model import (
-    EXECUTION, TERMS, fit_segment_model, fit_wcet, predict_times, worst_execution)
+    EXECUTION, TERMS, fit_segment_model, fit_wcet, predict_times, whole_paths, worst_execution)
 from deadline_perception.wcet.segment_work import SegmentWork, count_work
 from deadline_perception.wcet.step_model import LEAST_VALUES, fit_step_model
 from parts.harness import Run, run_script, show

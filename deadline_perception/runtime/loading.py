@@ -43,7 +43,7 @@ from deadline_perception.model_set.model_reference import ModelKind, ModelNotFou
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Task
-from deadline_perception.wcet.profile_wcet import with_wcet
+from deadline_perception.wcet.segment_model import with_wcet
 
 _INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, before frames tell, and at most
 _CALIBRATION_STEP = 0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py

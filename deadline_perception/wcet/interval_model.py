@@ -32,7 +32,6 @@ Needs neither torch nor ROS.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -126,43 +125,6 @@ class Processor:
     def ms(self, cycles: float) -> float:
         """Converts cycles of the core clock to ms."""
         return cycles / (self.clock_mhz * 1000.0)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """One interval of a warp; cycles and counts without contention.
-
-    Attributes:
-        execution_cycles: C_exec, until the warp stalls.
-        stall_cycles: C_stall, until it can go on.
-        warps: N_warp, eligible warps of the block.
-        memory_requests: R_M.
-        near_requests: R_S.
-    """
-
-    execution_cycles: float
-    stall_cycles: float
-    warps: int = 1
-    memory_requests: float = 0.0
-    near_requests: float = 0.0
-
-    @property
-    def processor_delay(self) -> float:
-        """D_proc in cycles; below 0 where the other warps do not fill the stall."""
-        return (self.warps - 1) * self.execution_cycles - self.stall_cycles
-
-
-def total_cycles(intervals: Sequence[Interval], blocks: int, processor: Processor) -> float:
-    """C_total of a layer whose intervals are known, as from a simulator.
-
-    Args:
-        intervals: those of one warp.
-        blocks: N_block.
-        processor: runs them.
-    """
-    cycles = sum(interval.execution_cycles + interval.stall_cycles + interval.processor_delay
-                 + processor.memory_delay(interval.memory_requests, interval.near_requests) for interval in intervals)
-    return blocks / processor.processors * cycles
 
 
 class Counted(Protocol):

@@ -7,10 +7,11 @@ runs them, whatever that engine makes of the layers. Three parts:
 - `predict_times`: assumption 1 with the calls of kernels as a further term, fitted to what was measured. Coefficients
   of a kind of segment (stage, head, ...) are those of all kinds times factors near 1, so that a kind of which little
   was measured is described by the others. A profile of another device is one more term where there is one.
-- `fit_wcet`: worst execution times without interruptions: of a segment that was measured often its own, of others that
-  of the interval model that covers the measured ones of its kind.
+- `worst_execution`: worst execution times without interruptions: of a segment that was measured often its own, of
+  others that of the interval model that covers the measured ones of its kind.
 - `fit_wcet`: the path's worst case, the sum of its segments', times the factor that whole paths show (section IV-D),
-  and interruptions once for all of them (`latency/interference.py`).
+  and interruptions once for all of them (`latency/interference.py`). `with_wcet` gives a profile the table of its own
+  times.
 
 Needs no torch.
 """
@@ -18,12 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import nnls
 
-from deadline_perception.latency.interference import Interference, WcetTable
+from deadline_perception.latency.interference import Interference, WcetTable, interference_of, watch_interruptions
 from deadline_perception.latency.path_bound import kind_of, rebuilt_sample
+from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.wcet.interval_fit import FEWEST_LAYERS, FitNotFound, MeasuredLayer, covering_model
 from deadline_perception.wcet.interval_model import IntervalModel, LayerCounts, Processor
@@ -35,6 +38,7 @@ _LEAST_SHARE = 1e-3  # of a term's share at the start: one that explains nothing
 _LEAST_MS = 1e-4
 _LEAST_FACTOR = 0.5  # on executions, also where interruptions took more than all of the frames' time
 EXECUTION = 'p75'  # measured: benchmarks/wcet_bounds.py; quantile of a segment's times: what is longer was interrupted
+_PROBABILITY = 0.99  # of the windows that no more is taken of, and of the frames that a bound holds
 _OWN_SAMPLES = 10  # from which a segment's own quantile is believed
 
 
@@ -121,7 +125,7 @@ def worst_execution(work: Mapping[str, SegmentWork], expected_ms: Mapping[str, f
 
 
 def fit_wcet(execution_ms: Mapping[str, float], interference: Interference, paths: Mapping[tuple[str, ...], Quantiles],
-             probability: float = 0.99) -> WcetTable:
+             probability: float = _PROBABILITY) -> WcetTable:
     """The table whose bounds hold so large a share of the frames of whole paths (section IV-D).
 
     Args:
@@ -137,6 +141,25 @@ def fit_wcet(execution_ms: Mapping[str, float], interference: Interference, path
         ratios.append((taken_ms - interference.most_ms(taken_ms)) / math.fsum(execution_ms[key] for key in keys))
     factor = max(float(np.quantile(np.concatenate(ratios), probability)), _LEAST_FACTOR) if ratios else 1.0
     return WcetTable({key: round(value * factor, 4) for key, value in execution_ms.items()}, interference)
+
+
+def with_wcet(profile: LatencyProfile, network, *, watched_s: float = 3.0) -> LatencyProfile:
+    """The profile with the worst cases of its segments, each from its own times; watches the clock for some seconds.
+
+    Args:
+        profile: as it was measured on this device.
+        network: as it was measured.
+        watched_s: time for which interruptions are watched.
+    """
+    interference = interference_of(*watch_interruptions(watched_s), _PROBABILITY)
+    execution_ms = {key: getattr(times, EXECUTION) for key, times in profile.segments.items()}
+    return replace(profile, wcet=fit_wcet(execution_ms, interference, whole_paths(profile, network)))
+
+
+def whole_paths(profile: LatencyProfile, network) -> dict[tuple[str, ...], Quantiles]:
+    """Times of the whole paths of a profile, by their segments."""
+    space = network.path_space
+    return {space.keys(space.parse(name)): times for name, times in profile.paths.items()}
 
 
 def _near_one(rows: np.ndarray, pull: float) -> np.ndarray:

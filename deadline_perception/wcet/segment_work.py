@@ -9,13 +9,26 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from dataclasses import dataclass, fields
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from deadline_perception.engine.eager import Eager
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.transferred_profile import blocks_image
-from deadline_perception.wcet.layer_trace import layer_shape
+from deadline_perception.wcet.layers import (
+    ConvolutionShape,
+    ElementwiseShape,
+    GroupNormShape,
+    LayerShape,
+    LinearShape,
+    ResizeShape,
+    SuppressionShape,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ELEMENTWISE = {'relu', 'relu_', 'add', 'add_', 'sub', 'sub_', 'mul', 'mul_', 'div', 'div_', 'sigmoid', 'sigmoid_',
+                'clamp', 'clamp_', 'clamp_min', 'clamp_min_', 'threshold', 'hardtanh', 'hardtanh_', 'gelu', 'silu'}
 
 
 @dataclass(frozen=True)
@@ -58,14 +71,13 @@ class _Counter(Eager):
         return super().hold(name, values)
 
 
-def count_work(network, image: np.ndarray | None = None) -> dict[str, SegmentWork]:
+def count_work(network) -> dict[str, SegmentWork]:
     """The work of every segment of a network, by the names of `PathSpace.key`; blocks for some 50 ms per segment.
 
     The network runs eagerly meanwhile, and has its engine back afterwards.
 
     Args:
-        network: see `engine/segment_run.py`.
-        image: uint8 `[h, w, 3]`; without, one with edges at many places, of the network's own size.
+        network: see `engine/segment_run.py`; it reads an image of its own size with edges at many places.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -83,7 +95,7 @@ def count_work(network, image: np.ndarray | None = None) -> dict[str, SegmentWor
             return result
 
     space, engine, found = network.path_space, network.engine, {}
-    image = blocks_image(network.input_size) if image is None else image
+    image = blocks_image(network.input_size)
     counter = _Counter()
     try:
         with suppress(AttributeError):  # of a set, whose models have their own
@@ -124,3 +136,34 @@ def _work_of(name: str, args: tuple, kwargs: dict, result: object) -> SegmentWor
     operations = sum(value.numel() for value in outputs) if shape is None else shape.operations
     return SegmentWork(float(operations), float(sum(value.nbytes for value in inputs)),
                        float(sum(value.nbytes for value in outputs)), 1.0)
+
+
+def layer_shape(name: str, args: tuple, result: Any) -> LayerShape | None:
+    """The record of one operation of PyTorch, None when it is no layer."""
+    if name in ('convolution', 'conv2d'):
+        return _convolution(args[0], args[1], args[3] if len(args) > 3 else 1)  # defaults are left out
+    if name in ('native_group_norm', 'group_norm'):
+        batch, channels, height, width = (*args[0].shape, 1, 1)[:4]
+        return GroupNormShape(channels, args[6] if name == 'native_group_norm' else args[1], height, width, batch)
+    if name in ('linear', 'addmm', 'mm'):
+        rows, weight = (args[1], args[2]) if name == 'addmm' else (args[0], args[1])
+        return LinearShape(rows.numel() // rows.shape[-1], rows.shape[-1], weight.numel() // rows.shape[-1])
+    if name == 'nms':
+        return SuppressionShape(len(args[0])) if len(args[0]) else None
+    if name.startswith('upsample_'):
+        return ResizeShape(args[0].numel(), result.numel(), 1 if 'nearest' in name else 4)
+    if name in ('max_pool2d', 'max_pool2d_with_indices', 'avg_pool2d'):
+        pooled = result[0] if isinstance(result, tuple) else result
+        side = args[1] if isinstance(args[1], int) else args[1][0]
+        return ResizeShape(args[0].numel(), pooled.numel(), side ** 2)
+    if name in _ELEMENTWISE and result.dim() >= 2 and result.is_floating_point() and result.numel():
+        tensors = [arg for arg in args if getattr(arg, 'shape', None) == result.shape]
+        return ElementwiseShape(result.numel(), max(1, len(tensors)))
+    return None
+
+
+def _convolution(x: Tensor, weight: Tensor, stride: int | list[int]) -> ConvolutionShape:
+    batch, channels, height, width = x.shape
+    step = stride if isinstance(stride, int) else stride[0]
+    return ConvolutionShape(channels, weight.shape[0], weight.shape[2], step, height, width, batch,
+                            groups=channels // weight.shape[1])

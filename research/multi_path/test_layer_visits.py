@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip('torch')
 
 from layer_visits import CoRunner, CoRunnerFailed, LayerVisit, layer_call, visit_layer  # noqa: E402
-from deadline_perception.wcet.layer_trace import trace_layers  # noqa: E402
+from traced_layers import trace_layers  # noqa: E402
 from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape, LinearShape  # noqa: E402
 
 

@@ -30,20 +30,12 @@ XAVIER_4 = {'class/devfreq/17000000.gv11b/cur_freq': '1377000000',
             'class/thermal/thermal_zone1/type': 'GPU-therm', 'class/thermal/thermal_zone1/temp': '45500'}
 
 
-def test_an_orin_with_jetpack_6(tmp_path):
-    state = read_board(_tree(tmp_path, ORIN_6))
-    assert state == BoardState(306.0, 1020.0, 54.25, {'VDD_IN': 7.536, 'VDD_CPU_GPU_CV': 3.0})
-    assert state.is_throttled
-
-
-def test_a_xavier_with_jetpack_4(tmp_path):
-    state = read_board(_tree(tmp_path, XAVIER_4))
-    assert state == BoardState(1377.0, 1377.0, 45.5, {}) and not state.is_throttled
-
-
-def test_a_machine_that_is_no_board_has_nothing(tmp_path):
-    state = read_board(tmp_path)
-    assert state == BoardState(None, None, None, {}) and not state.is_throttled
+@pytest.mark.parametrize(('files', 'state'), [
+    (ORIN_6, BoardState(306.0, 1020.0, 54.25, {'VDD_IN': 7.536, 'VDD_CPU_GPU_CV': 3.0})),
+    (XAVIER_4, BoardState(1377.0, 1377.0, 45.5, {})), ({}, BoardState(None, None, None, {}))],
+    ids=['Orin with JetPack 6', 'Xavier with JetPack 4', 'no board'])
+def test_boards(tmp_path, files, state):
+    assert read_board(_tree(tmp_path, files)) == state
 
 
 @pytest.mark.parametrize('name, content', [

@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadline_perception.latency.device import DeviceFacts
-from deadline_perception.wcet.interval_model import (
-    CoveringModel,
-    Interval,
-    IntervalModel,
-    LayerCounts,
-    Processor,
-    total_cycles,
-)
+from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from deadline_perception.wcet.layers import ConvolutionShape
 
 # A miss costs 400 / 8 = 50 cycles in the queue for a register; a line 2 GHz * 64 B / 32 GB/s / 2 = 2 cycles.
@@ -43,24 +36,14 @@ def test_mshr_delay_is_above_that_of_whole_rounds(requests: int, mshrs: int) -> 
     assert processor.mshr_delay(requests) >= processor.miss_latency_cycles * rounds
 
 
-def test_processor_delay_waits_for_the_other_warps() -> None:
-    assert Interval(execution_cycles=10, stall_cycles=25, warps=4).processor_delay == 3 * 10 - 25
-
-
-def test_total_cycles_of_two_intervals() -> None:
-    intervals = [Interval(10, 25, warps=4, memory_requests=3), Interval(5, 100, warps=4, near_requests=21)]
-    # 4 * 10 + 156 and 4 * 5 + 200; 12 blocks on 4 processors.
-    assert total_cycles(intervals, 12, PROCESSOR) == 3 * (40 + 156 + 20 + 200)
-
-
-@given(st.integers(1, 8), st.integers(1, 64), positive, positive, st.floats(0, 1e3), st.integers(1, 50))
-def test_model_is_the_sum_over_intervals_that_are_alike(warps: int, blocks: int, execution: float, stall: float,
-                                                        requests: float, count: int) -> None:
-    intervals = [Interval(execution, stall, warps, memory_requests=requests)] * count
+@given(st.integers(1, 8), st.integers(1, 64), positive, st.floats(0, 1e3), st.integers(1, 50))
+def test_model_is_the_sum_over_intervals_that_are_alike(warps: int, blocks: int, execution: float, requests: float,
+                                                        count: int) -> None:
     counts = replace(COUNTS, computations=blocks * count * warps, memory_loads=blocks * count * requests,
                      memory_stores=0)
     model = IntervalModel(PROCESSOR, execution=(execution, 0, 0, 0), missing=1.0)
-    cycles = total_cycles(intervals, blocks, PROCESSOR)
+    # C_exec + C_stall + D_proc is N_warp * C_exec, whatever the stall.
+    cycles = blocks / 4 * count * (warps * execution + PROCESSOR.memory_delay(requests, 0.0))
     assert model.wcet_ms(counts) == pytest.approx(PROCESSOR.ms(cycles), rel=1e-9)
 
 
