@@ -107,15 +107,9 @@ def interference_of(gaps_ms: Sequence[tuple[float, float]], length_ms: float, pr
 
     Args:
         gaps_ms: begin and length of each interruption, in order, within the time that was watched.
-        length_ms: of that time.
+        length_ms: of that time, > 0.
         probability: share of all windows of a length that have no more taken from them, in (0, 1].
-
-    Raises:
-        ValueError: a value lies outside its range.
     """
-    if not 0.0 < probability <= 1.0 or not 0.0 < length_ms < math.inf:
-        raise ValueError(f'probability is {probability} and length {length_ms} ms, expected one in (0, 1] and more '
-                         f'than 0 ms')
     begin, taken = (np.array([gap[part] for gap in gaps_ms], float) for part in (0, 1))
     # Time taken up to any moment rises while an interruption lasts, and is flat between.
     moments = np.concatenate(([0.0], np.column_stack((begin, begin + taken)).ravel(), [length_ms]))

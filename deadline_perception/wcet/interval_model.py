@@ -187,14 +187,11 @@ class IntervalModel:
 
     Attributes:
         processor: runs the layers.
-        execution: alpha, beta, gamma, delta of assumption 1, cycles.
+        execution: alpha, beta, gamma, delta of assumption 1, cycles >= 0.
         missing: requests to the memory for each line loaded or stored, 0 to 1: alpha and beta of assumption 2.
         conflicting: requests to one bank of the shared memory for each shared load or store, 0 to 1: those of
             assumption 3.
         calibration_factor: factor by which a layer that took no part in the fit exceeded it, at least 1.
-
-    Raises:
-        ValueError: a coefficient is negative, a share outside 0 to 1, or the calibration factor below 1.
     """
 
     processor: Processor
@@ -202,15 +199,6 @@ class IntervalModel:
     missing: float = 0.0
     conflicting: float = 0.0
     calibration_factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not all(0 <= value < math.inf for value in self.execution):
-            raise ValueError(f'execution of interval model is {self.execution}, expected coefficients of at least 0')
-        for name in ('missing', 'conflicting'):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f'{name} of interval model is {getattr(self, name)}, expected a share, 0 to 1')
-        if not 1 <= self.calibration_factor < math.inf:
-            raise ValueError(f'calibration_factor of interval model is {self.calibration_factor}, expected at least 1')
 
     def execution_cycles(self, counts: LayerCounts) -> float:
         """Assumption 1: N_block times the sum of N_warp * C_exec."""
@@ -241,16 +229,9 @@ class CoveringModel:
 
     Attributes:
         fits: the first was fitted to all measured layers, every other to all but one, raised until it covers that one.
-
-    Raises:
-        ValueError: there are no fits.
     """
 
     fits: tuple[IntervalModel, ...]
-
-    def __post_init__(self) -> None:
-        if not self.fits:
-            raise ValueError('covering model has no fits, expected at least one')
 
     @property
     def calibration_factor(self) -> float:

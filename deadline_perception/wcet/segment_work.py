@@ -39,19 +39,12 @@ class SegmentWork:
         operations: arithmetic operations of layers; of what is no layer, values that it gives.
         load_bytes, store_bytes: read and written by all calls, in the types of PyTorch.
         calls: of kernels.
-
-    Raises:
-        ValueError: a count is negative.
     """
 
     operations: float = 0.0
     load_bytes: float = 0.0
     store_bytes: float = 0.0
     calls: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not all(0 <= getattr(self, field.name) < float('inf') for field in fields(self)):
-            raise ValueError(f'{self}, expected counts of at least 0')
 
     def plus(self, other: SegmentWork) -> SegmentWork:
         """Both together."""

@@ -46,9 +46,6 @@ class StepModel:
         upper: line of the upper level.
         lower: line of the lower level; equal to `upper` for a single level.
         error: mean absolute error over the measurements that it was fitted to, relative to them.
-
-    Raises:
-        ValueError: depth, period or upper values lie outside their ranges.
     """
 
     depth: int
@@ -57,12 +54,6 @@ class StepModel:
     upper: Line
     lower: Line
     error: float
-
-    def __post_init__(self) -> None:
-        if self.depth < 1 or self.period < 1:
-            raise ValueError(f'step depth is {self.depth} and period {self.period}, expected both at least 1')
-        if not 1 <= self.upper_values <= self.period:
-            raise ValueError(f'upper values are {self.upper_values}, expected 1 to the period of {self.period}')
 
     @property
     def has_steps(self) -> bool:

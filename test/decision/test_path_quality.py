@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, PredictionError, QualityTableError
-from deadline_perception.decision.path_quality import chance_errors
+from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, QualityTableError, chance_errors
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 
@@ -67,14 +66,6 @@ def test_more_than_sixty_paths_are_left_out_in_groups():
     assert 'in 60 groups' in str(shown)
     level = PathQuality({path: 0.5 for path in sample(5)}).prediction_error()
     assert level.rank_correlation is None and level.max_points < 1e-6
-
-
-@pytest.mark.parametrize(('arguments', 'message'), [
-    ((1, 1, 0.0, 0.0, None), '1 paths in 1 folds'), ((3, 4, 0.0, 0.0, None), '3 paths in 4 folds'),
-    ((3, 3, 2.0, 1.0, None), 'mean error is 2.0'), ((3, 3, math.nan, 1.0, None), 'mean error is nan')])
-def test_impossible_errors_of_prediction_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        PredictionError(*arguments)
 
 
 def test_pairs_of_operators_are_seen():

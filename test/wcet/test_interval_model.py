@@ -103,21 +103,9 @@ def test_refuses_a_processor_that_cannot_be(value: float) -> None:
 
 
 @pytest.mark.parametrize('value', [-1.0, math.nan, math.inf])
-def test_refuses_counts_and_coefficients_that_cannot_be(value: float) -> None:
+def test_refuses_counts_that_cannot_be(value: float) -> None:
     with pytest.raises(ValueError, match=f'loads of layer is {value}, expected a count of at least 0'):
         replace(COUNTS, loads=value)
-    with pytest.raises(ValueError, match='execution of interval model is .*, expected coefficients of at least 0'):
-        IntervalModel(PROCESSOR, (1.0, 0.0, value, 0.0))
-    with pytest.raises(ValueError, match=f'calibration_factor of interval model is {value}, expected at least 1'):
-        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), calibration_factor=value)
-
-
-@pytest.mark.parametrize('value', [-0.1, 1.1, math.nan])
-def test_refuses_shares_that_cannot_be(value: float) -> None:
-    with pytest.raises(ValueError, match=f'missing of interval model is {value}, expected a share, 0 to 1'):
-        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), missing=value)
-    with pytest.raises(ValueError, match=f'conflicting of interval model is {value}, expected a share, 0 to 1'):
-        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), conflicting=value)
 
 
 def test_covering_model_takes_the_largest_bound() -> None:
@@ -127,5 +115,3 @@ def test_covering_model_takes_the_largest_bound() -> None:
     assert model.calibration_factor == 1.5
     assert model.wcet_ms(COUNTS) == constant.wcet_ms(COUNTS)
     assert model.wcet_ms(replace(COUNTS, computations=1000)) == PROCESSOR.ms(1.5 * 4000 / 4)
-    with pytest.raises(ValueError, match='covering model has no fits'):
-        CoveringModel(())

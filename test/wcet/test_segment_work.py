@@ -75,11 +75,6 @@ def test_counts_by_hand() -> None:
     assert network.engine is engine
 
 
-def test_refuses_counts_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match='expected counts'):
-        SegmentWork(-1.0)
-
-
 @pytest.mark.parametrize('mode', [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_finds_the_layers_of_a_list_of_modules(mode: type) -> None:
     network = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(inplace=True),
