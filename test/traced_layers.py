@@ -1,4 +1,4 @@
-"""The layers of a network as the package tells them from what PyTorch is asked to compute."""
+"""What the package counts of the layers that PyTorch is asked to compute."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,8 +6,7 @@ from collections.abc import Callable
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from deadline_perception.wcet.layers import LayerShape
-from deadline_perception.wcet.segment_work import layer_shape
+from deadline_perception.wcet.segment_work import layer_operations
 
 
 class Recorder(TorchDispatchMode):
@@ -15,18 +14,18 @@ class Recorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[LayerShape] = []
+        self.found: list[int] = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        shape = layer_shape(function.__name__.split('.')[0], args, result)
-        if shape is not None:
-            self.found.append(shape)
+        operations = layer_operations(function.__name__.split('.')[0], args, result)
+        if operations is not None:
+            self.found.append(operations)
         return result
 
 
-def trace_layers(call: Callable[[], object]) -> tuple[LayerShape, ...]:
-    """Runs `call` once and lists the layers that PyTorch computed in it, in order."""
+def traced_operations(call: Callable[[], object]) -> list[int]:
+    """Runs `call` once: the arithmetic operations of each layer that PyTorch computed in it, in order."""
     with torch.no_grad(), Recorder() as recorder:
         call()
-    return tuple(recorder.found)
+    return recorder.found

@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deadline_perception.engine.eager import Eager
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.transferred_profile import blocks_image
-from deadline_perception.wcet.layers import (
-    ConvolutionShape,
-    ElementwiseShape,
-    GroupNormShape,
-    LayerShape,
-    LinearShape,
-    ResizeShape,
-    SuppressionShape,
-)
+from deadline_perception.wcet.layers import ConvolutionShape
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -125,33 +117,38 @@ def _work_of(name: str, args: tuple, kwargs: dict, result: object) -> SegmentWor
     is_view = not name.endswith('_') and any(value.untyped_storage().data_ptr() in read for value in outputs)
     if not outputs or is_view:
         return SegmentWork()
-    shape = layer_shape(name, args, result)
-    operations = sum(value.numel() for value in outputs) if shape is None else shape.operations
+    operations = layer_operations(name, args, result)
+    if operations is None:
+        operations = sum(value.numel() for value in outputs)
     return SegmentWork(float(operations), float(sum(value.nbytes for value in inputs)),
                        float(sum(value.nbytes for value in outputs)), 1.0)
 
 
-def layer_shape(name: str, args: tuple, result: Any) -> LayerShape | None:
-    """The record of one operation of PyTorch, None when it is no layer."""
+def layer_operations(name: str, args: tuple, result: Any) -> int | None:
+    """Arithmetic operations of one operation of PyTorch, by its shapes alone; None when it is no layer.
+
+    A layer is one call of a kernel whose work its shape decides; top-k, decoding and copies are none. A multiplication
+    and the addition after it count as one.
+    """
     if name in ('convolution', 'conv2d'):
-        return _convolution(args[0], args[1], args[3] if len(args) > 3 else 1)  # defaults are left out
+        return _convolution(args[0], args[1], args[3] if len(args) > 3 else 1).operations  # defaults are left out
     if name in ('native_group_norm', 'group_norm'):
-        batch, channels, height, width = (*args[0].shape, 1, 1)[:4]
-        return GroupNormShape(channels, args[6] if name == 'native_group_norm' else args[1], height, width, batch)
+        return 3 * args[0].numel()  # sum, sum of squares, scale and shift
     if name in ('linear', 'addmm', 'mm'):
         rows, weight = (args[1], args[2]) if name == 'addmm' else (args[0], args[1])
-        return LinearShape(rows.numel() // rows.shape[-1], rows.shape[-1], weight.numel() // rows.shape[-1])
+        return rows.numel() * (weight.numel() // rows.shape[-1])
     if name == 'nms':
-        return SuppressionShape(len(args[0])) if len(args[0]) else None
+        boxes = len(args[0])
+        return boxes * (boxes - 1) // 2  # each is compared with each in the worst case
     if name.startswith('upsample_'):
-        return ResizeShape(args[0].numel(), result.numel(), 1 if 'nearest' in name else 4)
+        return result.numel() * (1 if 'nearest' in name else 4)
     if name in ('max_pool2d', 'max_pool2d_with_indices', 'avg_pool2d'):
         pooled = result[0] if isinstance(result, tuple) else result
         side = args[1] if isinstance(args[1], int) else args[1][0]
-        return ResizeShape(args[0].numel(), pooled.numel(), side ** 2)
+        return pooled.numel() * side ** 2
     if name in _ELEMENTWISE and result.dim() >= 2 and result.is_floating_point() and result.numel():
         tensors = [arg for arg in args if getattr(arg, 'shape', None) == result.shape]
-        return ElementwiseShape(result.numel(), max(1, len(tensors)))
+        return result.numel() * max(1, len(tensors))
     return None
 
 
