@@ -130,7 +130,8 @@ class LatencyProfile:
             raise JsonFileError(f'{file} is no latency profile of format {FORMAT}; measure one: {profile_command()}')
         try:
             content['facts'] = DeviceFacts(**content['facts'])
-            content |= _tables(content)
+            for name in ('segments', 'paths'):
+                content[name] = {key: Quantiles.from_record(record) for key, record in content[name].items()}
             content.pop('levels', None)  # times under contention, which older profiles carry and nothing reads
             content['wcet'] = _wcet(content.pop('wcet_ms', None), content.pop('interference_ms', ()))
             return cls(**content)
@@ -170,11 +171,6 @@ class LatencyProfile:
 def _table_text(name: str, table: dict[str, Quantiles]) -> str:
     rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in table.items()]
     return f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}'
-
-
-def _tables(content: dict) -> dict[str, dict[str, Quantiles]]:
-    return {name: {key: Quantiles.from_record(record) for key, record in content[name].items()}
-            for name in ('segments', 'paths')}
 
 
 def _wcet(segments_ms: dict[str, float] | None, interference: Sequence[Sequence[float]]) -> WcetTable | None:

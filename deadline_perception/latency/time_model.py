@@ -223,9 +223,9 @@ class TimeModel:
         """Time of a path from a segment on at a slowdown."""
         return self.begin(slowdown).expected_ms(path, segment)
 
-    def bound_ms(self, path: ExecutionPath, segment: int = 0, spent_ms: float = 0.0, slowdown: float = 1.0) -> float:
-        """The same, exceeded only with the target miss probability; see `FrameTimes.bound_ms`."""
-        return self.begin(slowdown).bound_ms(path, segment, spent_ms)
+    def bound_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
+        """The same, exceeded only with the target miss probability."""
+        return self.begin(slowdown).bound_ms(path, segment)
 
     @property
     def reserve(self) -> FrameReserve:

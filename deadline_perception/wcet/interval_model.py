@@ -33,10 +33,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.wcet.layers import FLOAT_BYTES, LayerShape
+
+if TYPE_CHECKING:
+    from deadline_perception.wcet.segment_work import SegmentWork
 
 # Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share
 # of 1. Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's
@@ -127,19 +130,6 @@ class Processor:
         return cycles / (self.clock_mhz * 1000.0)
 
 
-class Counted(Protocol):
-    """Arithmetic operations, and bytes read and written: of a `LayerShape`, or of a whole segment."""
-
-    @property
-    def operations(self) -> float: ...
-
-    @property
-    def load_bytes(self) -> float: ...
-
-    @property
-    def store_bytes(self) -> float: ...
-
-
 @dataclass(frozen=True)
 class LayerCounts:
     """Instructions of a layer, over all its warps and blocks.
@@ -168,7 +158,7 @@ class LayerCounts:
                 raise ValueError(f'{field.name} of layer is {value}, expected a count of at least 0')
 
     @classmethod
-    def of(cls, shape: Counted, processor: Processor) -> LayerCounts:
+    def of(cls, shape: LayerShape | SegmentWork, processor: Processor) -> LayerCounts:
         """Counts from geometry: full vectors, every byte moved once, one operand of each computation from nearby."""
         vector_bytes = FLOAT_BYTES * processor.lanes
         vectors = shape.operations / processor.lanes

@@ -209,16 +209,6 @@ def test_nvml_that_lies_is_not_believed(tmp_path, library, reason):
     assert reason in readings.reason and 'nvml' not in readings.sources
 
 
-def test_nvml_busy_without_memory_is_believed(tmp_path):
-    readings = read_contention(tmp_path, nvml=Nvml(RecordedNvml(rates(40), NOT_SUPPORTED)))
-    assert readings.gpu_utilisation == 0.4 and math.isnan(readings.gpu_memory_used)
-
-
-def test_jetson_load_is_preferred_to_an_nvml_that_reports_zeros(orin):
-    readings = read_contention(orin, nvml=Nvml(RecordedNvml(rates(0), NOT_SUPPORTED)))
-    assert readings.gpu_utilisation == pytest.approx(0.437) and not readings.degraded
-
-
 def test_nvml_without_a_gpu_is_absent():
     with pytest.raises(SensorAbsent, match='NVML: Not Found'):
         Nvml(RecordedNvml(device=RecordedNvml.NVMLError('Not Found')))
@@ -242,38 +232,23 @@ def test_readings_refuse_what_is_no_share():
         Readings(cpu_pressure=1.2)
 
 
-class Board:
-    """What one kind of machine shows of its GPU: files below its root, and what NVML answers there."""
-
-    def __init__(self, files, library, gpu, source):
-        self.files, self.library, self.gpu, self.source = files, library, gpu, source
-
-
-BOARDS = {
-    # JetPack 6: NVML is there and supports nothing.
-    'Orin': Board({'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
-                   'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n'},
-                  RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED), 0.437, 'jetson_gpu'),
-    # JetPack 5: it answers zeros as success.
-    'Orin with zeros': Board({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
-                             'jetson_gpu'),
-    'Xavier': Board({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02,
-                    'jetson_gpu'),
-    # The GPU is behind the desktop's driver: no load in sysfs, memory is the system's.
-    'Thor': Board({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED),
-                  0.61, 'nvml'),
-    'desktop': Board({}, RecordedNvml(rates(12), memory(2_000, 8_000)), 0.12, 'nvml')}
-
-
-@pytest.mark.parametrize('name', BOARDS)
-def test_every_board_is_read_by_the_sensor_that_says_the_truth(tmp_path, name):
-    board = BOARDS[name]
-    for file, text in {'proc/stat': ORIN_STAT, **board.files}.items():
+@pytest.mark.parametrize('files, library, gpu, source', [
+    pytest.param({'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
+                  'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n'},
+                 RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED), 0.437, 'jetson_gpu',
+                 id='Orin with JetPack 6: NVML is there and supports nothing'),
+    pytest.param({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
+                 'jetson_gpu', id='Orin with JetPack 5: NVML answers zeros as success'),
+    pytest.param({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02,
+                 'jetson_gpu', id='Xavier'),
+    pytest.param({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED),
+                 0.61, 'nvml', id='Thor: no load in sysfs, memory is the system\'s')])
+def test_every_board_is_read_by_the_sensor_that_says_the_truth(tmp_path, files, library, gpu, source):
+    for file, text in {'proc/stat': ORIN_STAT, **files}.items():
         write(tmp_path, file, text)
-    nvml = None if board.library is None else Nvml(board.library)
-    readings = read_contention(tmp_path, nvml=nvml)
-    assert readings.gpu_utilisation == pytest.approx(board.gpu) and board.source in readings.sources
-    assert not readings.degraded
+    readings = read_contention(tmp_path, nvml=None if library is None else Nvml(library))
+    assert readings.gpu_utilisation == pytest.approx(gpu) and source in readings.sources
+    assert math.isnan(readings.gpu_memory_used) and not readings.degraded
 
 
 def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_path):

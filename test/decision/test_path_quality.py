@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import json
 import math
 
@@ -239,19 +238,6 @@ def test_a_value_without_an_error_is_taken_for_the_truth(tmp_path):
     loaded = PathQuality.load(file, SPACE)
     assert loaded.errors == {SPACE.largest: 0.0, SPACE.smallest: 0.0} and loaded.trust == 1.0
     assert (loaded.quality(SPACE.largest), loaded.quality(SPACE.smallest)) == (0.3, 0.5)
-
-
-def test_a_table_that_cannot_be_replaced_stays_as_it_was(tmp_path, monkeypatch):
-    file = tmp_path / 'quality.json'
-    PathQuality({SPACE.largest: 0.5}, weights_hash='abc').save(file)
-
-    def full_disk(*_):
-        raise OSError(errno.ENOSPC, 'No space left on device')
-    monkeypatch.setattr('os.fsync', full_disk)
-    with pytest.raises(OSError, match='No space left'):
-        PathQuality({SPACE.largest: 0.7}, weights_hash='abc').save(file)
-    assert [entry.name for entry in tmp_path.iterdir()] == ['quality.json']
-    assert PathQuality.load(file, SPACE).known == {SPACE.largest: 0.5}
 
 
 def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
