@@ -117,12 +117,7 @@ def grade_levels(delays_ms: Sequence[float], *,
 
 
 def match_units(levels: Sequence[ContentionLevel], unit_delays: Sequence[UnitDelay]) -> tuple[ContentionLevel, ...]:
-    """Gives each level the units whose delay is the nearest, of equally near ones the fewest.
-
-    Args:
-        levels: from `grade_levels`.
-        unit_delays: what the same network takes beside units; at least one.
-    """
+    """Gives each level the units, of at least one, whose delay is the nearest; of equally near ones the fewest."""
     ordered = sorted(unit_delays, key=lambda delay: sum(delay.units.values()))
     idle_ms = next((delay.delay_ms for delay in ordered if not delay.units), math.nan)
     matched = []

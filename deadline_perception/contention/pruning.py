@@ -44,9 +44,6 @@ def pareto_prune(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
     Source: contention paper, section 3.4, first stage. Changed: the paper keeps all of equal quality and delay.
 
-    Args:
-        candidates: any number, in any order.
-
     Raises:
         ValueError: a name occurs twice.
     """
@@ -99,7 +96,7 @@ def contention_prune(candidates: Sequence[Candidate], delays_by_level: Mapping[s
     something.
 
     Args:
-        candidates: any number.
+        candidates: to choose from.
         delays_by_level: by the name of every candidate, its delay in ms at each contention level, as many for each.
         threshold_ms: a delay must lie below it, > 0.
 

@@ -79,14 +79,9 @@ class MonotoneModel:
     Args:
         paths: measured paths of one network, at least 1.
         values: their average precision in [0, 1].
-
-    Raises:
-        ValueError: there is nothing to fit, or the paths are of different networks.
     """
 
     def __init__(self, paths: Sequence[ExecutionPath], values: Sequence[float]) -> None:
-        if not paths or any(path not in paths[0].space for path in paths):
-            raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
         self._space = paths[0].space
         measured = np.asarray(values, dtype=np.float64)
         self._effects = {model: _Effects([paths[at] for at in places], measured[places])

@@ -267,11 +267,7 @@ class CalibrationFile:
         write_text_atomically(self.file, json.dumps({'origin': dict(self.origin), **state}, indent=2) + '\n')
 
     def load(self, *, alpha: float, eta: float) -> BoundCalibrator:
-        """A calibrator that goes on where the file was written.
-
-        Args:
-            alpha: target miss ratio wanted.
-            eta: step wanted.
+        """A calibrator of this target and step that goes on where the file was written.
 
         Raises:
             JsonFileError: the file is missing, unreadable, or holds something else.

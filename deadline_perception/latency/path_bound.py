@@ -229,10 +229,19 @@ def _fit(rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:
         rows: `[paths, kinds]`, ms.
         latencies_ms: `[paths]`, > 0.
     """
-    kinds = rows.shape[1]
-    pull = _PULL_TO_ONE * math.sqrt(max(len(rows), 1))
-    matrix = np.vstack([rows / latencies_ms[:, None], pull * np.eye(kinds)])
-    return nnls(matrix, np.concatenate([np.ones(len(rows)), np.full(kinds, pull)]))[0]
+    return factors_near_one(rows / latencies_ms[:, None], _PULL_TO_ONE * math.sqrt(max(len(rows), 1)))
+
+
+def factors_near_one(rows: np.ndarray, pull: float) -> np.ndarray:
+    """Factors `[columns]` >= 0, near 1, with `rows @ factors` near 1.
+
+    Args:
+        rows: `[N, columns]`.
+        pull: weight of a factor's distance from 1, against that of a row.
+    """
+    columns = rows.shape[1]
+    target = np.concatenate([np.ones(len(rows)), np.full(columns, pull)])
+    return nnls(np.vstack([rows, pull * np.eye(columns)]), target)[0]
 
 
 def rebuilt_sample(quantiles: Quantiles) -> np.ndarray:

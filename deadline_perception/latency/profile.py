@@ -153,10 +153,8 @@ class LatencyProfile:
         """Refuses to be used for another network, device or setting than it was measured with.
 
         Args:
-            network_hash: hash of the network at hand.
-            facts: the device at hand and its settings.
+            network_hash, facts, engine: of what is at hand.
             input_size: height and width in px that the network at hand resizes images to.
-            engine: identity of the engine at hand.
             weights: file of the network at hand, for the command that the message names.
 
         Raises:
@@ -202,8 +200,7 @@ def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | No
     """Where the profile of a network on a device lies.
 
     Args:
-        config_name: configuration of the network.
-        facts: the device.
+        config_name, facts: of the network and the device.
         folder: where to look; by default the user's own, `$XDG_CACHE_HOME/deadline_perception/profiles`.
     """
     if folder is None:

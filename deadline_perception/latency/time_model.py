@@ -243,7 +243,7 @@ class TimeModel:
         """Limits that the analytical worst case sets to the factors from each segment on."""
         if self._highest is None or (self.parts.bounds == BOTH and self.calibrator.frames >= FEW_FRAMES):
             return None
-        return [min(highest * slowdown, MAX_FACTOR) for highest in self._highest]
+        return [limited_factor(slowdown, highest) for highest in self._highest]
 
     def observe_publication(self, took_ms: float) -> None:
         """Takes in how long publishing an answer took.

@@ -204,8 +204,7 @@ def measure_layers(samples_ms: dict[ConvolutionShape, list[float]], timer: Layer
 
     Args:
         samples_ms: layer to its durations so far; added to in place.
-        timer: runs the layers.
-        repetition: when a layer has been run often enough.
+        timer, repetition: run the layers, and say when that was often enough.
         rng: draws the order of every round.
 
     Yields:

@@ -22,10 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import nnls
 
 from deadline_perception.latency.interference import Interference, WcetTable, interference_of, watch_interruptions
-from deadline_perception.latency.path_bound import kind_of, rebuilt_sample
+from deadline_perception.latency.path_bound import factors_near_one, kind_of, rebuilt_sample
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.wcet.interval_fit import FEWEST_LAYERS, FitNotFound, MeasuredLayer, covering_model
@@ -65,24 +64,19 @@ def predict_times(work: Mapping[str, SegmentWork], measured_ms: Mapping[str, flo
     counted = np.array([rows[key] for key in keys])
     # Every term explains an equal share at first.
     begin = times_ms.sum() / np.maximum(counted.sum(0), 1e-9) / counted.shape[1]
-    of_all = begin * _near_one(counted * begin / times_ms[:, None], _PULL_OF_ALL * math.sqrt(len(keys)))
+    of_all = begin * factors_near_one(counted * begin / times_ms[:, None], _PULL_OF_ALL * math.sqrt(len(keys)))
     of_all = np.maximum(of_all, _LEAST_SHARE * begin)
     found = {}
     for kind in {kind_of(key) for key in work}:
         at = [number for number, key in enumerate(keys) if kind_of(key) == kind]
-        factors = _near_one(counted[at] * of_all / times_ms[at, None], _PULL_OF_KIND)
+        factors = factors_near_one(counted[at] * of_all / times_ms[at, None], _PULL_OF_KIND)
         found |= {key: float(row @ (of_all * factors)) for key, row in rows.items() if kind_of(key) == kind}
     return {key: float(measured_ms.get(key, found[key])) for key in work}
 
 
 def fit_segment_model(work: Mapping[str, SegmentWork], worst_ms: Mapping[str, float],
                       processor: Processor) -> dict[str, IntervalModel]:
-    """The interval model of each kind of segment, which covers all of the kind that were measured.
-
-    Args:
-        work: of every segment.
-        worst_ms: longest execution of some segments.
-        processor: ran them.
+    """The interval model of each kind of segment, which covers the longest executions of all that were measured.
 
     Returns:
         By kind; none of a kind of which fewer than three segments were measured, or that nothing covers.
@@ -101,13 +95,7 @@ def fit_segment_model(work: Mapping[str, SegmentWork], worst_ms: Mapping[str, fl
 
 def worst_execution(work: Mapping[str, SegmentWork], expected_ms: Mapping[str, float],
                     measured: Mapping[str, Quantiles], processor: Processor) -> dict[str, float]:
-    """Longest execution in ms of every segment, without interruptions.
-
-    Args:
-        work, expected_ms: of every segment.
-        measured: times of some segments.
-        processor: ran them.
-    """
+    """Longest execution in ms of every segment, without interruptions, of which some were measured."""
     own_ms = {key: getattr(times, EXECUTION) for key, times in measured.items()}
     models = fit_segment_model(work, own_ms, processor)
     # Where the interval model has too little to go by: the most that a measured segment exceeded what was expected.
@@ -160,10 +148,3 @@ def whole_paths(profile: LatencyProfile, network) -> dict[tuple[str, ...], Quant
     """Times of the whole paths of a profile, by their segments."""
     space = network.path_space
     return {space.keys(space.parse(name)): times for name, times in profile.paths.items()}
-
-
-def _near_one(rows: np.ndarray, pull: float) -> np.ndarray:
-    """Factors >= 0, near 1, with `rows @ factors` near 1."""
-    count = rows.shape[1]
-    return nnls(np.vstack([rows.reshape(-1, count), pull * np.eye(count)]),
-                np.concatenate([np.ones(len(rows)), np.full(count, pull)]))[0]
