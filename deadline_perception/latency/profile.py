@@ -232,7 +232,8 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
     Raises:
         ValueError: no image, images of several sizes, or a count outside its range.
     """
-    _check_images(images)
+    if not images or len({image.shape for image in images}) != 1:
+        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
     load_before = os.getloadavg()[0]
     if whole_paths < 2 or path_repeats < 1:
         raise ValueError(f'whole_paths is {whole_paths} and path_repeats is {path_repeats}, '
@@ -270,11 +271,6 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
         engine=detector.engine.identity,
         segments={name: Quantiles.from_samples(samples) for name, samples in segments.items()},
         paths={name: Quantiles.from_samples(paths[name]) for name in by_median})
-
-
-def _check_images(images: Sequence[np.ndarray]) -> None:
-    if not images or len({image.shape for image in images}) != 1:
-        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
 
 
 def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:
