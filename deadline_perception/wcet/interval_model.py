@@ -202,13 +202,8 @@ class IntervalModel:
         # R_S - 1 is per interval, and how many there are is unknown: leaving out the 1 only raises the bound.
         return self.processor.memory_delay(memory_requests, near_requests + 1.0)
 
-    def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
-        """The bound, ms.
-
-        Args:
-            layer: geometry, or counts from a profiler.
-        """
-        counts = layer if isinstance(layer, LayerCounts) else LayerCounts.of(layer, self.processor)
+    def wcet_ms(self, counts: LayerCounts) -> float:
+        """The bound of a layer, ms."""
         cycles = (self.execution_cycles(counts) + self.memory_cycles(counts)) / self.processor.processors
         return self.calibration_factor * self.processor.ms(cycles)
 
@@ -228,6 +223,6 @@ class CoveringModel:
         """The largest factor by which a layer exceeded the bound that the others gave it, 1 if none did."""
         return max(fit.calibration_factor for fit in self.fits)
 
-    def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
-        """The bound, ms; `layer` as in `IntervalModel.wcet_ms`."""
-        return max(fit.wcet_ms(layer) for fit in self.fits)
+    def wcet_ms(self, counts: LayerCounts) -> float:
+        """The bound of a layer, ms."""
+        return max(fit.wcet_ms(counts) for fit in self.fits)
