@@ -42,10 +42,9 @@ from deadline_perception.latency.device import DeviceFacts, read_device_facts, u
 from deadline_perception.latency.interference import Interference, interference_of, watch_interruptions
 from deadline_perception.latency.json_file import read_object
 from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, kind_of
+from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, WcetForecast, kind_of
 from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.wcet_forecast import WcetForecast
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.model_set.set_file import use_engine
 from deadline_perception.rendering.drive import render_drive
@@ -55,9 +54,9 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_oblivious_model
 from deadline_perception.wcet.interval_model import LayerCounts, Processor
-from deadline_perception.wcet.profile_wcet import processor_here, whole_paths
+from deadline_perception.wcet.processor_facts import processor_here
 from deadline_perception.wcet.segment_model import (
-    EXECUTION, TERMS, fit_segment_model, fit_wcet, predict_times, worst_execution)
+    EXECUTION, TERMS, fit_segment_model, fit_wcet, predict_times, whole_paths, worst_execution)
 from deadline_perception.wcet.segment_work import SegmentWork, count_work
 from deadline_perception.wcet.step_model import LEAST_VALUES, fit_step_model
 from parts.harness import Run, run_script, show

@@ -13,7 +13,7 @@ ROOT = Path('/')
 _CLOCKS = ('sys/class/devfreq/*gpu*', 'sys/class/devfreq/*.g[avmp]1[01]b')
 _ZONES = 'sys/class/thermal/thermal_zone*'
 _GPU_ZONES = ('gpu-thermal', 'gpu-therm')  # in lower case
-_METERS = ('sys/class/hwmon/hwmon*',)
+_METERS = 'sys/class/hwmon/hwmon*'
 _METER = 'ina3221'
 _CHANNELS = range(1, 4)
 _MOST_CELSIUS, _MOST_WATTS, _MOST_MHZ = 200.0, 1000.0, 10_000.0
@@ -34,11 +34,6 @@ class BoardState:
     gpu_celsius: float | None
     watts: dict[str, float]
 
-    @property
-    def is_throttled(self) -> bool:
-        """The GPU runs below nine tenths of its highest clock. An idle one does so by itself: look while it works."""
-        return None not in (self.gpu_clock_mhz, self.gpu_most_mhz) and self.gpu_clock_mhz < 0.9 * self.gpu_most_mhz
-
 
 def read_board(root: Path = ROOT) -> BoardState:
     """Reads what there is below `root`, which holds `sys`. Never raises."""
@@ -53,7 +48,7 @@ def read_board(root: Path = ROOT) -> BoardState:
 def _rails(root: Path) -> dict[str, float]:
     """Power in W by rail: voltage times current, or as the meter has it."""
     watts = {}
-    for folder in (folder for pattern in _METERS for folder in sorted(root.glob(pattern))):
+    for folder in sorted(root.glob(_METERS)):
         if _text(folder / 'name') != _METER:
             continue
         for channel in _CHANNELS:

@@ -25,6 +25,9 @@ from deadline_perception.latency.profile import default_profile_path
 
 FORMAT = 1
 FEWEST_DELAYS = 20
+_AVERAGED = 9  # frames of the moving average
+_LEAST_SHARE = 0.03  # of the delays, that a level has
+_RESOLUTION = 0.03  # levels whose delays differ by a smaller part are one
 _GRID = 1024  # points of the density; a power of 2 for the cosine transform
 _ALIKE = 0.3  # autocorrelation of neighbours from which averaging them is worth it
 _FAR_CALMER = 0.5  # standard deviation of a window, as a part of another's
@@ -90,15 +93,12 @@ class UnitDelay:
             raise ValueError(f'delay beside {units_text(self.units)} units is {self.delay_ms} ms, expected more than 0')
 
 
-def grade_levels(delays_ms: Sequence[float], *, window: int = 9, least_share: float = 0.03, resolution: float = 0.03,
+def grade_levels(delays_ms: Sequence[float], *,
                  unit_delays: Sequence[UnitDelay] = ()) -> tuple[ContentionLevel, ...]:
     """The levels of contention that delays of one network show, ascending.
 
     Args:
         delays_ms: of consecutive frames on one path, in their order.
-        window: frames of the moving average, >= 1; 1 averages nothing.
-        least_share: of the delays, that a level has, in [0, 1).
-        resolution: levels whose delays differ by a smaller part are one, >= 0.
         unit_delays: what the network takes beside units, to match the levels with; the one without units is the idle
             machine's.
 
@@ -107,26 +107,17 @@ def grade_levels(delays_ms: Sequence[float], *, window: int = 9, least_share: fl
 
     Raises:
         GradingError: there are too few delays, all are the same, or one is no positive, finite number.
-        ValueError: an option lies outside its range.
     """
-    if window < 1 or not (0.0 <= least_share < 1.0 and 0.0 <= resolution < math.inf):
-        raise ValueError(f'window is {window}, least_share {least_share} and resolution {resolution}, expected at '
-                         f'least 1, a share in [0, 1) and at least 0')
     delays = _checked(delays_ms)
-    smooth = smoothed(delays, window)
-    independent = 1.0 if smooth is delays else window ** -0.5
-    peaks_ms, shares = _peaks(*delay_density(smooth), smooth, least_share, resolution, independent)
+    smooth = smoothed(delays, _AVERAGED)
+    independent = 1.0 if smooth is delays else _AVERAGED ** -0.5
+    peaks_ms, shares = _peaks(*delay_density(smooth), smooth, independent)
     levels = tuple(ContentionLevel(float(peak), float(share)) for peak, share in zip(peaks_ms, shares))
     return match_units(levels, unit_delays) if unit_delays else levels
 
 
 def match_units(levels: Sequence[ContentionLevel], unit_delays: Sequence[UnitDelay]) -> tuple[ContentionLevel, ...]:
-    """Gives each level the units whose delay is the nearest, of equally near ones the fewest.
-
-    Args:
-        levels: from `grade_levels`.
-        unit_delays: what the same network takes beside units; at least one.
-    """
+    """Gives each level the units, of at least one, whose delay is the nearest; of equally near ones the fewest."""
     ordered = sorted(unit_delays, key=lambda delay: sum(delay.units.values()))
     idle_ms = next((delay.delay_ms for delay in ordered if not delay.units), math.nan)
     matched = []
@@ -221,7 +212,7 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
     return 0.01 ** 2  # few delays, far apart: a part of their range
 
 
-def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray, least_share: float, resolution: float,
+def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray,
            independent: float) -> tuple[list[float], list[float]]:
     """Delay and share of each peak that counts; those that do not are taken away, the least divided one first.
 
@@ -251,14 +242,14 @@ def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray, leas
             width = math.log(ratio) / 8.0  # around either peak and between them, and nothing twice
             lower = min(roots(left, width), roots(right, width))
             apart = 2.0 * (lower - roots(valley, width)) / math.sqrt(2.0)
-            if ratio - 1.0 < resolution or density[valley] > _VALLEY * min(density[left], density[right]):
+            if ratio - 1.0 < _RESOLUTION or density[valley] > _VALLEY * min(density[left], density[right]):
                 apart = 0.0
             if apart < least:
                 weakest, least = at, apart
         if weakest is not None:
             left, right = pairs[weakest]
             tops.remove(left if density[left] < density[right] else right)
-        elif len(tops) > 1 and min(shares) < least_share:
+        elif len(tops) > 1 and min(shares) < _LEAST_SHARE:
             tops.pop(int(np.argmin(shares)))
         else:
             return [grid_ms[top] for top in tops], shares

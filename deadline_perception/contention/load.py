@@ -100,12 +100,7 @@ def has_ended(process: subprocess.Popen) -> bool:
 
 @contextmanager
 def beside_programs(code: str, arguments: Sequence[Sequence[str]]) -> Iterator[list[subprocess.Popen]]:
-    """Meanwhile one Python program per list of arguments runs, and is killed at the end.
-
-    Args:
-        code: of all programs.
-        arguments: of each.
-    """
+    """Meanwhile one Python program of this code per list of arguments runs, and is killed at the end."""
     programs: list[subprocess.Popen] = []
     try:
         programs += [start_tied(code_command(code, *further)) for further in arguments]

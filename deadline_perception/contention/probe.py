@@ -16,6 +16,9 @@ from deadline_perception.latency.stopwatch import now_ms
 
 PROBE_ROUNDS = 8  # 1 to 3 ms on a current core
 PROBE_SHARE = 0.006  # of one core; measured: benchmarks/monitor_cost.py
+_WINDOW = 200  # latest times that the quantile is taken of
+_QUANTILE = 0.05  # low enough to hold on a mostly busy machine, high enough not to hang on one lucky time
+_ENOUGH = 21  # times whose quantile no single one decides
 PAUSES_BESIDE_FRAMES = 3  # times as long as without: one probe then weighs a twentieth of what the frames do
 
 
@@ -36,33 +39,17 @@ class IdleTime:
     """What a repeated task takes when nothing disturbs it: the smallest low quantile that was ever seen.
 
     It never rises again, so a load that stays is not taken for the idle machine. That holds from the first quantile
-    that no single time can decide (21 times for 0.05); until then the smallest time so far stands in, and one lucky
-    time among them is left behind.
-
-    Args:
-        window: latest times that the quantile is taken of.
-        quantile: low enough to hold on a mostly busy machine, high enough not to hang on one lucky time; in [0, 1].
-        idle_ms: time known beforehand, NaN when not known.
+    that no single time can decide; until then the smallest time so far stands in, and one lucky time among them is left
+    behind.
 
     Attributes:
-        idle_ms: the time found so far, NaN before the first one unless it was given.
-
-    Raises:
-        ValueError: a value lies outside its range.
+        idle_ms: the time found so far, NaN before the first one.
     """
 
-    def __init__(self, *, window: int = 200, quantile: float = 0.05, idle_ms: float = math.nan) -> None:
-        if window < 1 or not 0.0 <= quantile <= 1.0:
-            raise ValueError(f'window is {window} and quantile {quantile}, expected at least 1 and [0, 1]')
-        if not (math.isnan(idle_ms) or 0.0 < idle_ms < math.inf):
-            raise ValueError(f'idle_ms is {idle_ms} ms, expected a finite time above 0, or NaN when not known')
-        self._window = window
-        self._quantile = quantile
-        self._enough = min(window, math.ceil(1.0 / quantile) + 1 if quantile > 0.0 else 1)
+    def __init__(self) -> None:
         self._recent: deque[float] = deque()
         self._ordered: list[float] = []
-        self._lowest_ms = math.inf if math.isnan(idle_ms) else idle_ms
-        self.idle_ms = idle_ms
+        self.idle_ms = math.nan
 
     def observe(self, taken_ms: float) -> None:
         """Takes in one time.
@@ -74,14 +61,10 @@ class IdleTime:
             raise ValueError(f'time is {taken_ms} ms, expected a finite time above 0')
         self._recent.append(taken_ms)
         insort(self._ordered, taken_ms)
-        if len(self._recent) > self._window:
+        if len(self._recent) > _WINDOW:
             del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
-        low_ms = self._ordered[int(self._quantile * (len(self._ordered) - 1))]
-        if len(self._ordered) >= self._enough:
-            self._lowest_ms = min(self._lowest_ms, low_ms)
-            self.idle_ms = self._lowest_ms
-        elif self._lowest_ms == math.inf:
-            self.idle_ms = low_ms
+        low_ms = self._ordered[int(_QUANTILE * (len(self._ordered) - 1))]
+        self.idle_ms = low_ms if len(self._ordered) <= _ENOUGH else min(self.idle_ms, low_ms)
 
 
 class Probe:
@@ -92,21 +75,14 @@ class Probe:
     an idle machine without frames look slow.
 
     Args:
-        rounds: repetitions of the work that are timed; 8 take 1 to 3 ms on a current core.
-        idle_ms: time of one probe on the idle machine, NaN to learn it.
+        rounds: repetitions of the work that are timed, >= 1; 8 take 1 to 3 ms on a current core.
         clock_ms: monotonic clock.
-
-    Raises:
-        ValueError: `rounds` is below 1, or `idle_ms` is out of range.
     """
 
-    def __init__(self, *, rounds: int = 8, idle_ms: float = math.nan,
-                 clock_ms: Callable[[], float] = now_ms) -> None:
-        if rounds < 1:
-            raise ValueError(f'rounds is {rounds}, expected at least 1')
+    def __init__(self, *, rounds: int = PROBE_ROUNDS, clock_ms: Callable[[], float] = now_ms) -> None:
         self._rounds = rounds
         self._clock_ms = clock_ms
-        self._idle = IdleTime(idle_ms=idle_ms)
+        self._idle = IdleTime()
         self._cached = np.linspace(0.5, 1.5, 32_768, dtype=np.float32)  # 128 KiB
         self._scratch = np.empty_like(self._cached)
         self._memory = np.ones(1_048_576, dtype=np.float32)  # 4 MiB
@@ -115,7 +91,7 @@ class Probe:
 
     @property
     def idle_ms(self) -> float:
-        """Time of a probe on the idle machine; NaN before the first `run` unless it was given."""
+        """Time of a probe on the idle machine; NaN before the first `run`."""
         return self._idle.idle_ms
 
     def run(self) -> float:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadline_perception.contention.load import UNIT_SHARE, ContentionLoad, LoadError, check_units
+from deadline_perception.contention.load import ContentionLoad, LoadError, check_units
 from deadline_perception.contention.unit import KINDS
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
@@ -166,21 +166,20 @@ _PARTS = {'steps': _steps, 'bursts': _bursts, 'ramps': _ramps}
 
 @contextmanager
 def play(schedule: Schedule, *, repeats: bool = False, failed: Callable[[LoadError], None] = lambda error: None,
-         share: float = UNIT_SHARE, cores: Collection[int] = ()) -> Iterator[ContentionLoad]:
+         cores: Collection[int] = ()) -> Iterator[ContentionLoad]:
     """Meanwhile the units of a schedule are at work, from a thread beside; all end with the block.
 
     Args:
         schedule: which units when, from the begin of the block.
         repeats: begin again at its end; else no unit is at work then.
         failed: is told when a unit ended by itself; the schedule is then over.
-        share: of a core that each unit asks for.
         cores: that the units keep to; wherever they may run where it is empty.
 
     Raises:
         LoadError: a unit cannot be started.
     """
     ended = threading.Event()
-    with ContentionLoad(schedule.most, share=share, cores=cores) as load:
+    with ContentionLoad(schedule.most, cores=cores) as load:
         def follow() -> None:
             begun_s = time.monotonic()
             try:

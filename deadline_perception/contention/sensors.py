@@ -180,8 +180,10 @@ def find_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) 
 
     Looking for it takes longer than reading all other sensors.
     """
-    found = (str(file.relative_to(root)) for pattern in files for file in sorted(root.glob(pattern)))
-    return tuple(file for file in (next(found, None),) if file is not None)
+    for pattern in files:
+        for file in sorted(root.glob(pattern)):
+            return (str(file.relative_to(root)),)
+    return ()
 
 
 def read_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) -> float:
@@ -195,9 +197,9 @@ def read_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) 
         SensorAbsent: no known file exists.
         SensorFault: the file holds something else.
     """
-    for pattern in files:
-        for file in sorted(root.glob(pattern)):
-            return _number(_read_text(file).strip(), _JETSON_LOAD_FULL, str(file)) / _JETSON_LOAD_FULL
+    for name in find_jetson_gpu(root, files):
+        file = root / name
+        return _number(_read_text(file).strip(), _JETSON_LOAD_FULL, str(file)) / _JETSON_LOAD_FULL
     raise SensorAbsent('no Jetson GPU load in sysfs')
 
 

@@ -5,9 +5,12 @@ import math
 import statistics
 from collections import deque
 
-from deadline_perception.contention.probe import IdleTime
-
 MAX_SLOWDOWN = 100.0
+_WINDOW = 3  # observations in the median: one outlier is left out
+_GAIN = 0.05  # share of the way to the median that is taken per observation
+# Of the logarithms' noise on an idle machine: above twice the deviation of medians of 3 when times scatter by 5 %.
+_SPREAD = 0.08
+_PHASES = 0.15  # how far an idle machine's times drift, of the logarithms
 _MOST_EVIDENCE = 20.0  # frames that weigh against one probe at most
 _FRAME_MEMORY = 0.8  # share of the evidence from frames that is left after each probe
 
@@ -20,37 +23,21 @@ class RatioFilter:
     reads 0, from twice that width on as it is. Single observations below 1 count in full: only the reading is limited,
     or noise would be read as a load.
 
-    The defaults were chosen on six recordings of 160 to 1,700 frames, idle to loaded, two of them at real-time
-    priority: against gain 0.1 and phases of 0.08, with at most 5 frames against one probe, the bound that 99 % of
+    The constants were chosen on six recordings of 160 to 1,700 frames, idle to loaded, two of them at real-time
+    priority: against a gain of 0.1 and phases of 0.08, with at most 5 frames against one probe, the bound that 99 % of
     frames keep went from 1.62, 2.74, 2.02, 1.34, 1.34 and 1.67 times the latency in the median to 1.46, 2.41, 1.91,
     1.32, 1.32 and 1.51. On two recordings made afterwards it went from 1.98 to 1.88 and, at real-time priority, stayed
     at 1.33.
-
-    Args:
-        window: observations in the median; one outlier in 3 is left out.
-        gain: share of the way to the median that is taken per observation, in (0, 1].
-        spread: of the logarithms' noise on an idle machine, at least 0; 0.08 is above twice the deviation of medians of
-            3 when times scatter by 5 %.
-        phases: how far an idle machine's times drift, of the logarithms, at least 0.
-
-    Raises:
-        ValueError: a value lies outside its range.
     """
 
-    def __init__(self, *, window: int = 3, gain: float = 0.05, spread: float = 0.08, phases: float = 0.15) -> None:
-        if window < 1 or not (0.0 < gain <= 1.0 and 0.0 <= spread < math.inf and 0.0 <= phases < math.inf):
-            raise ValueError(f'window is {window}, gain {gain}, spread {spread} and phases {phases}, expected at least '
-                             f'1, a share in (0, 1] and finite widths of at least 0')
-        self._recent: deque[float] = deque(maxlen=window)
-        self._gain = gain
-        self._spread = spread
-        self._phases = phases
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=_WINDOW)
         self._followed = self._before = 0.0
 
     @property
     def log_ratio(self) -> float:
         """The reading, in [0, log(MAX_SLOWDOWN)]; 0 before the first observation."""
-        return max(0.0, min(self._followed, 2.0 * (self._followed - self._phases)))
+        return max(0.0, min(self._followed, 2.0 * (self._followed - _PHASES)))
 
     def observe(self, ratio: float, *, again: bool = False) -> None:
         """Takes in a ratio above 0; one outside [1 / MAX_SLOWDOWN, MAX_SLOWDOWN] counts as the nearer limit.
@@ -65,7 +52,7 @@ class RatioFilter:
         self._before = self._followed
         self._recent.append(math.log(min(max(ratio, 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)))
         median = statistics.median(self._recent)
-        self._followed = max(self._followed + self._gain * (median - self._followed), median - self._spread)
+        self._followed = max(self._followed + _GAIN * (median - self._followed), median - _SPREAD)
 
 
 class SlowdownEstimator:
@@ -83,19 +70,15 @@ class SlowdownEstimator:
         self._has_probe = False
         self._surprise = 1.0  # ratio of the last frame, when it took longer than its bound
         self._last_is_unfinished = False
-        self._idle = IdleTime()
         self.rejected = 0
 
-    def observe_probe(self, probe_ms: float, idle_ms: float | None = None) -> None:
+    def observe_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in one probe.
 
         Args:
             probe_ms: time it took.
-            idle_ms: its time on the idle machine, such as `Probe.idle_ms`; None to learn it from these calls.
+            idle_ms: its time on the idle machine, such as `Probe.idle_ms`.
         """
-        if idle_ms is None and _is_time(probe_ms):
-            self._idle.observe(probe_ms)
-            idle_ms = self._idle.idle_ms
         if not (_is_time(probe_ms) and _is_time(idle_ms)):
             self.rejected += 1
             return
@@ -111,11 +94,7 @@ class SlowdownEstimator:
             latency_ms: the time it took.
             bound_ms: the time that it was not to exceed; infinite, NaN or 0 when not known.
         """
-        if not (_is_time(forecast_ms) and _is_time(latency_ms)):
-            self.rejected += 1
-            return
-        self._observe(latency_ms / forecast_ms, latency_ms > bound_ms > 0.0, again=False)
-        self._last_is_unfinished = False
+        self._observe(forecast_ms, latency_ms, bound_ms, again=False)
 
     def observe_unfinished(self, forecast_ms: float, so_far_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in a frame that was answered before its network had ended. It would have taken longer than it did until
@@ -127,17 +106,18 @@ class SlowdownEstimator:
     def observe_late(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in a frame that ended after its deadline, in place of what was told of it as unfinished: counted twice,
         one pause of the machine would pass for a load, as the filter takes the second of two outliers for one."""
+        self._observe(forecast_ms, latency_ms, bound_ms, again=self._last_is_unfinished)
+
+    def _observe(self, forecast_ms: float, latency_ms: float, bound_ms: float, *, again: bool) -> None:
         if not (_is_time(forecast_ms) and _is_time(latency_ms)):
             self.rejected += 1
             return
-        self._observe(latency_ms / forecast_ms, latency_ms > bound_ms > 0.0, again=self._last_is_unfinished)
-        self._last_is_unfinished = False
-
-    def _observe(self, ratio: float, is_beyond: bool, *, again: bool) -> None:
-        self._surprise = ratio if is_beyond else 1.0
+        ratio = latency_ms / forecast_ms
+        self._surprise = ratio if latency_ms > bound_ms > 0.0 else 1.0
         self._frames.observe(ratio, again=again)
         if not again:
             self._frame_evidence = min(self._frame_evidence + 1.0, _MOST_EVIDENCE)
+        self._last_is_unfinished = False
 
     @property
     def slowdown(self) -> float:

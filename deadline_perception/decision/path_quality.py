@@ -49,9 +49,6 @@ class PredictionError:
         mean_points: mean absolute error, points of average precision (0 to 100).
         max_points: largest absolute error, points.
         rank_correlation: Spearman's, of predicted and measured values, in [-1, 1]; None when either does not vary.
-
-    Raises:
-        ValueError: an error is negative or NaN, or there are fewer than 2 paths.
     """
 
     paths: int
@@ -59,13 +56,6 @@ class PredictionError:
     mean_points: float
     max_points: float
     rank_correlation: float | None
-
-    def __post_init__(self) -> None:
-        if self.paths < 2 or not 2 <= self.folds <= self.paths:
-            raise ValueError(f'{self.paths} paths in {self.folds} folds, expected at least 2 of each and no empty fold')
-        if not 0.0 <= self.mean_points <= self.max_points:
-            raise ValueError(f'mean error is {self.mean_points} and largest {self.max_points} points, expected '
-                             f'0 <= mean <= largest')
 
     def __str__(self) -> str:
         rank = '-' if self.rank_correlation is None else f'{self.rank_correlation:.2f}'
@@ -89,14 +79,9 @@ class MonotoneModel:
     Args:
         paths: measured paths of one network, at least 1.
         values: their average precision in [0, 1].
-
-    Raises:
-        ValueError: there is nothing to fit, or the paths are of different networks.
     """
 
     def __init__(self, paths: Sequence[ExecutionPath], values: Sequence[float]) -> None:
-        if not paths or any(path not in paths[0].space for path in paths):
-            raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
         self._space = paths[0].space
         measured = np.asarray(values, dtype=np.float64)
         self._effects = {model: _Effects([paths[at] for at in places], measured[places])

@@ -23,9 +23,6 @@ def useful_paths(path_space: PathSpace, forecast: Forecast, quality: Quality) ->
     """The paths of as few segments as a greedy choice finds with which the best that fits is hardly worse, whatever
     time a frame has, and all others of these segments, to go on with. The shortest and the longest are among them.
 
-    Args:
-        path_space, forecast, quality: see `FrontierPolicy`.
-
     Raises:
         ValueError: forecast or quality gives values that are out of range.
     """

@@ -57,23 +57,20 @@ class Certificate:
     upper_95: float
 
 
-def clopper_pearson_upper(misses: int, frames: int, confidence: float = 0.95) -> float:
-    """One-sided upper confidence limit of a probability, from `misses` in `frames` independent trials.
+def clopper_pearson_upper(misses: int, frames: int) -> float:
+    """One-sided upper 95 % confidence limit of a probability, from `misses` in `frames` independent trials.
 
     Returns:
-        The probability under which as few misses happen with a chance of `1 - confidence`; 1 when all missed or
-        nothing was tried.
+        The probability under which as few misses happen with a chance of 5 %; 1 when all missed or nothing was tried.
 
     Raises:
-        ValueError: the counts contradict each other or the confidence is outside (0, 1).
+        ValueError: the counts contradict each other.
     """
     if not 0 <= misses <= frames:
         raise ValueError(f'misses is {misses} of {frames} frames, expected 0 to {frames}')
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f'confidence is {confidence}, expected a probability in (0, 1)')
     if misses == frames:
         return 1.0
-    return float(betaincinv(misses + 1, frames - misses, confidence))
+    return float(betaincinv(misses + 1, frames - misses, 0.95))
 
 
 class BoundCalibrator:
@@ -187,6 +184,42 @@ class BoundCalibrator:
         return calibrator
 
 
+class MissCorrection:
+    """Factor >= 1 on bounds that holds the share of late frames, whatever has made them late.
+
+    A frame rests on several bounds: that of its plan, those of what is left at each of its decisions, and the reserve.
+    So more of them may be late than exceed any one. Here late frames themselves are counted. After each frame that was
+    to be in time, the log m of the factor becomes `max(0, m + eta * (late - alpha))`, at most log(2). Until it reaches
+    that, no step adds less than `eta * (late - alpha)`, so of T frames at most `alpha * T + m_T / eta` were late, for
+    every sequence: T / 100 and 14 more with the defaults.
+
+    Args:
+        alpha: target share of late frames, in (0, 1).
+        eta: step, > 0.
+
+    Attributes:
+        frames: observed.
+        late: of these.
+    """
+
+    _MOST = math.log(2.0)  # what is late for other reasons than the network's time does not make every path too long
+
+    def __init__(self, alpha: float, eta: float) -> None:
+        self._alpha, self._eta, self._log = alpha, eta, 0.0
+        self.frames = self.late = 0
+
+    @property
+    def factor(self) -> float:
+        """What bounds are multiplied with."""
+        return math.exp(self._log)
+
+    def observe(self, late: bool) -> None:
+        """Takes in a frame that was to be in time, or was so against expectation."""
+        self.frames += 1
+        self.late += late
+        self._log = min(max(self._log + self._eta * (late - self._alpha), 0.0), self._MOST)
+
+
 class CalibrationMismatch(DeadlinePerceptionError):
     """The state was learnt with another network, profile, device or setting than the one at hand."""
 
@@ -234,11 +267,7 @@ class CalibrationFile:
         write_text_atomically(self.file, json.dumps({'origin': dict(self.origin), **state}, indent=2) + '\n')
 
     def load(self, *, alpha: float, eta: float) -> BoundCalibrator:
-        """A calibrator that goes on where the file was written.
-
-        Args:
-            alpha: target miss ratio wanted.
-            eta: step wanted.
+        """A calibrator of this target and step that goes on where the file was written.
 
         Raises:
             JsonFileError: the file is missing, unreadable, or holds something else.

@@ -90,9 +90,6 @@ def process_environment(threads: int) -> dict[str, str]:
 
     Libraries read them once, as they load; setting them later has no effect.
 
-    Args:
-        threads: threads per network operation, >= 1.
-
     Raises:
         ValueError: the number of threads is below 1.
     """
@@ -115,9 +112,6 @@ def use_threads(threads: int) -> None:
 
     OpenCV's own threads, which it starts before any is named, would stay at normal priority: what one of them had begun
     would wait for other programs.
-
-    Args:
-        threads: at least 1.
 
     Raises:
         ValueError: the number of threads is below 1.

@@ -1,5 +1,5 @@
-"""What interruptions take of a device: measured by watching the clock, added to execution times by response-time
-analysis.
+"""What interruptions take of a device: measured by watching the clock, added to worst-case execution times by
+response-time analysis.
 
 An interruption of a ms is longer than most segments. A bound for each segment that holds one, added up over a path,
 would count it a dozen times; so execution is bounded apart, and interruptions for the path as a whole. With I(w) the
@@ -9,7 +9,7 @@ with the measured I in place of the sum over tasks). Needs no torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,20 +73,43 @@ class Interference:
         return np.where(unsettled, math.inf, response_ms)
 
 
+@dataclass(frozen=True)
+class WcetTable:
+    """Worst cases of one network on one device, otherwise idle, as they lie in a profile.
+
+    A bound of a path, or of what is left of one, is the response time of the sum of its segments. What fits the table
+    is `wcet/segment_model.py`.
+
+    Attributes:
+        segments_ms: longest execution of each segment without interruptions, by the names of `PathSpace.key`.
+        interference: what interruptions take.
+
+    Raises:
+        ValueError: there is no segment, or a time is negative or not finite.
+    """
+
+    segments_ms: Mapping[str, float]
+    interference: Interference
+
+    def __post_init__(self) -> None:
+        if not self.segments_ms or not all(isinstance(value, (int, float)) and 0.0 <= value < math.inf
+                                           for value in self.segments_ms.values()):
+            raise ValueError(f'{len(self.segments_ms)} segments have worst-case times, expected at least one, each '
+                             f'finite and of at least 0 ms')
+
+    def bound_ms(self, execution_ms: np.ndarray | float) -> np.ndarray:
+        """Worst case of what executes for so long without interruptions."""
+        return self.interference.response_ms(execution_ms)
+
+
 def interference_of(gaps_ms: Sequence[tuple[float, float]], length_ms: float, probability: float) -> Interference:
     """How much interruptions take, from when they came.
 
     Args:
         gaps_ms: begin and length of each interruption, in order, within the time that was watched.
-        length_ms: of that time.
+        length_ms: of that time, > 0.
         probability: share of all windows of a length that have no more taken from them, in (0, 1].
-
-    Raises:
-        ValueError: a value lies outside its range.
     """
-    if not 0.0 < probability <= 1.0 or not 0.0 < length_ms < math.inf:
-        raise ValueError(f'probability is {probability} and length {length_ms} ms, expected one in (0, 1] and more '
-                         f'than 0 ms')
     begin, taken = (np.array([gap[part] for gap in gaps_ms], float) for part in (0, 1))
     # Time taken up to any moment rises while an interruption lasts, and is flat between.
     moments = np.concatenate(([0.0], np.column_stack((begin, begin + taken)).ravel(), [length_ms]))

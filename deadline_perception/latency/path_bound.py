@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.interference import WcetTable
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, profile_command
 from deadline_perception.latency.quantiles import PROBABILITIES, Quantiles
 
@@ -103,6 +104,34 @@ class SegmentForecast:
         for segment in reversed(range(len(self.path_space.segments))):
             from_each_ms.append(from_each_ms[-1] + self.segment_ms(segment, path))
         return from_each_ms[::-1]
+
+
+class WcetForecast(SegmentForecast):
+    """Worst cases in the place of expected times, on a device that is otherwise idle; those of single segments are
+    without interruptions.
+
+    Args:
+        path_space: the network's paths.
+        wcet: of every key of the path space.
+
+    Raises:
+        ValueError: a segment has no worst case.
+    """
+
+    def __init__(self, path_space: PathSpace, wcet: WcetTable) -> None:
+        missing = [key for key in path_space.carriers() if key not in wcet.segments_ms]
+        if missing:
+            raise ValueError(f'{len(missing)} segments have no worst case, such as {missing[0]}')
+        super().__init__(path_space, wcet.segments_ms)
+        self.wcet = wcet
+
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Worst case in ms of what a path runs from segment number `segment` on; 0 past the last one."""
+        return float(self.wcet.bound_ms(super().forecast_ms(path, segment)))
+
+    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
+        """`forecast_ms` of many paths of the network at once, float64 `[N]`."""
+        return self.wcet.bound_ms(super().table(paths, segment))
 
 
 class PathForecast(SegmentForecast):
@@ -200,10 +229,19 @@ def _fit(rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:
         rows: `[paths, kinds]`, ms.
         latencies_ms: `[paths]`, > 0.
     """
-    kinds = rows.shape[1]
-    pull = _PULL_TO_ONE * math.sqrt(max(len(rows), 1))
-    matrix = np.vstack([rows / latencies_ms[:, None], pull * np.eye(kinds)])
-    return nnls(matrix, np.concatenate([np.ones(len(rows)), np.full(kinds, pull)]))[0]
+    return factors_near_one(rows / latencies_ms[:, None], _PULL_TO_ONE * math.sqrt(max(len(rows), 1)))
+
+
+def factors_near_one(rows: np.ndarray, pull: float) -> np.ndarray:
+    """Factors `[columns]` >= 0, near 1, with `rows @ factors` near 1.
+
+    Args:
+        rows: `[N, columns]`.
+        pull: weight of a factor's distance from 1, against that of a row.
+    """
+    columns = rows.shape[1]
+    target = np.concatenate([np.ones(len(rows)), np.full(columns, pull)])
+    return nnls(np.vstack([rows, pull * np.eye(columns)]), target)[0]
 
 
 def rebuilt_sample(quantiles: Quantiles) -> np.ndarray:

@@ -18,12 +18,11 @@ import numpy as np
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
+from deadline_perception.latency.interference import Interference, WcetTable
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths, interleave
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms, synchronise
-from deadline_perception.latency.interference import Interference
-from deadline_perception.latency.wcet_table import WcetTable
 
 FORMAT = 2
 _MOST_PIXELS = 2**26  # of an image; a profile must not decide how much memory warming up takes
@@ -131,7 +130,8 @@ class LatencyProfile:
             raise JsonFileError(f'{file} is no latency profile of format {FORMAT}; measure one: {profile_command()}')
         try:
             content['facts'] = DeviceFacts(**content['facts'])
-            content |= _tables(content)
+            for name in ('segments', 'paths'):
+                content[name] = {key: Quantiles.from_record(record) for key, record in content[name].items()}
             content.pop('levels', None)  # times under contention, which older profiles carry and nothing reads
             content['wcet'] = _wcet(content.pop('wcet_ms', None), content.pop('interference_ms', ()))
             return cls(**content)
@@ -153,10 +153,8 @@ class LatencyProfile:
         """Refuses to be used for another network, device or setting than it was measured with.
 
         Args:
-            network_hash: hash of the network at hand.
-            facts: the device at hand and its settings.
+            network_hash, facts, engine: of what is at hand.
             input_size: height and width in px that the network at hand resizes images to.
-            engine: identity of the engine at hand.
             weights: file of the network at hand, for the command that the message names.
 
         Raises:
@@ -171,11 +169,6 @@ class LatencyProfile:
 def _table_text(name: str, table: dict[str, Quantiles]) -> str:
     rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in table.items()]
     return f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}'
-
-
-def _tables(content: dict) -> dict[str, dict[str, Quantiles]]:
-    return {name: {key: Quantiles.from_record(record) for key, record in content[name].items()}
-            for name in ('segments', 'paths')}
 
 
 def _wcet(segments_ms: dict[str, float] | None, interference: Sequence[Sequence[float]]) -> WcetTable | None:
@@ -207,8 +200,7 @@ def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | No
     """Where the profile of a network on a device lies.
 
     Args:
-        config_name: configuration of the network.
-        facts: the device.
+        config_name, facts: of the network and the device.
         folder: where to look; by default the user's own, `$XDG_CACHE_HOME/deadline_perception/profiles`.
     """
     if folder is None:
@@ -240,7 +232,8 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
     Raises:
         ValueError: no image, images of several sizes, or a count outside its range.
     """
-    _check_images(images)
+    if not images or len({image.shape for image in images}) != 1:
+        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
     load_before = os.getloadavg()[0]
     if whole_paths < 2 or path_repeats < 1:
         raise ValueError(f'whole_paths is {whole_paths} and path_repeats is {path_repeats}, '
@@ -278,11 +271,6 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
         engine=detector.engine.identity,
         segments={name: Quantiles.from_samples(samples) for name, samples in segments.items()},
         paths={name: Quantiles.from_samples(paths[name]) for name in by_median})
-
-
-def _check_images(images: Sequence[np.ndarray]) -> None:
-    if not images or len({image.shape for image in images}) != 1:
-        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
 
 
 def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 _LONGEST_MS = 3.6e6  # an hour; a profile of longer ones is damaged
+_CONFIDENCE = 0.95
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
@@ -53,14 +54,6 @@ class Quantiles:
         """The quantiles for `PROBABILITIES`, in ms."""
         return (self.p05, self.p25, self.p50, self.p75, self.p90, self.p95, self.p99, self.max)
 
-    @property
-    def mean_ms(self) -> float:
-        """Mean of the sample in ms, as far as its quantiles tell: each is joined to the next by a straight line."""
-        shares = (0.0, *PROBABILITIES)
-        values = (self.p05, *self.values_ms)
-        return sum(0.5 * (high + low) * (above - below) for low, high, below, above in zip(
-            values, values[1:], shares, shares[1:]))
-
     @classmethod
     def from_samples(cls, durations_ms: Sequence[float]) -> Quantiles:
         """Summarises at least one duration, rounded to 0.1 us so that files stay readable.
@@ -94,32 +87,23 @@ class Quantiles:
         return cls(**record)
 
 
-def samples_needed(probability: float, confidence: float = 0.95) -> int:
-    """The fewest independent samples whose largest bounds a quantile with this confidence: 299 for 0.99 and 0.95.
+def samples_needed(probability: float) -> int:
+    """The fewest independent samples whose largest bounds a quantile with 95 % confidence: 299 for 0.99.
 
     Raises:
-        ValueError: a probability lies outside (0, 1).
+        ValueError: the probability lies outside (0, 1).
     """
-    _check_probabilities(probability, confidence)
-    return max(1, math.ceil(math.log1p(-confidence) / math.log(probability) - 1e-9))
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f'probability is {probability}, expected a value in (0, 1)')
+    return max(1, math.ceil(math.log1p(-_CONFIDENCE) / math.log(probability) - 1e-9))
 
 
-def bounded_share(count: int, confidence: float = 0.95) -> float:
-    """The share of further samples that the largest of `count` independent ones bounds, with this confidence.
+def bounded_share(count: int) -> float:
+    """The share of further samples that the largest of `count` independent ones bounds, with 95 % confidence.
 
     Raises:
-        ValueError: the count is below 1 or the confidence outside (0, 1).
+        ValueError: the count is below 1.
     """
-    _check_count(count)
-    _check_probabilities(0.5, confidence)
-    return (1.0 - confidence) ** (1.0 / count)
-
-
-def _check_count(count: int) -> None:
     if not count >= 1:
         raise ValueError(f'count is {count} samples, expected at least 1')
-
-
-def _check_probabilities(probability: float, confidence: float) -> None:
-    if not (0.0 < probability < 1.0 and 0.0 < confidence < 1.0):
-        raise ValueError(f'probability is {probability} and confidence {confidence}, expected values in (0, 1)')
+    return (1.0 - _CONFIDENCE) ** (1.0 / count)

@@ -1,4 +1,4 @@
-"""Bounds of what is left of a frame: from its forecast, and from how slow the frame has been so far."""
+"""Bounds of what is left of a frame as one of its segments begins."""
 from __future__ import annotations
 
 import math
@@ -24,13 +24,13 @@ class RemainingCalibrators:
     def __init__(self, whole: BoundCalibrator, segments: int, *, by_progress: bool = True) -> None:
         begin = min(max(whole.log_factor, -whole.score_width), whole.score_width)
         self._from = [BoundCalibrator(whole.alpha, whole.eta, whole.score_width, begin) for _ in range(segments)]
-        slope = _Slope if by_progress else _NoSlope
-        self._slopes = [slope() for _ in range(segments)]
+        self._slopes = [_Slope() for _ in range(segments)]
+        self._by_progress = by_progress
 
     def factor(self, segment: int, progress: float) -> float:
         """What the forecast of the rest from a segment on is multiplied with; `progress` is a `limited_ratio`, and 1
         where nothing has run."""
-        return self._slopes[segment].pace(progress) * self._from[segment].factor
+        return self._pace(segment, progress) * self._from[segment].factor
 
     def observe(self, segment: int, progress: float, forecast_ms: float, took_ms: float) -> None:
         """Learns from a rest that ended.
@@ -38,26 +38,17 @@ class RemainingCalibrators:
         Raises:
             ValueError: a time is not a positive, finite number, and nothing was learnt.
         """
-        slope = self._slopes[segment]
-        self._from[segment].observe(forecast_ms * slope.pace(progress), took_ms)
-        slope.observe(progress, took_ms / forecast_ms)
+        self._from[segment].observe(forecast_ms * self._pace(segment, progress), took_ms)
+        self._slopes[segment].observe(progress, took_ms / forecast_ms)
 
     def observe_aborted(self, segment: int, progress: float, forecast_ms: float, would_take_ms: float) -> None:
         """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
-        forecast_ms *= self._slopes[segment].pace(progress)
+        forecast_ms *= self._pace(segment, progress)
         if would_take_ms > self._from[segment].bound_ms(forecast_ms):
             self._from[segment].observe(forecast_ms, None)
 
-
-class _NoSlope:
-    """Rests do not depend on `progress`."""
-
-    def pace(self, progress: float) -> float:
-        """See `_Slope.pace`."""
-        return 1.0
-
-    def observe(self, progress: float, rest: float) -> None:
-        """Learns nothing."""
+    def _pace(self, segment: int, progress: float) -> float:
+        return self._slopes[segment].pace(progress) if self._by_progress else 1.0
 
 
 class _Slope:

@@ -23,20 +23,12 @@ class FrameReserve:
     """What one frame reserves of its time.
 
     Attributes:
-        deciding_ms: for its decisions.
-        publishing_ms: from the network's end to published detections.
-
-    Raises:
-        ValueError: a time is negative or not finite.
+        deciding_ms: for its decisions, finite and >= 0.
+        publishing_ms: from the network's end to published detections, finite and >= 0.
     """
 
     deciding_ms: float
     publishing_ms: float
-
-    def __post_init__(self) -> None:
-        if not (0.0 <= self.deciding_ms < math.inf and 0.0 <= self.publishing_ms < math.inf):
-            raise ValueError(f'reserve is {self.deciding_ms} ms for deciding and {self.publishing_ms} ms for '
-                             f'publishing, expected finite times of at least 0')
 
     def overrun_ms(self, deciding_ms: float, publishing_ms: float = 0.0) -> float:
         """What a frame took beyond it; time saved by deciding may be spent on publishing, but not the reverse, which
@@ -48,22 +40,14 @@ class Reserve:
     """A quantile of recent times of one kind, within limits.
 
     Args:
-        floor_ms: smallest reserve, also in force before anything was observed.
-        ceiling_ms: largest reserve; one long pause shall not take the time of the next hundred frames.
+        floor_ms: smallest reserve, >= 0, also in force before anything was observed.
+        ceiling_ms: largest reserve, >= `floor_ms`; one long pause shall not take the time of the next hundred frames.
         quantile: of the times kept, in (0, 1].
-        window: number of times kept.
-
-    Raises:
-        ValueError: a value lies outside its range.
+        window: number of times kept, >= 1.
     """
 
     def __init__(self, floor_ms: float, ceiling_ms: float = math.inf, *, quantile: float = 0.99,
                  window: int = 200) -> None:
-        if not (0.0 <= floor_ms < math.inf and floor_ms <= ceiling_ms):
-            raise ValueError(f'floor_ms is {floor_ms} and ceiling_ms {ceiling_ms}, expected 0 <= floor <= ceiling')
-        if not (0.0 < quantile <= 1.0 and window >= 1):
-            raise ValueError(f'quantile is {quantile} and window {window}, expected a quantile in (0, 1] and at '
-                             f'least 1 observation')
         self._floor_ms = floor_ms
         self._ceiling_ms = ceiling_ms
         self._quantile = quantile
@@ -76,7 +60,7 @@ class Reserve:
         """The reserve now."""
         if not self._ordered:
             return self._floor_ms
-        rank = min(len(self._ordered) - 1, math.ceil(self._quantile * len(self._ordered)) - 1)
+        rank = math.ceil(self._quantile * len(self._ordered)) - 1
         return min(self._ceiling_ms, max(self._floor_ms, self._ordered[rank]))
 
     def observe(self, took_ms: float) -> None:

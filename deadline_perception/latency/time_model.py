@@ -17,8 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.miss_correction import MissCorrection
+from deadline_perception.latency.calibration import BoundCalibrator, MissCorrection
 from deadline_perception.latency.remaining_calibration import RemainingCalibrators, limited_ratio
 from deadline_perception.latency.reserve import FrameReserve, Reserve
 
@@ -224,9 +223,9 @@ class TimeModel:
         """Time of a path from a segment on at a slowdown."""
         return self.begin(slowdown).expected_ms(path, segment)
 
-    def bound_ms(self, path: ExecutionPath, segment: int = 0, spent_ms: float = 0.0, slowdown: float = 1.0) -> float:
-        """The same, exceeded only with the target miss probability; see `FrameTimes.bound_ms`."""
-        return self.begin(slowdown).bound_ms(path, segment, spent_ms)
+    def bound_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
+        """The same, exceeded only with the target miss probability."""
+        return self.begin(slowdown).bound_ms(path, segment)
 
     @property
     def reserve(self) -> FrameReserve:
@@ -244,7 +243,7 @@ class TimeModel:
         """Limits that the analytical worst case sets to the factors from each segment on."""
         if self._highest is None or (self.parts.bounds == BOTH and self.calibrator.frames >= FEW_FRAMES):
             return None
-        return [min(highest * slowdown, MAX_FACTOR) for highest in self._highest]
+        return [limited_factor(slowdown, highest) for highest in self._highest]
 
     def observe_publication(self, took_ms: float) -> None:
         """Takes in how long publishing an answer took.

@@ -60,7 +60,6 @@ def reference_profile(network, facts: DeviceFacts, folder: Path) -> LatencyProfi
 
 
 def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats: int = REPEATS,
-             image: np.ndarray | None = None, seed: int = 0,
              among: Sequence[ExecutionPath] | None = None) -> LatencyProfile:
     """The reference brought to this device by timing some whole paths here; blocks for a second or two.
 
@@ -73,8 +72,6 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
         detector: the network here, see `measure_profile`.
         paths: that are timed, >= 2.
         repeats: frames of each of them that count, >= 2.
-        image: uint8 `[h, w, 3]` to time it on; without, made up, of the reference's size.
-        seed: of the order of frames, and of the image and paths that are drawn.
         among: paths to time; None: any.
 
     Raises:
@@ -82,8 +79,8 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     """
     if paths < 2 or repeats < 2:
         raise ValueError(f'paths is {paths} and repeats is {repeats}, expected at least 2 of each')
-    space, rng = detector.path_space, random.Random(seed)
-    image = blocks_image(reference.image_size, seed) if image is None else image
+    space, rng = detector.path_space, random.Random(0)
+    image = blocks_image(reference.image_size)
     known = list(space if among is None else among)
     lowest = {space.largest.replace(**{operator.name: operator.settings[0]}): None for operator in space.operators}
     chosen = distinct_paths(known, paths, rng, first=[path for path in lowest if among is None or path in known])
@@ -157,12 +154,12 @@ def _scaled(times: Quantiles, factor: float, count: int) -> Quantiles:
     return Quantiles.of([value * factor for value in times.values_ms], count)
 
 
-def blocks_image(size: tuple[int, int], seed: int = 0) -> np.ndarray:
+def blocks_image(size: tuple[int, int]) -> np.ndarray:
     """An image of that height and width with edges at many places, so that proposals are made and suppressed as on a
     street."""
     height, width = size
     rows, columns = -(-height // _BLOCK_PX), -(-width // _BLOCK_PX)
-    blocks = np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), np.uint8)
+    blocks = np.random.default_rng(0).integers(0, 256, (rows, columns, 3), np.uint8)
     return blocks.repeat(_BLOCK_PX, 0).repeat(_BLOCK_PX, 1)[:height, :width].copy()
 
 

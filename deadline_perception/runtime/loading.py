@@ -28,7 +28,7 @@ from deadline_perception.latency.device import (
     use_threads,
 )
 from deadline_perception.latency.measurement_plan import covering_paths, fewest_covering
-from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.path_bound import PathForecast, WcetForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
     ProfileMismatch,
@@ -39,12 +39,11 @@ from deadline_perception.latency.profile import (
 )
 from deadline_perception.latency.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
 from deadline_perception.latency.transferred_profile import find_reference, rescaled, transfer
-from deadline_perception.latency.wcet_forecast import WcetForecast
 from deadline_perception.model_set.model_reference import ModelKind, ModelNotFound, ModelReference, is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Task
-from deadline_perception.wcet.profile_wcet import with_wcet
+from deadline_perception.wcet.segment_model import with_wcet
 
 _INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, before frames tell, and at most
 _CALIBRATION_STEP = 0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py

@@ -33,7 +33,7 @@ from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.tools.terminal import print_table, progress_bar, say
-from deadline_perception.wcet.profile_wcet import with_wcet
+from deadline_perception.wcet.segment_model import with_wcet
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES, _PREPARED_IMAGES = 40, 16  # that are measured on, and that segments are prepared with

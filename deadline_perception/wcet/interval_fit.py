@@ -79,10 +79,6 @@ def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) ->
 def fit_oblivious_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
     """The baseline that knows no contention: assumption 1 alone, fitted to mean times by least squares.
 
-    Args:
-        layers: measured layers of one family, at least 3.
-        processor: ran them.
-
     Raises:
         ValueError: fewer than 3 layers.
     """

@@ -32,12 +32,14 @@ Needs neither torch nor ROS.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.wcet.layers import FLOAT_BYTES, LayerShape
+
+if TYPE_CHECKING:
+    from deadline_perception.wcet.segment_work import SegmentWork
 
 # Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share
 # of 1. Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's
@@ -129,56 +131,6 @@ class Processor:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """One interval of a warp; cycles and counts without contention.
-
-    Attributes:
-        execution_cycles: C_exec, until the warp stalls.
-        stall_cycles: C_stall, until it can go on.
-        warps: N_warp, eligible warps of the block.
-        memory_requests: R_M.
-        near_requests: R_S.
-    """
-
-    execution_cycles: float
-    stall_cycles: float
-    warps: int = 1
-    memory_requests: float = 0.0
-    near_requests: float = 0.0
-
-    @property
-    def processor_delay(self) -> float:
-        """D_proc in cycles; below 0 where the other warps do not fill the stall."""
-        return (self.warps - 1) * self.execution_cycles - self.stall_cycles
-
-
-def total_cycles(intervals: Sequence[Interval], blocks: int, processor: Processor) -> float:
-    """C_total of a layer whose intervals are known, as from a simulator.
-
-    Args:
-        intervals: those of one warp.
-        blocks: N_block.
-        processor: runs them.
-    """
-    cycles = sum(interval.execution_cycles + interval.stall_cycles + interval.processor_delay
-                 + processor.memory_delay(interval.memory_requests, interval.near_requests) for interval in intervals)
-    return blocks / processor.processors * cycles
-
-
-class Counted(Protocol):
-    """Arithmetic operations, and bytes read and written: of a `LayerShape`, or of a whole segment."""
-
-    @property
-    def operations(self) -> float: ...
-
-    @property
-    def load_bytes(self) -> float: ...
-
-    @property
-    def store_bytes(self) -> float: ...
-
-
-@dataclass(frozen=True)
 class LayerCounts:
     """Instructions of a layer, over all its warps and blocks.
 
@@ -206,7 +158,7 @@ class LayerCounts:
                 raise ValueError(f'{field.name} of layer is {value}, expected a count of at least 0')
 
     @classmethod
-    def of(cls, shape: Counted, processor: Processor) -> LayerCounts:
+    def of(cls, shape: LayerShape | SegmentWork, processor: Processor) -> LayerCounts:
         """Counts from geometry: full vectors, every byte moved once, one operand of each computation from nearby."""
         vector_bytes = FLOAT_BYTES * processor.lanes
         vectors = shape.operations / processor.lanes
@@ -225,14 +177,11 @@ class IntervalModel:
 
     Attributes:
         processor: runs the layers.
-        execution: alpha, beta, gamma, delta of assumption 1, cycles.
+        execution: alpha, beta, gamma, delta of assumption 1, cycles >= 0.
         missing: requests to the memory for each line loaded or stored, 0 to 1: alpha and beta of assumption 2.
         conflicting: requests to one bank of the shared memory for each shared load or store, 0 to 1: those of
             assumption 3.
         calibration_factor: factor by which a layer that took no part in the fit exceeded it, at least 1.
-
-    Raises:
-        ValueError: a coefficient is negative, a share outside 0 to 1, or the calibration factor below 1.
     """
 
     processor: Processor
@@ -240,15 +189,6 @@ class IntervalModel:
     missing: float = 0.0
     conflicting: float = 0.0
     calibration_factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not all(0 <= value < math.inf for value in self.execution):
-            raise ValueError(f'execution of interval model is {self.execution}, expected coefficients of at least 0')
-        for name in ('missing', 'conflicting'):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f'{name} of interval model is {getattr(self, name)}, expected a share, 0 to 1')
-        if not 1 <= self.calibration_factor < math.inf:
-            raise ValueError(f'calibration_factor of interval model is {self.calibration_factor}, expected at least 1')
 
     def execution_cycles(self, counts: LayerCounts) -> float:
         """Assumption 1: N_block times the sum of N_warp * C_exec."""
@@ -262,13 +202,8 @@ class IntervalModel:
         # R_S - 1 is per interval, and how many there are is unknown: leaving out the 1 only raises the bound.
         return self.processor.memory_delay(memory_requests, near_requests + 1.0)
 
-    def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
-        """The bound, ms.
-
-        Args:
-            layer: geometry, or counts from a profiler.
-        """
-        counts = layer if isinstance(layer, LayerCounts) else LayerCounts.of(layer, self.processor)
+    def wcet_ms(self, counts: LayerCounts) -> float:
+        """The bound of a layer, ms."""
         cycles = (self.execution_cycles(counts) + self.memory_cycles(counts)) / self.processor.processors
         return self.calibration_factor * self.processor.ms(cycles)
 
@@ -279,22 +214,15 @@ class CoveringModel:
 
     Attributes:
         fits: the first was fitted to all measured layers, every other to all but one, raised until it covers that one.
-
-    Raises:
-        ValueError: there are no fits.
     """
 
     fits: tuple[IntervalModel, ...]
-
-    def __post_init__(self) -> None:
-        if not self.fits:
-            raise ValueError('covering model has no fits, expected at least one')
 
     @property
     def calibration_factor(self) -> float:
         """The largest factor by which a layer exceeded the bound that the others gave it, 1 if none did."""
         return max(fit.calibration_factor for fit in self.fits)
 
-    def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
-        """The bound, ms; `layer` as in `IntervalModel.wcet_ms`."""
-        return max(fit.wcet_ms(layer) for fit in self.fits)
+    def wcet_ms(self, counts: LayerCounts) -> float:
+        """The bound of a layer, ms."""
+        return max(fit.wcet_ms(counts) for fit in self.fits)

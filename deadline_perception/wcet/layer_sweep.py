@@ -19,7 +19,6 @@ from deadline_perception.latency.device import check_device
 from deadline_perception.wcet.layers import ConvolutionShape
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ns
 
-DIMENSIONS = ('in_channels', 'out_channels', 'width', 'pixels')
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
@@ -33,27 +32,16 @@ class Sweep:
 
     Attributes:
         name: what a reader calls it.
-        dimension: which attribute of the shape is swept, one of `DIMENSIONS`; `pixels` sweeps height and width of a
-            square input together, by their product, in which the latency is linear.
+        dimension: which attribute of the shape is swept: `in_channels`, `out_channels` or `width`; `pixels` sweeps
+            height and width of a square input together, by their product, in which the latency is linear.
         layer: the shape that the values are put into.
         values: ascending, at least 1; of `pixels`, square numbers.
-
-    Raises:
-        ValueError: another dimension, or values that are missing, below 1, not ascending, or no squares for `pixels`.
     """
 
     name: str
     dimension: str
     layer: ConvolutionShape
     values: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if self.dimension not in DIMENSIONS:
-            raise ValueError(f'dimension of sweep is {self.dimension!r}, expected one of {", ".join(DIMENSIONS)}')
-        if not self.values or self.values[0] < 1 or any(b <= a for a, b in zip(self.values, self.values[1:])):
-            raise ValueError(f'values of sweep are {self.values}, expected ascending integers of at least 1')
-        if self.dimension == 'pixels' and any(math.isqrt(value) ** 2 != value for value in self.values):
-            raise ValueError(f'values of sweep are {self.values}, expected squares of sides in px')
 
     @property
     def shapes(self) -> tuple[ConvolutionShape, ...]:
@@ -204,8 +192,7 @@ def measure_layers(samples_ms: dict[ConvolutionShape, list[float]], timer: Layer
 
     Args:
         samples_ms: layer to its durations so far; added to in place.
-        timer: runs the layers.
-        repetition: when a layer has been run often enough.
+        timer, repetition: run the layers, and say when that was often enough.
         rng: draws the order of every round.
 
     Yields:

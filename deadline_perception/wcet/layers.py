@@ -1,8 +1,4 @@
-"""A network -> its layers, with operations and bytes that follow from geometry alone.
-
-A layer is one call of a kernel whose work its shape decides: convolution, group norm, linear, region features,
-non-maximum suppression, resize, element-wise. What lies between (top-k, decoding, dispatch) is no layer; the interval
-model covers it by a regression of its own (multi-path paper, section IV-D).
+"""Layers whose times are measured one by one, with operations and bytes that follow from geometry alone.
 
 Bytes are those that must pass even with a perfect cache; caches that are too small are the interval model's concern.
 """
@@ -21,10 +17,6 @@ class LayerKind(str, Enum):
 
     CONVOLUTION = 'convolution'
     GROUP_NORM = 'group_norm'
-    LINEAR = 'linear'
-    SUPPRESSION = 'suppression'
-    RESIZE = 'resize'
-    ELEMENTWISE = 'elementwise'
 
 
 @dataclass(frozen=True)
@@ -167,102 +159,6 @@ class GroupNormShape(LayerShape):
     @property
     def load_bytes(self) -> int:
         return FLOAT_BYTES * (2 * self.elements + 2 * self.channels)
-
-    @property
-    def store_bytes(self) -> int:
-        return FLOAT_BYTES * self.elements
-
-
-@dataclass(frozen=True)
-class LinearShape(LayerShape):
-    """Fully connected layer from `[rows, inputs]` to `[rows, outputs]`."""
-
-    kind = LayerKind.LINEAR
-    rows: int
-    inputs: int
-    outputs: int
-
-    @property
-    def operations(self) -> int:
-        return self.rows * self.inputs * self.outputs
-
-    @property
-    def load_bytes(self) -> int:
-        return FLOAT_BYTES * (self.rows * self.inputs + self.inputs * self.outputs)
-
-    @property
-    def store_bytes(self) -> int:
-        return FLOAT_BYTES * self.rows * self.outputs
-
-
-@dataclass(frozen=True)
-class SuppressionShape(LayerShape):
-    """Non-maximum suppression of so many boxes, each compared with each in the worst case."""
-
-    kind = LayerKind.SUPPRESSION
-    boxes: int
-
-    @property
-    def operations(self) -> int:
-        return self.boxes * (self.boxes - 1) // 2
-
-    @property
-    def load_bytes(self) -> int:
-        return FLOAT_BYTES * 5 * self.boxes  # corners and score
-
-    @property
-    def store_bytes(self) -> int:
-        return 8 * self.boxes  # indices
-
-
-@dataclass(frozen=True)
-class ResizeShape(LayerShape):
-    """Resize or pooling.
-
-    Attributes:
-        in_elements: values of the input.
-        out_elements: values of the output.
-        taps: values read for one of the output: 1 nearest, 4 bilinear, 9 for pooling of 3x3.
-    """
-
-    kind = LayerKind.RESIZE
-    in_elements: int
-    out_elements: int
-    taps: int = 1
-
-    @property
-    def operations(self) -> int:
-        return self.taps * self.out_elements
-
-    @property
-    def load_bytes(self) -> int:
-        return FLOAT_BYTES * self.in_elements
-
-    @property
-    def store_bytes(self) -> int:
-        return FLOAT_BYTES * self.out_elements
-
-
-@dataclass(frozen=True)
-class ElementwiseShape(LayerShape):
-    """Addition, product, ReLU and the like.
-
-    Attributes:
-        elements: values of the output.
-        inputs: tensors of that size that are read.
-    """
-
-    kind = LayerKind.ELEMENTWISE
-    elements: int
-    inputs: int = 1
-
-    @property
-    def operations(self) -> int:
-        return self.elements * self.inputs
-
-    @property
-    def load_bytes(self) -> int:
-        return FLOAT_BYTES * self.elements * self.inputs
 
     @property
     def store_bytes(self) -> int:

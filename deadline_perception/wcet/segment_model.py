@@ -7,10 +7,11 @@ runs them, whatever that engine makes of the layers. Three parts:
 - `predict_times`: assumption 1 with the calls of kernels as a further term, fitted to what was measured. Coefficients
   of a kind of segment (stage, head, ...) are those of all kinds times factors near 1, so that a kind of which little
   was measured is described by the others. A profile of another device is one more term where there is one.
-- `fit_wcet`: worst execution times without interruptions: of a segment that was measured often its own, of others that
-  of the interval model that covers the measured ones of its kind.
+- `worst_execution`: worst execution times without interruptions: of a segment that was measured often its own, of
+  others that of the interval model that covers the measured ones of its kind.
 - `fit_wcet`: the path's worst case, the sum of its segments', times the factor that whole paths show (section IV-D),
-  and interruptions once for all of them (`latency/interference.py`).
+  and interruptions once for all of them (`latency/interference.py`). `with_wcet` gives a profile the table of its own
+  times.
 
 Needs no torch.
 """
@@ -18,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import nnls
 
-from deadline_perception.latency.interference import Interference
-from deadline_perception.latency.path_bound import kind_of, rebuilt_sample
+from deadline_perception.latency.interference import Interference, WcetTable, interference_of, watch_interruptions
+from deadline_perception.latency.path_bound import factors_near_one, kind_of, rebuilt_sample
+from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.wcet_table import WcetTable
 from deadline_perception.wcet.interval_fit import FEWEST_LAYERS, FitNotFound, MeasuredLayer, covering_model
 from deadline_perception.wcet.interval_model import IntervalModel, LayerCounts, Processor
 from deadline_perception.wcet.segment_work import SegmentWork
@@ -36,6 +37,7 @@ _LEAST_SHARE = 1e-3  # of a term's share at the start: one that explains nothing
 _LEAST_MS = 1e-4
 _LEAST_FACTOR = 0.5  # on executions, also where interruptions took more than all of the frames' time
 EXECUTION = 'p75'  # measured: benchmarks/wcet_bounds.py; quantile of a segment's times: what is longer was interrupted
+_PROBABILITY = 0.99  # of the windows that no more is taken of, and of the frames that a bound holds
 _OWN_SAMPLES = 10  # from which a segment's own quantile is believed
 
 
@@ -62,24 +64,19 @@ def predict_times(work: Mapping[str, SegmentWork], measured_ms: Mapping[str, flo
     counted = np.array([rows[key] for key in keys])
     # Every term explains an equal share at first.
     begin = times_ms.sum() / np.maximum(counted.sum(0), 1e-9) / counted.shape[1]
-    of_all = begin * _near_one(counted * begin / times_ms[:, None], _PULL_OF_ALL * math.sqrt(len(keys)))
+    of_all = begin * factors_near_one(counted * begin / times_ms[:, None], _PULL_OF_ALL * math.sqrt(len(keys)))
     of_all = np.maximum(of_all, _LEAST_SHARE * begin)
     found = {}
     for kind in {kind_of(key) for key in work}:
         at = [number for number, key in enumerate(keys) if kind_of(key) == kind]
-        factors = _near_one(counted[at] * of_all / times_ms[at, None], _PULL_OF_KIND)
+        factors = factors_near_one(counted[at] * of_all / times_ms[at, None], _PULL_OF_KIND)
         found |= {key: float(row @ (of_all * factors)) for key, row in rows.items() if kind_of(key) == kind}
     return {key: float(measured_ms.get(key, found[key])) for key in work}
 
 
 def fit_segment_model(work: Mapping[str, SegmentWork], worst_ms: Mapping[str, float],
                       processor: Processor) -> dict[str, IntervalModel]:
-    """The interval model of each kind of segment, which covers all of the kind that were measured.
-
-    Args:
-        work: of every segment.
-        worst_ms: longest execution of some segments.
-        processor: ran them.
+    """The interval model of each kind of segment, which covers the longest executions of all that were measured.
 
     Returns:
         By kind; none of a kind of which fewer than three segments were measured, or that nothing covers.
@@ -98,13 +95,7 @@ def fit_segment_model(work: Mapping[str, SegmentWork], worst_ms: Mapping[str, fl
 
 def worst_execution(work: Mapping[str, SegmentWork], expected_ms: Mapping[str, float],
                     measured: Mapping[str, Quantiles], processor: Processor) -> dict[str, float]:
-    """Longest execution in ms of every segment, without interruptions.
-
-    Args:
-        work, expected_ms: of every segment.
-        measured: times of some segments.
-        processor: ran them.
-    """
+    """Longest execution in ms of every segment, without interruptions, of which some were measured."""
     own_ms = {key: getattr(times, EXECUTION) for key, times in measured.items()}
     models = fit_segment_model(work, own_ms, processor)
     # Where the interval model has too little to go by: the most that a measured segment exceeded what was expected.
@@ -122,7 +113,7 @@ def worst_execution(work: Mapping[str, SegmentWork], expected_ms: Mapping[str, f
 
 
 def fit_wcet(execution_ms: Mapping[str, float], interference: Interference, paths: Mapping[tuple[str, ...], Quantiles],
-             probability: float = 0.99) -> WcetTable:
+             probability: float = _PROBABILITY) -> WcetTable:
     """The table whose bounds hold so large a share of the frames of whole paths (section IV-D).
 
     Args:
@@ -140,8 +131,20 @@ def fit_wcet(execution_ms: Mapping[str, float], interference: Interference, path
     return WcetTable({key: round(value * factor, 4) for key, value in execution_ms.items()}, interference)
 
 
-def _near_one(rows: np.ndarray, pull: float) -> np.ndarray:
-    """Factors >= 0, near 1, with `rows @ factors` near 1."""
-    count = rows.shape[1]
-    return nnls(np.vstack([rows.reshape(-1, count), pull * np.eye(count)]),
-                np.concatenate([np.ones(len(rows)), np.full(count, pull)]))[0]
+def with_wcet(profile: LatencyProfile, network, *, watched_s: float = 3.0) -> LatencyProfile:
+    """The profile with the worst cases of its segments, each from its own times; watches the clock for some seconds.
+
+    Args:
+        profile: as it was measured on this device.
+        network: as it was measured.
+        watched_s: time for which interruptions are watched.
+    """
+    interference = interference_of(*watch_interruptions(watched_s), _PROBABILITY)
+    execution_ms = {key: getattr(times, EXECUTION) for key, times in profile.segments.items()}
+    return replace(profile, wcet=fit_wcet(execution_ms, interference, whole_paths(profile, network)))
+
+
+def whole_paths(profile: LatencyProfile, network) -> dict[tuple[str, ...], Quantiles]:
+    """Times of the whole paths of a profile, by their segments."""
+    space = network.path_space
+    return {space.keys(space.parse(name)): times for name, times in profile.paths.items()}

@@ -9,13 +9,18 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from dataclasses import dataclass, fields
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from deadline_perception.engine.eager import Eager
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.transferred_profile import blocks_image
-from deadline_perception.wcet.layer_trace import layer_shape
+from deadline_perception.wcet.layers import ConvolutionShape
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ELEMENTWISE = {'relu', 'relu_', 'add', 'add_', 'sub', 'sub_', 'mul', 'mul_', 'div', 'div_', 'sigmoid', 'sigmoid_',
+                'clamp', 'clamp_', 'clamp_min', 'clamp_min_', 'threshold', 'hardtanh', 'hardtanh_', 'gelu', 'silu'}
 
 
 @dataclass(frozen=True)
@@ -26,19 +31,12 @@ class SegmentWork:
         operations: arithmetic operations of layers; of what is no layer, values that it gives.
         load_bytes, store_bytes: read and written by all calls, in the types of PyTorch.
         calls: of kernels.
-
-    Raises:
-        ValueError: a count is negative.
     """
 
     operations: float = 0.0
     load_bytes: float = 0.0
     store_bytes: float = 0.0
     calls: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not all(0 <= getattr(self, field.name) < float('inf') for field in fields(self)):
-            raise ValueError(f'{self}, expected counts of at least 0')
 
     def plus(self, other: SegmentWork) -> SegmentWork:
         """Both together."""
@@ -58,14 +56,13 @@ class _Counter(Eager):
         return super().hold(name, values)
 
 
-def count_work(network, image: np.ndarray | None = None) -> dict[str, SegmentWork]:
+def count_work(network) -> dict[str, SegmentWork]:
     """The work of every segment of a network, by the names of `PathSpace.key`; blocks for some 50 ms per segment.
 
     The network runs eagerly meanwhile, and has its engine back afterwards.
 
     Args:
-        network: see `engine/segment_run.py`.
-        image: uint8 `[h, w, 3]`; without, one with edges at many places, of the network's own size.
+        network: see `engine/segment_run.py`; it reads an image of its own size with edges at many places.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -83,7 +80,7 @@ def count_work(network, image: np.ndarray | None = None) -> dict[str, SegmentWor
             return result
 
     space, engine, found = network.path_space, network.engine, {}
-    image = blocks_image(network.input_size) if image is None else image
+    image = blocks_image(network.input_size)
     counter = _Counter()
     try:
         with suppress(AttributeError):  # of a set, whose models have their own
@@ -120,7 +117,43 @@ def _work_of(name: str, args: tuple, kwargs: dict, result: object) -> SegmentWor
     is_view = not name.endswith('_') and any(value.untyped_storage().data_ptr() in read for value in outputs)
     if not outputs or is_view:
         return SegmentWork()
-    shape = layer_shape(name, args, result)
-    operations = sum(value.numel() for value in outputs) if shape is None else shape.operations
+    operations = layer_operations(name, args, result)
+    if operations is None:
+        operations = sum(value.numel() for value in outputs)
     return SegmentWork(float(operations), float(sum(value.nbytes for value in inputs)),
                        float(sum(value.nbytes for value in outputs)), 1.0)
+
+
+def layer_operations(name: str, args: tuple, result: Any) -> int | None:
+    """Arithmetic operations of one operation of PyTorch, by its shapes alone; None when it is no layer.
+
+    A layer is one call of a kernel whose work its shape decides; top-k, decoding and copies are none. A multiplication
+    and the addition after it count as one.
+    """
+    if name in ('convolution', 'conv2d'):
+        return _convolution(args[0], args[1], args[3] if len(args) > 3 else 1).operations  # defaults are left out
+    if name in ('native_group_norm', 'group_norm'):
+        return 3 * args[0].numel()  # sum, sum of squares, scale and shift
+    if name in ('linear', 'addmm', 'mm'):
+        rows, weight = (args[1], args[2]) if name == 'addmm' else (args[0], args[1])
+        return rows.numel() * (weight.numel() // rows.shape[-1])
+    if name == 'nms':
+        boxes = len(args[0])
+        return boxes * (boxes - 1) // 2  # each is compared with each in the worst case
+    if name.startswith('upsample_'):
+        return result.numel() * (1 if 'nearest' in name else 4)
+    if name in ('max_pool2d', 'max_pool2d_with_indices', 'avg_pool2d'):
+        pooled = result[0] if isinstance(result, tuple) else result
+        side = args[1] if isinstance(args[1], int) else args[1][0]
+        return pooled.numel() * side ** 2
+    if name in _ELEMENTWISE and result.dim() >= 2 and result.is_floating_point() and result.numel():
+        tensors = [arg for arg in args if getattr(arg, 'shape', None) == result.shape]
+        return result.numel() * max(1, len(tensors))
+    return None
+
+
+def _convolution(x: Tensor, weight: Tensor, stride: int | list[int]) -> ConvolutionShape:
+    batch, channels, height, width = x.shape
+    step = stride if isinstance(stride, int) else stride[0]
+    return ConvolutionShape(channels, weight.shape[0], weight.shape[2], step, height, width, batch,
+                            groups=channels // weight.shape[1])

@@ -46,9 +46,6 @@ class StepModel:
         upper: line of the upper level.
         lower: line of the lower level; equal to `upper` for a single level.
         error: mean absolute error over the measurements that it was fitted to, relative to them.
-
-    Raises:
-        ValueError: depth, period or upper values lie outside their ranges.
     """
 
     depth: int
@@ -57,12 +54,6 @@ class StepModel:
     upper: Line
     lower: Line
     error: float
-
-    def __post_init__(self) -> None:
-        if self.depth < 1 or self.period < 1:
-            raise ValueError(f'step depth is {self.depth} and period {self.period}, expected both at least 1')
-        if not 1 <= self.upper_values <= self.period:
-            raise ValueError(f'upper values are {self.upper_values}, expected 1 to the period of {self.period}')
 
     @property
     def has_steps(self) -> bool:
@@ -114,8 +105,7 @@ class StepModel:
             ValueError: lengths differ, a number is out of range, or all values lie on one step.
         """
         sizes, latencies = _check(values, latencies_ms)
-        rounded = np.ceil(sizes / self.depth) * self.depth
-        upper = np.array([self._on_upper(size) for size in sizes])
+        rounded, upper = self._rounded(sizes), self._on_upper(sizes)
         lines = [_fit_line(rounded[part], latencies[part]) if len(np.unique(rounded[part])) > 1 else None
                  for part in (upper, ~upper)]
         if lines == [None, None]:
@@ -123,10 +113,20 @@ class StepModel:
         if lines == [None, None]:
             raise ValueError(f'values {list(values)} lie on one step of {self.depth}, expected at least two steps')
         model = replace(self, upper=lines[0] or lines[1], lower=lines[1] or lines[0])
-        return replace(model, error=_error(model, sizes, latencies))
+        return replace(model, error=model._error_at(sizes, latencies))
 
-    def _on_upper(self, value: float) -> bool:
-        return (math.ceil(value) - 1) % self.period < self.upper_values
+    def _on_upper(self, sizes):
+        """Whether a value lies on the upper level, or each of an array does."""
+        return (np.ceil(sizes) - 1) % self.period < self.upper_values
+
+    def _rounded(self, sizes: np.ndarray) -> np.ndarray:
+        return np.ceil(sizes / self.depth) * self.depth
+
+    def _error_at(self, sizes: np.ndarray, latencies: np.ndarray) -> float:
+        rounded = self._rounded(sizes)
+        predicted = np.where(self._on_upper(sizes), self.upper.slope_ms * rounded + self.upper.intercept_ms,
+                             self.lower.slope_ms * rounded + self.lower.intercept_ms)
+        return float(np.mean(np.abs(np.maximum(predicted, 0.0) / latencies - 1.0)))
 
 
 def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> StepModel:
@@ -203,8 +203,7 @@ def _try(line: StepModel, depth: int, period: int, upper_values: int, sizes: np.
          latencies: np.ndarray) -> StepModel | None:
     """The candidate fitted to the sweep; None when one of its levels was seen on fewer than two steps."""
     shape = replace(line, depth=depth, period=period, upper_values=upper_values)
-    rounded = np.ceil(sizes / depth) * depth
-    upper = (np.ceil(sizes) - 1) % period < upper_values
+    rounded, upper = shape._rounded(sizes), shape._on_upper(sizes)
     parts = (upper,) if period == 1 else (upper, ~upper)
     if any(len(np.unique(rounded[part])) < 2 for part in parts):
         return None
@@ -219,11 +218,3 @@ def _fit_line(sizes: np.ndarray, latencies: np.ndarray) -> Line:
         solution = np.linalg.lstsq(relative * weights[:, None], weights, rcond=None)[0]
         weights = 1.0 / np.sqrt(np.maximum(np.abs(relative @ solution - 1.0), _SMALL_ERROR))
     return Line(float(solution[0]), float(solution[1]))
-
-
-def _error(model: StepModel, sizes: np.ndarray, latencies: np.ndarray) -> float:
-    rounded = np.ceil(sizes / model.depth) * model.depth
-    upper = (np.ceil(sizes) - 1) % model.period < model.upper_values
-    predicted = np.where(upper, model.upper.slope_ms * rounded + model.upper.intercept_ms,
-                         model.lower.slope_ms * rounded + model.lower.intercept_ms)
-    return float(np.mean(np.abs(np.maximum(predicted, 0.0) / latencies - 1.0)))

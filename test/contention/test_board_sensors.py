@@ -1,55 +1,39 @@
 """Trees of sysfs as boards of several JetPack versions have them, by NVIDIA's documentation of each."""
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from file_trees import write_tree
 
 from deadline_perception.contention.board_sensors import BoardState, read_board
 
 
-def _tree(root: Path, files: dict[str, str]) -> Path:
-    for name, content in files.items():
-        file = root / 'sys' / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content + '\n', encoding='utf-8')
-    return root
+ORIN_6 = {'sys/class/devfreq/17000000.gpu/cur_freq': '306000000',
+          'sys/class/devfreq/17000000.gpu/max_freq': '1020000000',
+          'sys/class/devfreq/other/cur_freq': '1',
+          'sys/class/thermal/thermal_zone0/type': 'cpu-thermal', 'sys/class/thermal/thermal_zone0/temp': '61000',
+          'sys/class/thermal/thermal_zone1/type': 'gpu-thermal', 'sys/class/thermal/thermal_zone1/temp': '54250',
+          'sys/class/hwmon/hwmon1/name': 'pwmfan',
+          'sys/class/hwmon/hwmon3/name': 'ina3221', 'sys/class/hwmon/hwmon3/in1_label': 'VDD_IN',
+          'sys/class/hwmon/hwmon3/in1_input': '5024', 'sys/class/hwmon/hwmon3/curr1_input': '1500',
+          'sys/class/hwmon/hwmon3/in2_label': 'VDD_CPU_GPU_CV', 'sys/class/hwmon/hwmon3/in2_input': '5000',
+          'sys/class/hwmon/hwmon3/curr2_input': '600', 'sys/class/hwmon/hwmon3/in3_label': 'VDD_SOC'}
+XAVIER_4 = {'sys/class/devfreq/17000000.gv11b/cur_freq': '1377000000',
+            'sys/class/devfreq/17000000.gv11b/max_freq': '1377000000',
+            'sys/class/thermal/thermal_zone1/type': 'GPU-therm', 'sys/class/thermal/thermal_zone1/temp': '45500'}
 
 
-ORIN_6 = {'class/devfreq/17000000.gpu/cur_freq': '306000000', 'class/devfreq/17000000.gpu/max_freq': '1020000000',
-          'class/devfreq/other/cur_freq': '1',
-          'class/thermal/thermal_zone0/type': 'cpu-thermal', 'class/thermal/thermal_zone0/temp': '61000',
-          'class/thermal/thermal_zone1/type': 'gpu-thermal', 'class/thermal/thermal_zone1/temp': '54250',
-          'class/hwmon/hwmon1/name': 'pwmfan',
-          'class/hwmon/hwmon3/name': 'ina3221', 'class/hwmon/hwmon3/in1_label': 'VDD_IN',
-          'class/hwmon/hwmon3/in1_input': '5024', 'class/hwmon/hwmon3/curr1_input': '1500',
-          'class/hwmon/hwmon3/in2_label': 'VDD_CPU_GPU_CV', 'class/hwmon/hwmon3/in2_input': '5000',
-          'class/hwmon/hwmon3/curr2_input': '600', 'class/hwmon/hwmon3/in3_label': 'VDD_SOC'}
-XAVIER_4 = {'class/devfreq/17000000.gv11b/cur_freq': '1377000000',
-            'class/devfreq/17000000.gv11b/max_freq': '1377000000',
-            'class/thermal/thermal_zone1/type': 'GPU-therm', 'class/thermal/thermal_zone1/temp': '45500'}
-
-
-def test_an_orin_with_jetpack_6(tmp_path):
-    state = read_board(_tree(tmp_path, ORIN_6))
-    assert state == BoardState(306.0, 1020.0, 54.25, {'VDD_IN': 7.536, 'VDD_CPU_GPU_CV': 3.0})
-    assert state.is_throttled
-
-
-def test_a_xavier_with_jetpack_4(tmp_path):
-    state = read_board(_tree(tmp_path, XAVIER_4))
-    assert state == BoardState(1377.0, 1377.0, 45.5, {}) and not state.is_throttled
-
-
-def test_a_machine_that_is_no_board_has_nothing(tmp_path):
-    state = read_board(tmp_path)
-    assert state == BoardState(None, None, None, {}) and not state.is_throttled
+@pytest.mark.parametrize(('files', 'state'), [
+    (ORIN_6, BoardState(306.0, 1020.0, 54.25, {'VDD_IN': 7.536, 'VDD_CPU_GPU_CV': 3.0})),
+    (XAVIER_4, BoardState(1377.0, 1377.0, 45.5, {})), ({}, BoardState(None, None, None, {}))],
+    ids=['Orin with JetPack 6', 'Xavier with JetPack 4', 'no board'])
+def test_boards(tmp_path, files, state):
+    assert read_board(write_tree(tmp_path, files)) == state
 
 
 @pytest.mark.parametrize('name, content', [
-    ('class/devfreq/17000000.gpu/cur_freq', 'busy'), ('class/devfreq/17000000.gpu/cur_freq', '-5'),
-    ('class/thermal/thermal_zone1/temp', '9999999'), ('class/hwmon/hwmon3/curr1_input', 'nan')])
+    ('sys/class/devfreq/17000000.gpu/cur_freq', 'busy'), ('sys/class/devfreq/17000000.gpu/cur_freq', '-5'),
+    ('sys/class/thermal/thermal_zone1/temp', '9999999'), ('sys/class/hwmon/hwmon3/curr1_input', 'nan')])
 def test_what_is_impossible_is_none(tmp_path, name, content):
-    state = read_board(_tree(tmp_path, ORIN_6 | {name: content}))
+    state = read_board(write_tree(tmp_path, ORIN_6 | {name: content}))
     changed = {'cur_freq': state.gpu_clock_mhz, 'temp': state.gpu_celsius, 'curr1_input': state.watts.get('VDD_IN')}
     assert changed[name.rpartition('/')[2]] is None

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import WAIT_S, wait
 
 from deadline_perception.contention.load import (
     ContentionLoad,
@@ -23,7 +24,6 @@ from deadline_perception.contention.load import (
     units_text,
 )
 
-WAIT_S = 60.0
 OWNER = '''
 import sys, time
 from deadline_perception.contention.load import ContentionLoad
@@ -48,13 +48,6 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def wait_for(condition, what: str) -> None:
-    until_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until_s, f'waited for {what}'
-        time.sleep(0.02)
-
-
 def test_exactly_the_units_that_are_asked_for_work():
     core = min(os.sched_getaffinity(0))
     with ContentionLoad({'core': 2, 'memory': 1}, cores={core}) as load:
@@ -63,7 +56,7 @@ def test_exactly_the_units_that_are_asked_for_work():
         load.set({'core': 1, 'memory': 1})
         assert load.working == {'core': 1, 'memory': 1}
         before = [ticks(pid) for pid in load.pids]
-        wait_for(lambda: ticks(first) > before[0] + 3 and ticks(memory) > before[2] + 3, 'the units')
+        wait(lambda: ticks(first) > before[0] + 3 and ticks(memory) > before[2] + 3, 'the units')
         assert ticks(second) == before[1]
         load.set({})
         time.sleep(0.1)  # a signal is on its way
@@ -83,7 +76,7 @@ def test_a_unit_asks_for_its_share_of_a_core_and_a_busy_program_for_all():
     with ContentionLoad({'core': 1}) as unit, busy_programs(1) as busy:
         unit.set({'core': 1})
         before, before_busy, begun = asked(unit), asked(busy), ticks(unit.pids[0])
-        wait_for(lambda: ticks(unit.pids[0]) > begun + 10, 'a tenth of a second of work')
+        wait(lambda: ticks(unit.pids[0]) > begun + 10, 'a tenth of a second of work')
         assert asked(unit)[0] - before[0] >= 3  # it rests after every 10 ms
         assert asked(busy)[0] - before_busy[0] <= 2
 
@@ -96,7 +89,7 @@ def test_units_end_with_their_owner_however_it_ends(number):
     assert len(pids) == 2 and not any(map(is_gone, pids))
     owner.send_signal(number)
     owner.communicate(timeout=WAIT_S)
-    wait_for(lambda: all(map(is_gone, pids)), f'units after {number}')
+    wait(lambda: all(map(is_gone, pids)), f'units after {number}')
 
 
 def test_units_end_with_an_owner_that_fails():
@@ -120,7 +113,7 @@ def test_programs_that_were_not_started_here_are_left_alone():
 def test_a_unit_that_is_killed_is_missed():
     with ContentionLoad({'core': 2}, at_work=True) as load:
         os.kill(load.pids[1], signal.SIGKILL)
-        wait_for(lambda: is_gone(load.pids[1]), 'its end')
+        wait(lambda: is_gone(load.pids[1]), 'its end')
         with pytest.raises(LoadError, match='a core unit ended by itself'):
             load.set({})
 
@@ -158,7 +151,7 @@ def test_programs_run_beside_the_block_and_no_longer(tmp_path):
     code = 'import sys, time\nopen(sys.argv[1], "w").write("up")\ntime.sleep(120)'
     files = [tmp_path / name for name in ('one', 'two')]
     with beside_programs(code, [[str(file)] for file in files]) as programs:
-        wait_for(lambda: all(file.is_file() and file.read_text() == 'up' for file in files), 'both programs')
+        wait(lambda: all(file.is_file() and file.read_text() == 'up' for file in files), 'both programs')
         assert not any(map(has_ended, programs))
     assert all(is_gone(program.pid) for program in programs)
 
@@ -180,7 +173,7 @@ except KeyboardInterrupt:
     child = int(program.stdout.readline())
     stop_tied(program, asks=True)
     assert file.read_text() == 'asked' and has_ended(program)
-    wait_for(lambda: is_gone(child), 'the program that it had started')
+    wait(lambda: is_gone(child), 'the program that it had started')
 
 
 def test_a_program_that_does_not_exist_is_named():

@@ -31,58 +31,28 @@ def test_real_probe_takes_time_and_is_never_faster_than_idle_for_long():
     assert min(times_ms) <= probe.idle_ms <= max(times_ms)
 
 
-def test_probe_keeps_a_known_idle_time():
-    ticks = iter([0.0, 9.0])
-    probe = Probe(rounds=1, idle_ms=3.0, clock_ms=lambda: next(ticks))
-    probe.run()
-    assert probe.idle_ms == 3.0
-
-
 def test_clock_that_stands_still_gives_a_time_above_zero():
     assert Probe(rounds=1, clock_ms=lambda: 7.0).run() > 0
 
 
-def test_load_that_stays_is_not_taken_for_the_idle_machine():
-    idle = IdleTime(window=10)
-    for taken_ms in [1.0] * 10 + [4.0] * 50:
+@pytest.mark.parametrize(('times_ms', 'idle_ms'), [
+    ([1.0] * 200 + [4.0] * 1000, 1.0), ([2.0] * 60 + [0.5] + [2.0] * 39, 2.0), ([0.5] + [2.0] * 19, 0.5),
+    ([0.5] + [2.0] * 20, 2.0)],
+    ids=['a load that stays', 'one lucky time among many', 'a lucky first time', 'a lucky first time among enough'])
+def test_idle_time_by_hand(times_ms, idle_ms):
+    idle = IdleTime()
+    for taken_ms in times_ms:
         idle.observe(taken_ms)
-    assert idle.idle_ms == 1.0
-
-
-def test_one_lucky_time_among_many_does_not_count():
-    idle = IdleTime(window=100, quantile=0.05)
-    for taken_ms in [2.0] * 60 + [0.5] + [2.0] * 39:
-        idle.observe(taken_ms)
-    assert idle.idle_ms == 2.0
-
-
-def test_lucky_first_time_is_left_behind_as_soon_as_there_are_enough():
-    idle = IdleTime(quantile=0.05)
-    idle.observe(0.5)
-    for _ in range(19):
-        idle.observe(2.0)
-        assert idle.idle_ms == 0.5
-    idle.observe(2.0)
-    assert idle.idle_ms == 2.0
-
-
-def test_known_time_stands_against_few_lucky_ones():
-    idle = IdleTime(quantile=0.05, idle_ms=3.0)
-    for taken_ms in [1.0] * 20:
-        idle.observe(taken_ms)
-    assert idle.idle_ms == 3.0
-    idle.observe(1.0)
-    assert idle.idle_ms == 1.0
+    assert idle.idle_ms == idle_ms
 
 
 @settings(max_examples=60, deadline=None)
-@given(times_ms=st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=60), window=st.integers(1, 30))
-def test_idle_time_was_seen_and_never_rises_once_there_are_enough(times_ms, window):
-    idle = IdleTime(window=window)
-    before_ms = math.inf
+@given(times_ms=st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=60))
+def test_idle_time_was_seen_and_never_rises_once_there_are_enough(times_ms):
+    idle, before_ms = IdleTime(), math.inf
     for count, taken_ms in enumerate(times_ms, 1):
         idle.observe(taken_ms)
-        if count > min(window, 21):
+        if count > 21:
             assert idle.idle_ms <= before_ms
         before_ms = idle.idle_ms
     assert idle.idle_ms in times_ms
@@ -92,17 +62,6 @@ def test_idle_time_was_seen_and_never_rises_once_there_are_enough(times_ms, wind
 def test_refuses_impossible_times(taken_ms):
     with pytest.raises(ValueError, match=f'time is {taken_ms} ms'):
         IdleTime().observe(taken_ms)
-
-
-def test_refuses_impossible_settings():
-    with pytest.raises(ValueError, match='rounds is 0'):
-        Probe(rounds=0)
-    with pytest.raises(ValueError, match='window is 0'):
-        IdleTime(window=0)
-    with pytest.raises(ValueError, match='quantile 1.5'):
-        IdleTime(quantile=1.5)
-    with pytest.raises(ValueError, match='idle_ms is 0.0 ms'):
-        IdleTime(idle_ms=0.0)
 
 
 def test_probes_take_at_most_their_share_of_a_core_and_a_third_of_it_beside_frames():

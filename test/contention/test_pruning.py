@@ -113,14 +113,6 @@ def test_other_input_is_refused():
     with pytest.raises(ValueError, match='slopes are 2.0 and 1.0'):
         transition_prune([], least_slope=2.0, greatest_slope=1.0)
     one = models(('a', 1.0, 1.0))
-    with pytest.raises(ValueError, match='threshold is 0 ms'):
-        contention_prune(one, {'a': [1.0]}, 0)
-    with pytest.raises(ValueError, match='lack a'):
-        contention_prune(one, {}, 1.0)
-    with pytest.raises(ValueError, match=r'at \[0\] contention levels'):
-        contention_prune(one, {'a': []}, 1.0)
-    with pytest.raises(ValueError, match=r'delays of a are \(nan,\) ms'):
-        contention_prune(one, {'a': [math.nan]}, 1.0)
     with pytest.raises(ValueError, match='memory limit is 0 MB'):
         memory_prune(one, 0)
 

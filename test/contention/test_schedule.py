@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from waiting import wait
 
 from deadline_perception.contention.schedule import SHAPES, Schedule, Step, make_schedule, play, read_schedule
 from deadline_perception.latency.json_file import JsonFileError
@@ -88,9 +89,7 @@ def test_a_unit_that_dies_is_told():
     faults = []
     with play(Schedule((Step(0.0, {'core': 1}), Step(0.2)), lasts_s=0.4), repeats=True, failed=faults.append) as load:
         os.kill(load.pids[0], signal.SIGKILL)
-        until_s = time.monotonic() + 20.0
-        while not faults and time.monotonic() < until_s:
-            time.sleep(0.01)
+        wait(lambda: faults, 'the fault')
     assert 'ended by itself' in str(faults[0])
 
 

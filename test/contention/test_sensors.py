@@ -8,6 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
+from file_trees import write_tree
 
 from deadline_perception.contention.sensors import (
     CpuTimes, Nvml, Readings, SensorAbsent, SensorFault, cores_of_others, cpu_utilisation, find_jetson_gpu, open_nvml,
@@ -26,26 +27,20 @@ procs_blocked 0
 softirq 3811271 1 1082331 12 220011 18201 0 901 1211092 0 1278722
 '''
 PRESSURE = {
-    'cpu': 'some avg10=3.79 avg60=4.04 avg300=1.17 total=7836561\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n',
-    'memory': 'some avg10=0.00 avg60=0.12 avg300=0.05 total=40213\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=8120\n'}
+    'proc/pressure/cpu': 'some avg10=3.79 avg60=4.04 avg300=1.17 total=7836561\n'
+                         'full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n',
+    'proc/pressure/memory': 'some avg10=0.00 avg60=0.12 avg300=0.05 total=40213\n'
+                            'full avg10=0.00 avg60=0.00 avg300=0.00 total=8120\n'}
 JETSON_FILES = ['sys/devices/platform/gpu.0/load', 'sys/devices/gpu.0/load', 'sys/devices/17000000.ga10b/load',
                 'sys/devices/platform/17000000.ga10b/load', 'sys/devices/17000000.gv11b/load',
                 'sys/devices/platform/bus@0/17000000.gpu/load', 'sys/devices/57000000.gpu/load',
                 'sys/class/devfreq/17000000.gpu/device/load', 'sys/class/devfreq/17000000.ga10b/device/load']
 
 
-def write(root: Path, file: str, text: str | bytes) -> None:
-    (root / file).parent.mkdir(parents=True, exist_ok=True)
-    (root / file).write_bytes(text if isinstance(text, bytes) else text.encode())
-
-
 @pytest.fixture
 def orin(tmp_path) -> Path:
     """A Jetson Orin: the load file lies below the GPU's own folder, `gpu.0` points there."""
-    write(tmp_path, 'proc/stat', ORIN_STAT)
-    for resource, text in PRESSURE.items():
-        write(tmp_path, f'proc/pressure/{resource}', text)
-    write(tmp_path, 'sys/devices/platform/bus@0/17000000.gpu/load', '437\n')
+    write_tree(tmp_path, {'proc/stat': ORIN_STAT, 'sys/devices/platform/bus@0/17000000.gpu/load': '437\n', **PRESSURE})
     (tmp_path / 'sys/devices/platform/gpu.0').symlink_to('bus@0/17000000.gpu')
     return tmp_path
 
@@ -104,13 +99,13 @@ def test_reads_a_whole_orin(orin):
 @pytest.mark.parametrize('file', JETSON_FILES)
 @pytest.mark.parametrize('text, share', [('0\n', 0.0), ('1000\n', 1.0), ('55\n', 0.055)])
 def test_finds_the_load_of_every_jetson(tmp_path, file, text, share):
-    write(tmp_path, file, text)
+    write_tree(tmp_path, {file: text})
     assert read_jetson_gpu(tmp_path) == share
 
 
 @pytest.mark.parametrize('text', ['1001\n', '-3\n', '', 'busy\n', 'nan\n', b'\xff\xfe\x00'])
 def test_jetson_load_that_is_impossible_is_not_believed(orin, text):
-    write(orin, 'sys/devices/platform/bus@0/17000000.gpu/load', text)
+    write_tree(orin, {'sys/devices/platform/bus@0/17000000.gpu/load': text})
     readings = read_contention(orin)
     assert math.isnan(readings.gpu_utilisation)
     assert readings.degraded and 'jetson_gpu' in readings.reason and 'gpu.0/load' in readings.reason
@@ -126,19 +121,19 @@ def test_empty_machine_is_absent_and_not_degraded(tmp_path):
 
 @pytest.mark.parametrize('text', ['', 'cpu\n', 'cpu  1 2 x 4 5\n', 'intr 1 2 3 4 5\n', 'cpu  1 -2 3 4 5\n'])
 def test_malformed_core_times_are_named(orin, text):
-    write(orin, 'proc/stat', text)
+    write_tree(orin, {'proc/stat': text})
     readings = read_contention(orin, CpuTimes(0, 0))
     assert math.isnan(readings.cpu_utilisation) and readings.cpu_times is None
     assert 'proc/stat begins with' in readings.reason
 
 
 def test_core_times_of_an_old_kernel_without_the_later_columns(tmp_path):
-    write(tmp_path, 'proc/stat', 'cpu  10 0 10 80\n')
+    write_tree(tmp_path, {'proc/stat': 'cpu  10 0 10 80\n'})
     assert read_cpu_times(tmp_path) == CpuTimes(busy=20, total=100)
 
 
 def test_guest_times_are_not_counted_twice_and_stolen_time_is_busy(tmp_path):
-    write(tmp_path, 'proc/stat', 'cpu  100 0 0 50 25 0 0 25 90 0\n')
+    write_tree(tmp_path, {'proc/stat': 'cpu  100 0 0 50 25 0 0 25 90 0\n'})
     assert read_cpu_times(tmp_path) == CpuTimes(busy=125, total=200)
 
 
@@ -160,7 +155,7 @@ def test_a_program_beside_is_seen_at_once():
 
 def test_where_the_system_does_not_say_others_are_unknown(tmp_path):
     assert math.isnan(watch_cores_of_others(0.0, tmp_path))
-    write(tmp_path, 'proc/stat', 'nothing\n')
+    write_tree(tmp_path, {'proc/stat': 'nothing\n'})
     assert math.isnan(watch_cores_of_others(0.0, tmp_path))
 
 
@@ -177,7 +172,7 @@ def test_utilisation_needs_time_to_pass_and_counters_that_advance():
     ('', 'no line'), ('full avg10=1.0\n', 'no line'), ('some avg10=x\n', "is 'x'"), ('some avg10=101\n', 'is 101'),
     ('some avg10=nan\n', 'is nan'), ('some avg60=1.0\n', 'no line'), ('\n\n', 'no line')])
 def test_malformed_pressure_is_named(tmp_path, text, message):
-    write(tmp_path, 'proc/pressure/cpu', text)
+    write_tree(tmp_path, {'proc/pressure/cpu': text})
     with pytest.raises(SensorFault, match=message):
         read_pressure('cpu', tmp_path)
 
@@ -209,16 +204,6 @@ def test_nvml_that_lies_is_not_believed(tmp_path, library, reason):
     assert reason in readings.reason and 'nvml' not in readings.sources
 
 
-def test_nvml_busy_without_memory_is_believed(tmp_path):
-    readings = read_contention(tmp_path, nvml=Nvml(RecordedNvml(rates(40), NOT_SUPPORTED)))
-    assert readings.gpu_utilisation == 0.4 and math.isnan(readings.gpu_memory_used)
-
-
-def test_jetson_load_is_preferred_to_an_nvml_that_reports_zeros(orin):
-    readings = read_contention(orin, nvml=Nvml(RecordedNvml(rates(0), NOT_SUPPORTED)))
-    assert readings.gpu_utilisation == pytest.approx(0.437) and not readings.degraded
-
-
 def test_nvml_without_a_gpu_is_absent():
     with pytest.raises(SensorAbsent, match='NVML: Not Found'):
         Nvml(RecordedNvml(device=RecordedNvml.NVMLError('Not Found')))
@@ -242,38 +227,22 @@ def test_readings_refuse_what_is_no_share():
         Readings(cpu_pressure=1.2)
 
 
-class Board:
-    """What one kind of machine shows of its GPU: files below its root, and what NVML answers there."""
-
-    def __init__(self, files, library, gpu, source):
-        self.files, self.library, self.gpu, self.source = files, library, gpu, source
-
-
-BOARDS = {
-    # JetPack 6: NVML is there and supports nothing.
-    'Orin': Board({'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
-                   'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n'},
-                  RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED), 0.437, 'jetson_gpu'),
-    # JetPack 5: it answers zeros as success.
-    'Orin with zeros': Board({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
-                             'jetson_gpu'),
-    'Xavier': Board({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02,
-                    'jetson_gpu'),
-    # The GPU is behind the desktop's driver: no load in sysfs, memory is the system's.
-    'Thor': Board({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED),
-                  0.61, 'nvml'),
-    'desktop': Board({}, RecordedNvml(rates(12), memory(2_000, 8_000)), 0.12, 'nvml')}
-
-
-@pytest.mark.parametrize('name', BOARDS)
-def test_every_board_is_read_by_the_sensor_that_says_the_truth(tmp_path, name):
-    board = BOARDS[name]
-    for file, text in {'proc/stat': ORIN_STAT, **board.files}.items():
-        write(tmp_path, file, text)
-    nvml = None if board.library is None else Nvml(board.library)
-    readings = read_contention(tmp_path, nvml=nvml)
-    assert readings.gpu_utilisation == pytest.approx(board.gpu) and board.source in readings.sources
-    assert not readings.degraded
+@pytest.mark.parametrize('files, library, gpu, source', [
+    pytest.param({'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
+                  'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n'},
+                 RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED), 0.437, 'jetson_gpu',
+                 id='Orin with JetPack 6: NVML is there and supports nothing'),
+    pytest.param({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
+                 'jetson_gpu', id='Orin with JetPack 5: NVML answers zeros as success'),
+    pytest.param({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02,
+                 'jetson_gpu', id='Xavier'),
+    pytest.param({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED),
+                 0.61, 'nvml', id='Thor: no load in sysfs, memory is the system\'s')])
+def test_every_board_is_read_by_the_sensor_that_says_the_truth(tmp_path, files, library, gpu, source):
+    write_tree(tmp_path, {'proc/stat': ORIN_STAT, **files})
+    readings = read_contention(tmp_path, nvml=None if library is None else Nvml(library))
+    assert readings.gpu_utilisation == pytest.approx(gpu) and source in readings.sources
+    assert math.isnan(readings.gpu_memory_used) and not readings.degraded
 
 
 def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_path):
@@ -288,7 +257,7 @@ def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_pa
 
 
 def test_the_list_of_gpu_files_can_be_given(tmp_path):
-    write(tmp_path, 'sys/devices/new-board/gpu/busy', '250\n')
+    write_tree(tmp_path, {'sys/devices/new-board/gpu/busy': '250\n'})
     assert read_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy']) == 0.25
     assert read_contention(tmp_path, gpu_files=['sys/devices/*/gpu/busy']).sources == ('jetson_gpu',)
     with pytest.raises(SensorAbsent):
@@ -318,7 +287,6 @@ def test_the_file_that_is_read_can_be_found_beforehand(tmp_path):
     assert find_jetson_gpu(tmp_path) == ()
     with pytest.raises(SensorAbsent, match='no Jetson GPU load'):
         read_jetson_gpu(tmp_path, ())
-    for file, load in (('sys/devices/17000000.gv11b/load', '20\n'), ('sys/devices/gpu.0/load', '30\n')):
-        write(tmp_path, file, load)
+    write_tree(tmp_path, {'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '30\n'})
     assert find_jetson_gpu(tmp_path) == ('sys/devices/gpu.0/load',)  # that of the earlier pattern
     assert read_jetson_gpu(tmp_path, find_jetson_gpu(tmp_path)) == 0.03

@@ -184,7 +184,7 @@ def test_refuses_what_cannot_be_decided_on(policies, foreign_path):
     policy = policies[0][0]
     with pytest.raises(ValueError, match='remaining time is NaN ms'):
         policy.plan(math.nan, 1.0)
-    for factor in (0.0, -1.0, math.nan, math.inf, 1e7):
+    for factor in (0.0, -1.0, math.nan, math.inf, 1_000_001.0):
         with pytest.raises(ValueError, match='factor is'):
             policy.plan(10.0, factor)
     with pytest.raises(ValueError, match='not one of the network'):

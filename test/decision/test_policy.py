@@ -4,12 +4,7 @@ import math
 
 import pytest
 
-from deadline_perception.decision.policy import (
-    Choice,
-    check_outcome,
-    check_position,
-    check_time_left,
-)
+from deadline_perception.decision.policy import Choice, check_outcome
 
 
 @pytest.mark.parametrize('forecast_ms, bound_ms', [(-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1)])
@@ -22,13 +17,6 @@ def test_choice_refuses_impossible_times(foreign_path, forecast_ms, bound_ms):
 def test_choice_refuses_impossible_quality(foreign_path, quality):
     with pytest.raises(ValueError, match=f'is {quality}, expected'):
         Choice(foreign_path, 1.0, 1.0, True, quality)
-
-
-def test_checks_pass_what_can_be_decided_on_and_name_what_cannot(path_space):
-    assert check_time_left(-math.inf, 1e6) is None
-    assert check_position(path_space, path_space.smallest, len(path_space.segments) - 1) is None
-    with pytest.raises(ValueError, match='factor is 1000001.0'):
-        check_time_left(1.0, 1_000_001.0)
 
 
 def test_outcomes_that_no_frame_can_have_are_refused():

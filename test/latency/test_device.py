@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from file_trees import write_tree
 
 from deadline_perception.latency.device import (
     DeviceFacts,
@@ -14,14 +15,6 @@ from deadline_perception.latency.device import (
     read_device_facts,
     use_threads,
 )
-
-
-def write(root, files):
-    for name, content in files.items():
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return root
 
 
 JETSON = {
@@ -43,7 +36,7 @@ DESKTOP = {
 
 
 def test_reads_a_jetson(tmp_path):
-    facts = read_device_facts('cpu', root=write(tmp_path, JETSON), environment={})
+    facts = read_device_facts('cpu', root=write_tree(tmp_path, JETSON), environment={})
     assert facts.name == 'NVIDIA Jetson AGX Orin Developer Kit'
     assert facts.slug == 'nvidia-jetson-agx-orin-developer-kit'
     assert (facts.power_mode, facts.clock_mhz, facts.cache_line_bytes) == ('MODE_30W', 1728.0, 64)
@@ -51,12 +44,12 @@ def test_reads_a_jetson(tmp_path):
 
 
 def test_a_power_mode_without_a_name_keeps_its_number(tmp_path):
-    root = write(tmp_path, {**JETSON, 'etc/nvpmodel.conf': ''})
+    root = write_tree(tmp_path, {**JETSON, 'etc/nvpmodel.conf': ''})
     assert read_device_facts('cpu', root=root, environment={}).power_mode == 'mode 2'
 
 
 def test_reads_a_desktop(tmp_path):
-    facts = read_device_facts('cpu', root=write(tmp_path, DESKTOP), environment={'OMP_WAIT_POLICY': 'PASSIVE'})
+    facts = read_device_facts('cpu', root=write_tree(tmp_path, DESKTOP), environment={'OMP_WAIT_POLICY': 'PASSIVE'})
     assert facts.slug == 'intel-core-i7-9700k-cpu-3-60ghz'
     assert (facts.power_mode, facts.clock_mhz) == ('governor performance', 4900.0)
     assert (facts.wait_policy, facts.allocator, facts.kind) == ('passive', 'default', 'cpu')

@@ -69,9 +69,3 @@ def test_watches_the_clock() -> None:
 def test_refuses_interference_that_cannot_be(windows: tuple, taken: tuple) -> None:
     with pytest.raises(ValueError, match='interference is'):
         Interference(windows, taken)
-
-
-@pytest.mark.parametrize('length, probability', [(0.0, 0.9), (10.0, 0.0), (10.0, 1.1)])
-def test_refuses_what_is_no_record(length: float, probability: float) -> None:
-    with pytest.raises(ValueError, match='probability is'):
-        interference_of([], length, probability)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -33,20 +32,6 @@ def test_anything_but_an_object_is_refused_by_name(tmp_path, content, message):
     file.write_bytes(content)
     with pytest.raises(JsonFileError, match=f'state .*{message}'):
         read_object(file, 'state')
-
-
-@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir])
-def test_what_is_no_ordinary_file_is_not_waited_for(tmp_path, make):
-    make(tmp_path / 'state.json')
-    with pytest.raises(JsonFileError, match='no ordinary file'):
-        read_object(tmp_path / 'state.json', 'state')
-
-
-def test_a_file_beyond_reason_is_not_read(tmp_path):
-    with open(tmp_path / 'state.json', 'wb') as file:
-        file.truncate(2**40)
-    with pytest.raises(JsonFileError, match='has 1099511627776 bytes, expected at most 16777216'):
-        read_object(tmp_path / 'state.json', 'state')
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -4,8 +4,6 @@ import gc
 import itertools
 import math
 import random
-import subprocess
-import sys
 import weakref
 from dataclasses import replace
 
@@ -15,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.execution_path import SKIP, WIDTH, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.latency.device import DeviceFacts
+from deadline_perception.latency.interference import Interference, WcetTable
 from deadline_perception.latency.measurement_plan import distinct_paths
-from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.path_bound import PathForecast, WcetForecast
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
 
@@ -170,7 +169,21 @@ def test_forecasts_of_measured_times_are_positive_and_ordered(network, images):
     assert forecast.forecast_ms(network.path_space.largest) > forecast.forecast_ms(network.path_space.smallest)
 
 
-def test_needs_no_torch():
-    program = 'import sys\nimport deadline_perception.latency.path_bound\nprint("torch" in sys.modules)'
-    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
-    assert run.stdout.strip() == 'False', run.stderr
+WCET_SPACE = PathSpace((Operator('width', WIDTH, (0.5, 1.0), 'w'), Operator('skip', SKIP, ('0', '1'), 's')),
+                  (Segment('first', 'conv', 'width', ('width',)), Segment('more', 'conv', 'skip', ('width',)),
+                   Segment('last', 'post')))
+WCET_MS = {'first@w0.50': 2.0, 'first@w1.00': 4.0, 'more@w0.50': 1.0, 'more@w1.00': 3.0, 'last': 1.0}
+
+
+def test_interruptions_are_added_once_to_what_is_left() -> None:
+    worst = WcetForecast(WCET_SPACE, WcetTable(WCET_MS, Interference((1.0, 100.0), (0.5, 0.5))))
+    largest = WCET_SPACE.largest
+    assert [worst.forecast_ms(largest, segment) for segment in range(4)] == pytest.approx([8.5, 4.5, 1.5, 0.0])
+    assert worst.table([largest, WCET_SPACE.smallest], 0).tolist() == pytest.approx([8.5, 3.5])
+    assert worst.segment_ms(1, largest) == 3.0
+
+
+def test_a_table_that_lacks_a_segment_is_refused() -> None:
+    without_last = {key: value for key, value in WCET_MS.items() if key != 'last'}
+    with pytest.raises(ValueError, match='1 segments have no worst case, such as last'):
+        WcetForecast(WCET_SPACE, WcetTable(without_last, Interference()))

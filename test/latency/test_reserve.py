@@ -43,16 +43,6 @@ def test_is_the_quantile_of_the_window(overheads_ms, window, quantile):
 def test_refuses_what_is_no_time(overhead_ms):
     with pytest.raises(ValueError, match='expected a finite time'):
         Reserve(1.0).observe(overhead_ms)
-    for times in ((overhead_ms, 1.0), (1.0, overhead_ms)):
-        with pytest.raises(ValueError, match='expected finite times'):
-            FrameReserve(*times)
-
-
-@pytest.mark.parametrize('arguments', [{'floor_ms': -1.0}, {'floor_ms': 2.0, 'ceiling_ms': 1.0},
-                                       {'floor_ms': 1.0, 'quantile': 0.0}, {'floor_ms': 1.0, 'window': 0}])
-def test_refuses_impossible_limits(arguments):
-    with pytest.raises(ValueError, match='expected'):
-        Reserve(**arguments)
 
 
 @pytest.mark.parametrize('deciding_ms, publishing_ms, overrun_ms', [
@@ -62,36 +52,23 @@ def test_time_saved_by_deciding_may_be_spent_on_publishing_but_not_the_reverse(d
 
 
 class Drive:
-    """Frames that each get exactly the time that their bound and the reserve ask for: nothing is left over.
+    """Frames that each get exactly the time that their bound and the reserve ask for: nothing is left over."""
 
-    Args:
-        together: the bound is calibrated on the network's time and what the rest overran. Otherwise on the network's
-            alone, and a high quantile of all the rest is reserved from planning and watchdog alike.
-    """
-
-    def __init__(self, together, alpha=0.01, eta=0.05):
-        self.together = together
+    def __init__(self, alpha=0.01, eta=0.05):
         self.calibrator = BoundCalibrator(alpha, eta, math.log(8.0), math.log(1.3))
         self.deciding = Reserve(0.0, quantile=0.5)
         self.publishing = Reserve(0.0, quantile=0.95)
-        self.both = Reserve(0.0, quantile=1.0 - alpha)
-        self.missed, self.reserved_ms = [], []
 
-    def run(self, forecast_ms, network_ms, deciding_ms, publishing_ms):
+    def is_missed(self, forecast_ms, network_ms, deciding_ms, publishing_ms):
         kept = FrameReserve(self.deciding.reserve_ms, self.publishing.reserve_ms)
-        watchdog_ms = kept.publishing_ms if self.together else self.both.reserve_ms
-        planned_ms = kept.deciding_ms + kept.publishing_ms if self.together else watchdog_ms
-        time_ms = self.calibrator.bound_ms(forecast_ms) + planned_ms
+        time_ms = self.calibrator.bound_ms(forecast_ms) + kept.deciding_ms + kept.publishing_ms
         ended_ms = network_ms + deciding_ms
         rounding_ms = 1e-9 * time_ms
-        self.missed.append(ended_ms > time_ms - watchdog_ms + rounding_ms
-                           or ended_ms + publishing_ms > time_ms + rounding_ms)
-        self.reserved_ms.append(time_ms - forecast_ms)
-        overrun_ms = kept.overrun_ms(deciding_ms, publishing_ms) if self.together else 0.0
-        self.calibrator.observe(forecast_ms, network_ms + overrun_ms)
+        self.calibrator.observe(forecast_ms, network_ms + kept.overrun_ms(deciding_ms, publishing_ms))
         self.deciding.observe(deciding_ms)
         self.publishing.observe(publishing_ms)
-        self.both.observe(deciding_ms + publishing_ms)
+        return (ended_ms > time_ms - kept.publishing_ms + rounding_ms
+                or ended_ms + publishing_ms > time_ms + rounding_ms)
 
 
 TIMES_MS = st.tuples(st.floats(1.0, 200.0), st.floats(0.5, 4.0), st.floats(0.0, 50.0), st.floats(0.0, 50.0))
@@ -99,11 +76,11 @@ TIMES_MS = st.tuples(st.floats(1.0, 200.0), st.floats(0.5, 4.0), st.floats(0.0, 
 
 @given(st.lists(TIMES_MS, max_size=80), st.sampled_from([0.01, 0.1, 0.5]))
 def test_whatever_the_times_are_every_missed_deadline_is_counted_as_a_missed_bound(frames, alpha):
-    drive = Drive(together=True, alpha=alpha, eta=0.3)
+    drive = Drive(alpha, eta=0.3)
     for forecast_ms, ratio, deciding_ms, publishing_ms in frames:
         misses = drive.calibrator.misses
-        drive.run(forecast_ms, forecast_ms * ratio, deciding_ms, publishing_ms)
-        assert not drive.missed[-1] or drive.calibrator.misses == misses + 1
+        is_missed = drive.is_missed(forecast_ms, forecast_ms * ratio, deciding_ms, publishing_ms)
+        assert not is_missed or drive.calibrator.misses == misses + 1
 
 
 def objects_in_sight(rng, count):
@@ -119,18 +96,11 @@ def pauses(rng, count):
 
 @pytest.mark.parametrize('publishing', [objects_in_sight, pauses])
 @pytest.mark.parametrize('seed', [0, 1, 2])
-def test_one_probability_for_everything_reserves_less_than_one_for_each_part(publishing, seed):
+def test_one_probability_holds_for_everything(publishing, seed):
     rng, count, forecast_ms, alpha = np.random.default_rng(seed), 12_000, 35.0, 0.01
     network_ms = forecast_ms * 0.93 * rng.lognormal(0.0, 0.07, count)
     deciding_ms = 1.2 * rng.lognormal(0.0, 0.25, count)
-    publishing_ms = publishing(rng, count)
-    drives = [Drive(together) for together in (True, False)]
-    for times_ms in zip(network_ms.tolist(), deciding_ms.tolist(), publishing_ms.tolist()):
-        for drive in drives:
-            drive.run(forecast_ms, *times_ms)
-    new, old = drives
-    settled = slice(2000, None)
-    assert np.mean(new.missed[settled]) <= 1.1 * alpha
-    # Its reserve holds the decisions, its watchdog does not wait for them.
-    assert np.mean(old.missed[settled]) > 2.0 * alpha
-    assert np.mean(new.reserved_ms[settled]) < 0.95 * np.mean(old.reserved_ms[settled])
+    times_ms = zip(network_ms.tolist(), deciding_ms.tolist(), publishing(rng, count).tolist())
+    drive = Drive(alpha)
+    missed = [drive.is_missed(forecast_ms, *of_frame) for of_frame in times_ms]
+    assert np.mean(missed[2000:]) <= 1.1 * alpha

@@ -229,7 +229,7 @@ def test_a_bound_is_the_forecast_times_slowdown_and_factors_and_the_slowdown_is_
     assert learnt.calibrator.factor > 1.0
     assert times.bound_ms(PATH) == pytest.approx(20.0 * learnt.calibrator.factor)
     assert times.factor == times.slowdown * learnt.calibrator.factor
-    assert times.p10_factor > 2.0 and learnt.model.expected_ms(PATH, 1, 2.0) == 12.0
+    assert times.p10_factor > 2.0
 
 
 @given(st.floats(0.01, 1e300), st.floats(1.0, 1e300))

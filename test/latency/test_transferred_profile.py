@@ -71,7 +71,7 @@ def test_a_transferred_profile_forecasts_every_path_and_says_where_its_times_com
     there = replace(reference, facts=replace(reference.facts, name='Another', cores=64), engine='other 1.0', segments={
         key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
         for key, of_key in reference.segments.items()})
-    found = transfer(there, detector, paths=5, repeats=4, image=IMAGE)
+    found = transfer(there, detector, paths=5, repeats=4)
     assert found.scaled_from == str(there.facts) and 'Another' in found.scaled_from
     assert found.facts == read_device_facts('cpu') and found.engine == detector.engine.identity
     assert len(found.paths) == 5 and {of_path.count for of_path in found.paths.values()} == {2}
@@ -88,7 +88,7 @@ def test_a_transferred_profile_forecasts_every_path_and_says_where_its_times_com
 @pytest.mark.parametrize(('enough_s', 'count'), [(0.0, 2), (1000.0, 5)])
 def test_a_slow_network_is_timed_less_often_but_never_too_little(detector, reference, monkeypatch, enough_s, count):
     monkeypatch.setattr(transferred_profile, '_ENOUGH_S', enough_s)
-    found = transfer(reference, detector, paths=2, repeats=10, image=IMAGE)
+    found = transfer(reference, detector, paths=2, repeats=10)
     assert {of_path.count for of_path in found.paths.values()} == {count}
 
 

@@ -18,19 +18,19 @@ from deadline_perception.wcet.layers import ConvolutionShape
 
 PROCESSOR = Processor(processors=1, lanes=16, clock_mhz=3000.0, line_bytes=64, bandwidth_gb_s=20.0, mshrs=12,
                       miss_latency_cycles=600.0, near_latency_cycles=14.0)
-SHAPES = [ConvolutionShape(c, o, 1, 1, s, 2 * s) for c, o, s in
+COUNTS = [LayerCounts.of(ConvolutionShape(c, o, 1, 1, s, 2 * s), PROCESSOR) for c, o, s in
           ((32, 64, 40), (64, 64, 80), (128, 32, 60), (256, 256, 20), (64, 256, 40), (512, 64, 30), (96, 160, 50),
            (160, 96, 25), (128, 128, 70), (48, 512, 16), (320, 80, 45), (80, 320, 35))]
 
 
 def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
     """Layers whose worst times are those of a model, times a factor."""
-    return [MeasuredLayer(LayerCounts.of(shape, PROCESSOR), 0.8 * model.wcet_ms(shape) * factor,
-                          model.wcet_ms(shape) * factor) for shape, factor in zip(SHAPES, noise)]
+    return [MeasuredLayer(counts, 0.8 * model.wcet_ms(counts) * factor, model.wcet_ms(counts) * factor)
+            for counts, factor in zip(COUNTS, noise)]
 
 
 @settings(max_examples=6, deadline=None)
-@given(st.lists(st.floats(1.0, 2.0), min_size=len(SHAPES), max_size=len(SHAPES)), st.floats(0.0, 1.0))
+@given(st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)), st.floats(0.0, 1.0))
 def test_covers_every_observation(noise: list[float], traffic: float) -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0), missing=traffic)
     layers = measured(ground_truth, noise)
@@ -41,9 +41,9 @@ def test_covers_every_observation(noise: list[float], traffic: float) -> None:
 
 def test_finds_a_model_that_is_right_without_calibration() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
-    model = fit_interval_model(measured(ground_truth, [1.0] * len(SHAPES)), PROCESSOR)
+    model = fit_interval_model(measured(ground_truth, [1.0] * len(COUNTS)), PROCESSOR)
     assert model.calibration_factor == pytest.approx(1.0, abs=0.02)
-    held_out = ConvolutionShape(192, 224, 1, 1, 33, 57)
+    held_out = LayerCounts.of(ConvolutionShape(192, 224, 1, 1, 33, 57), PROCESSOR)
     assert model.wcet_ms(held_out) == pytest.approx(ground_truth.wcet_ms(held_out), rel=0.02)
 
 
@@ -51,9 +51,9 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1e4), missing=0.2, conflicting=0.02)
     delays = [(PROCESSOR.memory_delay(0.2 * (c.memory_loads + c.memory_stores), 0),
                PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores)))
-              for c in (LayerCounts.of(s, PROCESSOR) for s in SHAPES)]
+              for c in COUNTS]
     assert {memory > near for memory, near in delays} == {True, False}
-    layers = measured(ground_truth, [1.0] * len(SHAPES))
+    layers = measured(ground_truth, [1.0] * len(COUNTS))
     model = fit_interval_model(layers, PROCESSOR)
     excess = [model.fits[0].wcet_ms(layer.counts) / layer.worst_ms for layer in layers]
     assert min(excess) >= 1 - 1e-9
@@ -61,7 +61,7 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.lists(st.floats(1.0, 2.0), min_size=len(SHAPES), max_size=len(SHAPES)), st.floats(0.0, 1.0),
+@given(st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)), st.floats(0.0, 1.0),
        st.floats(0.0, 50.0))
 def test_a_larger_miss_latency_raises_the_bounds_of_a_fitted_model(noise: list[float], traffic: float,
                                                                    load: float) -> None:
@@ -72,20 +72,20 @@ def test_a_larger_miss_latency_raises_the_bounds_of_a_fitted_model(noise: list[f
     slowed = CoveringModel(tuple(replace(fit, processor=slow) for fit in model.fits))
     for fit in model.fits:
         assert 0 < fit.missing <= 1
-    for shape in SHAPES:
-        assert slowed.wcet_ms(shape) > model.wcet_ms(shape)
+    for counts in COUNTS:
+        assert slowed.wcet_ms(counts) > model.wcet_ms(counts)
 
 
 def test_load_time_that_lines_explain_as_well_counts_as_misses() -> None:
     """Loads and stores of 9 cycles a vector, on this processor one line: misses of 9 / (600 / 12 + 3 * 64 / 20 / 2)."""
-    layers = measured(IntervalModel(PROCESSOR, (0.9, 9.0, 9.0, 1000.0)), [1.0] * len(SHAPES))
+    layers = measured(IntervalModel(PROCESSOR, (0.9, 9.0, 9.0, 1000.0)), [1.0] * len(COUNTS))
     model = fit_interval_model(layers, PROCESSOR)
     assert model.fits[0].missing == pytest.approx(9 / 54.8, rel=0.1)
 
 
 def test_a_share_never_exceeds_one() -> None:
     """Lines that cost far more than the worst case of the device: execution takes the rest."""
-    layers = measured(IntervalModel(PROCESSOR, (0.9, 400.0, 400.0, 1000.0)), [1.0] * len(SHAPES))
+    layers = measured(IntervalModel(PROCESSOR, (0.9, 400.0, 400.0, 1000.0)), [1.0] * len(COUNTS))
     model = fit_interval_model(layers, PROCESSOR)
     assert model.fits[0].missing == pytest.approx(1.0)
     assert all(model.wcet_ms(layer.counts) >= layer.worst_ms * (1 - 1e-9) for layer in layers)
@@ -93,7 +93,7 @@ def test_a_share_never_exceeds_one() -> None:
 
 def test_an_odd_layer_counts_once() -> None:
     """Layers of equal counts, one twice as slow: the others bound it at half, calibrated they give its own time."""
-    counts = LayerCounts.of(SHAPES[0], PROCESSOR)
+    counts = COUNTS[0]
     layers = [MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 2.0, 2.0)]
     model = fit_interval_model(layers, PROCESSOR)
     assert model.calibration_factor == pytest.approx(2.0)
@@ -102,7 +102,7 @@ def test_an_odd_layer_counts_once() -> None:
 
 def test_layers_between_the_measured_ones_are_covered_when_times_vary() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
-    noise = np.random.default_rng(0).uniform(1.0, 1.2, len(SHAPES))
+    noise = np.random.default_rng(0).uniform(1.0, 1.2, len(COUNTS))
     layers = measured(ground_truth, noise.tolist())
     bounds = [fit_interval_model(layers[:i] + layers[i + 1:], PROCESSOR).wcet_ms(layer.counts) / layer.worst_ms
               for i, layer in enumerate(layers)]
@@ -112,14 +112,14 @@ def test_layers_between_the_measured_ones_are_covered_when_times_vary() -> None:
 
 def test_oblivious_baseline_fits_means_and_no_contention() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0))
-    model = fit_oblivious_model(measured(ground_truth, [1.0] * len(SHAPES)), PROCESSOR)
+    model = fit_oblivious_model(measured(ground_truth, [1.0] * len(COUNTS)), PROCESSOR)
     assert model.missing == model.conflicting == 0.0
-    for shape in SHAPES:
-        assert model.wcet_ms(shape) == pytest.approx(0.8 * ground_truth.wcet_ms(shape), rel=1e-6)
+    for counts in COUNTS:
+        assert model.wcet_ms(counts) == pytest.approx(0.8 * ground_truth.wcet_ms(counts), rel=1e-6)
 
 
 def test_refuses_too_few_layers() -> None:
-    layers = measured(IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0)), [1.0] * len(SHAPES))[:2]
+    layers = measured(IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0)), [1.0] * len(COUNTS))[:2]
     with pytest.raises(ValueError, match='2 measured layers, expected at least 3 of a family'):
         fit_interval_model(layers, PROCESSOR)
     with pytest.raises(ValueError, match='2 measured layers, expected at least 3 of a family'):
@@ -129,4 +129,4 @@ def test_refuses_too_few_layers() -> None:
 @pytest.mark.parametrize(('mean_ms', 'worst_ms'), [(0.0, 1.0), (2.0, 1.0), (1.0, float('nan')), (-1.0, 1.0)])
 def test_refuses_times_that_cannot_be(mean_ms: float, worst_ms: float) -> None:
     with pytest.raises(ValueError, match='execution time of layer is .*, expected 0 < mean <= worst'):
-        MeasuredLayer(LayerCounts.of(SHAPES[0], PROCESSOR), mean_ms, worst_ms)
+        MeasuredLayer(COUNTS[0], mean_ms, worst_ms)

@@ -46,15 +46,6 @@ def test_sweeps_of_the_table():
     assert [sweep.name for sweep in quick_sweeps()] == [sweep.name for sweep in table_sweeps()]
 
 
-@pytest.mark.parametrize(('dimension', 'values', 'message'), [
-    ('depth', (1, 2), "dimension of sweep is 'depth'"), ('width', (), 'values of sweep'),
-    ('width', (0, 1), 'ascending'),
-    ('width', (2, 2), 'ascending'), ('pixels', (4, 8), 'expected squares of sides in px')])
-def test_impossible_sweeps_are_refused(dimension, values, message):
-    with pytest.raises(ValueError, match=message):
-        Sweep('x', dimension, LAYER, values)
-
-
 def test_uncertainty_of_the_median_by_hand():
     assert median_uncertainty([1.0] * 5) == math.inf
     assert median_uncertainty([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(5.0 / 7.0)  # first to last, median 3.5

@@ -7,9 +7,8 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.latency.interference import Interference
+from deadline_perception.latency.interference import Interference, WcetTable
 from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.wcet_table import WcetTable
 from deadline_perception.wcet.interval_model import Processor
 from deadline_perception.wcet.segment_model import fit_segment_model, fit_wcet, predict_times, worst_execution
 from deadline_perception.wcet.segment_work import SegmentWork

@@ -6,7 +6,9 @@ import pytest
 
 torch = pytest.importorskip('torch')
 
+from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from traced_layers import traced_operations  # noqa: E402
 
 from deadline_perception.engine.eager import Eager  # noqa: E402
 from deadline_perception.engine.segment_run import SegmentRun  # noqa: E402
@@ -65,6 +67,26 @@ def test_counts_by_hand() -> None:
     assert network.engine is engine
 
 
-def test_refuses_counts_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match='expected counts'):
-        SegmentWork(-1.0)
+@pytest.mark.parametrize('mode', [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_operations_of_a_list_of_modules(mode: type) -> None:
+    network = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(inplace=True),
+                            nn.MaxPool2d(2), nn.Conv2d(8, 4, 1, stride=2), nn.Flatten(), nn.Linear(24, 5, bias=False),
+                            nn.Linear(5, 2))
+    with mode():
+        found = traced_operations(lambda: network(torch.zeros(2, 3, 8, 12)))
+    whole, halved, quartered = 2 * 8 * 12, 2 * 4 * 6, 2 * 2 * 3  # positions
+    assert found == [whole * 8 * 3 * 9, 3 * whole * 8, whole * 8, halved * 8 * 4, quartered * 4 * 8, 2 * 24 * 5,
+                     2 * 5 * 2]
+
+
+def test_operations_of_resize_sum_and_suppression() -> None:
+    from torchvision.ops import nms
+
+    def run() -> None:
+        x = F.interpolate(torch.zeros(1, 2, 3, 3), scale_factor=2.0, mode='nearest')
+        F.interpolate(x, scale_factor=2.0, mode='bilinear')
+        x = x + x
+        nms(torch.tensor([[0.0, 0, 4, 4]] * 4), torch.tensor([0.5, 0.4, 0.3, 0.2]), 0.5)
+        nms(torch.empty(0, 4), torch.empty(0), 0.5)
+
+    assert traced_operations(run) == [72, 4 * 288, 2 * 72, 6, 0]

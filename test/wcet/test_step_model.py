@@ -130,11 +130,3 @@ def test_unusable_bounds_are_refused():
         ORIN.choose_values([1, 2, 2, 3])
     with pytest.raises(ValueError, match='one for each'):
         check_latencies([1.0], 2)
-
-
-@pytest.mark.parametrize(('depth', 'period', 'upper_values', 'message'), [
-    (0, 1, 1, 'step depth is 0'), (1, 0, 1, 'period 0'), (1, 8, 9, 'upper values are 9'),
-    (1, 8, 0, 'upper values are 0')])
-def test_impossible_models_are_refused(depth, period, upper_values, message):
-    with pytest.raises(ValueError, match=message):
-        StepModel(depth, period, upper_values, Line(1.0, 0.0), Line(1.0, 0.0), 0.0)

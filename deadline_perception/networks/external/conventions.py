@@ -26,6 +26,7 @@ _LEAST_GAIN = 1.05
 _CONFIDENT, _MOST_CONFIDENT = 0.3, 20
 _COCO_GAPS = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)  # numbers from 1 to 90 that no class has (Lin et al. 2014)
 _COCO_CLASSES, _COCO_PLACES = 80, 90
+_AXES = {'resize': RESIZES, 'channels': CHANNELS, 'range_name': tuple(RANGES)}
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,10 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
             known[form] = trials
         return trials
 
-    axes = ('resize', 'channels') if is_8_bit else ('resize', 'channels', 'range')
+    axes = ('resize', 'channels') if is_8_bit else tuple(_AXES)
     seen = run(start, 0)
     left = [one for one in readings if one[0].fits(seen)] or list(readings)
-    few = [trial for form in (varied(start, 'range') if 'range' in axes else [start])
+    few = [trial for form in ([start] if is_8_bit else varied(start, 'range_name'))
            for trial in tried(form, left, min(images, _FIRST_IMAGES))]
     best, usual = max(few, key=_value), max((trial for trial in few if trial.conventions.form == start), key=_value)
     best = best if best.value > usual.value * _LEAST_GAIN else usual
@@ -134,7 +135,7 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
         for axis in axes:
             for form in varied(best.conventions.form, axis):
                 trial = max(tried(form, left, images), key=_value)
-                is_usual = _along(best.conventions.form, axis) == _along(start, axis)
+                is_usual = getattr(best.conventions.form, axis) == getattr(start, axis)
                 if trial.value > best.value * (_LEAST_GAIN if is_usual else 1.0):
                     best = trial
     further = [form for axis in axes for near in varied(best.conventions.form, axis) for other in axes
@@ -146,27 +147,13 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
 
 
 def varied(form: InputForm, axis: str) -> list[InputForm]:
-    """The forms that differ from one in an axis alone, `resize`, `channels` or `range`; itself among them."""
-    now = _range_of(form)
-    if axis == 'range':
-        return [InputForm.of_range(form.size, form.resize, form.channels, name) for name in RANGES]
-    if axis == 'channels':
-        return [InputForm.of_range(form.size, form.resize, channels, now) for channels in CHANNELS]
-    return [InputForm.of_range(form.size, resize, form.channels, now) for resize in RESIZES]
+    """The forms that differ from one of `InputForm.of_range` in an axis alone; itself among them."""
+    now = {name: getattr(form, name) for name in _AXES}
+    return [InputForm.of_range(form.size, **{**now, axis: choice}) for choice in _AXES[axis]]
 
 
 def _value(trial: Trial) -> float:
     return trial.value
-
-
-def _along(form: InputForm, axis: str) -> str:
-    return _range_of(form) if axis == 'range' else getattr(form, axis)
-
-
-def _range_of(form: InputForm) -> str:
-    step = 1 if form.channels == 'rgb' else -1
-    return next((name for name, known in RANGES.items() if (form.mean[::step], form.deviation[::step]) == known),
-                '0 to 1')
 
 
 def confidence(found: Sequence[Objects], input_size: tuple[int, int]) -> float:

@@ -175,7 +175,6 @@ def _name(value) -> str:
 
 def _fix_sizes(model, image, size: tuple[int, int]) -> None:
     """Makes constants of the inputs that tell the size of the image, or the factor by which it was scaled."""
-    openvino = load_openvino()
     from openvino import opset13
 
     for value in list(model.inputs):
@@ -197,7 +196,6 @@ def _fix_sizes(model, image, size: tuple[int, int]) -> None:
         parameter.output(0).replace(constant.output(0))
         model.remove_parameter(parameter)
     model.validate_nodes_and_infer_types()
-    assert isinstance(model, openvino.Model)
 
 
 def _check_loops(model, file: Path) -> None:

@@ -9,6 +9,10 @@ import numpy as np
 CORNERS, CENTRES, ROWS_FIRST = 'corners', 'centres', 'rows-first'
 PX, FRACTION = 'px', 'fraction'
 PROBABILITY, SIGMOID, SOFTMAX = 'probability', 'sigmoid', 'softmax'
+# How heads mostly take images: resize, order of channels and range, see `pixels`.
+PLAIN = ('stretch', 'rgb', '0 to 1')
+ULTRALYTICS = ('letterbox', 'rgb', '0 to 1')
+INTEL = ('stretch', 'bgr', '0 to 255')
 MIN_SCORE = 0.01  # of what a head passes on; the node's own limit lies above
 MAX_CANDIDATES = 1000  # of a head whose boxes overlap
 
@@ -65,7 +69,7 @@ class Head:
         overlapping: an object has several boxes, which non-maximum suppression has to thin out.
         scores_at: outputs whose last values are the scores of classes; empty where no form of scores is to be told.
         scores: form of those.
-        usual: how such heads mostly take images: resize, order of channels and range, see `pixels`.
+        usual: how such heads mostly take images.
     """
 
     name: str
@@ -74,7 +78,7 @@ class Head:
     overlapping: bool = False
     scores_at: tuple[int, ...] = ()
     scores: str = PROBABILITY
-    usual: tuple[str, str, str] = ('stretch', 'rgb', '0 to 1')
+    usual: tuple[str, str, str] = PLAIN
 
     def fits(self, values: Sequence[np.ndarray]) -> bool:
         """Whether the outputs of an image have scores of this form: probabilities lie in [0, 1], others do not all."""

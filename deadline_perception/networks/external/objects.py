@@ -15,12 +15,11 @@ from itertools import product
 
 import numpy as np
 
-from deadline_perception.networks.external.head import (CENTRES, CORNERS, FRACTION, MIN_SCORE, PX, ROWS_FIRST, Head,
-                                                        Objects, Output, to_corners)
+from deadline_perception.networks.external.head import (CENTRES, CORNERS, FRACTION, INTEL, MIN_SCORE, PLAIN, PX,
+                                                        ROWS_FIRST, ULTRALYTICS, Head, Objects, Output, to_corners)
 from deadline_perception.networks.external.model_error import ModelError
 
 NAMES = ('boxes', 'detections', 'ssd')
-_ULTRALYTICS, _INTEL = ('letterbox', 'rgb', '0 to 1'), ('stretch', 'bgr', '0 to 255')  # see `Head.usual`
 _PARTS = {'boxes': ('box', 'dets'), 'scores': ('score', 'conf', 'prob'), 'labels': ('label', 'class', 'cls')}
 # Columns of score, label and the first of a box, in rows of objects.
 _ORDERS = {6: {'': (4, 5, 0), 'label-first': (1, 0, 2), CENTRES: (4, 5, 0)}, 7: {'image-first': (6, 5, 1)}}
@@ -35,7 +34,7 @@ def _of_parts(outputs: Sequence[Output], input_size: tuple[int, int]) -> list[He
     parts = _separate(outputs)
     if parts is None:
         return []
-    usual = _INTEL if parts[1] is None else ('stretch', 'rgb', '0 to 1')
+    usual = INTEL if parts[1] is None else PLAIN
     return [Head(f'boxes {form} {unit}', None, partial(_from_parts, places=parts, form=form, unit=unit,
                                                        input_size=input_size), usual=usual)
             for form, unit in product((CORNERS, CENTRES, ROWS_FIRST), (PX, FRACTION))]
@@ -83,12 +82,12 @@ def _of_rows(outputs: Sequence[Output], input_size: tuple[int, int]) -> list[Hea
     found = []
     for place, output in enumerate(outputs):
         if len(output.shape) == 4 and output.shape[:2] == (1, 1) and output.shape[3] == 7:
-            found.append(Head('ssd', None, partial(_from_ssd, place=place, input_size=input_size), usual=_INTEL))
+            found.append(Head('ssd', None, partial(_from_ssd, place=place, input_size=input_size), usual=INTEL))
         elif len(output.shape) in (2, 3) and (len(output.shape) == 2 or output.shape[0] in (1, None)):
             columns = output.shape[-1]
             found += [Head(' '.join(filter(None, ('detections', order, unit))), None,
                            partial(_from_rows, place=place, columns=at, form=CENTRES if order == CENTRES else CORNERS,
-                                   unit=unit, input_size=input_size), usual=_ULTRALYTICS)
+                                   unit=unit, input_size=input_size), usual=ULTRALYTICS)
                       for order, at in _ORDERS.get(columns, {}).items() for unit in (PX, FRACTION)]
     return found
 

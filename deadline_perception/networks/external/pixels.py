@@ -59,19 +59,23 @@ class InputForm:
                              f'deviations above 0')
 
     @classmethod
-    def of_range(cls, size: tuple[int, int], resize: str, channels: str, name: str) -> InputForm:
+    def of_range(cls, size: tuple[int, int], resize: str, channels: str, range_name: str) -> InputForm:
         """The form of one of `RANGES`."""
-        mean, deviation = RANGES[name]
+        mean, deviation = RANGES[range_name]
         step = 1 if channels == 'rgb' else -1
         return cls(size, resize, channels, mean[::step], deviation[::step])
 
     @property
+    def range_name(self) -> str:
+        """The name of its mean and deviation in `RANGES`; empty where they have none."""
+        step = 1 if self.channels == 'rgb' else -1
+        values = self.mean[::step], self.deviation[::step]
+        return next((name for name, known in RANGES.items() if values == known), '')
+
+    @property
     def words(self) -> str:
         """The form in words: `rgb, 0 to 1, letterbox`."""
-        step = 1 if self.channels == 'rgb' else -1
-        known = next((name for name, values in RANGES.items()
-                      if (self.mean[::step], self.deviation[::step]) == values), f'mean {self.mean}')
-        return f'{self.channels}, {known}, {self.resize}'
+        return f'{self.channels}, {self.range_name or f"mean {self.mean}"}, {self.resize}'
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from itertools import product
 
 import numpy as np
 
-from deadline_perception.networks.external.head import (CENTRES, CORNERS, FRACTION, PX, Head, Objects, Output,
-                                                        best_classes, cell_corners, cells, sigmoid, to_corners)
+from deadline_perception.networks.external.head import (CENTRES, CORNERS, FRACTION, PX, ULTRALYTICS, Head, Objects,
+                                                        Output, best_classes, cell_corners, cells, sigmoid, to_corners)
 
 NAMES = ('yolov8', 'yolov5', 'yolox', 'maps')
-ULTRALYTICS, YOLOX = ('letterbox', 'rgb', '0 to 1'), ('letterbox-corner', 'bgr', '0 to 255')  # see `Head.usual`
+_YOLOX = ('letterbox-corner', 'bgr', '0 to 255')  # see `Head.usual`
 STRIDES = (8, 16, 32)
 LARGE_STRIDES = (8, 16, 32, 64)
 # Jocher et al., YOLOv5 (2020), models/yolov5s.yaml: width and height in px, three per stride, fitted to COCO.
@@ -52,7 +52,7 @@ def _of_rows(place: int, shape: tuple[int | None, int | None], classes: int | No
         strides = next((known for known in (STRIDES, LARGE_STRIDES) if boxes == _cell_count(input_size, known)), None)
         if strides:
             found.append(Head('yolox', values - 5, partial(_from_cells, place=place, transposed=transposed,
-                                                           grid=cell_corners(input_size, strides)), True, usual=YOLOX))
+                                                           grid=cell_corners(input_size, strides)), True, usual=_YOLOX))
         if not transposed or classes is not None:
             found += [Head(f'yolov5 {unit}', values - 5,
                            partial(_with_objectness, place=place, transposed=transposed, unit=unit,

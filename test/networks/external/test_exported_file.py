@@ -32,12 +32,6 @@ def test_names_that_are_none_are_left_to_the_user(tmp_path, names):
                          ).stated.class_names == ()
 
 
-def test_another_task_is_refused(tmp_path):
-    file = exported(tmp_path / 'net.xml', ROWS, facts={'names': "{0: 'car'}", 'task': 'segment'})
-    with pytest.raises(ModelError, match="its task is 'segment', expected detect"):
-        read_exported(file)
-
-
 def test_inputs_that_tell_sizes_become_constants(tmp_path):
     read = read_exported(exported(tmp_path / 'net.xml', ROWS, further={'orig_target_sizes': ((1, 2), 'i64')}))
     with_size(read, SIZE, Path('net.xml'))
