@@ -20,9 +20,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
@@ -30,8 +27,8 @@ from deadline_perception.latency.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from parts.harness import ROOT, show
 
-ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / 'out' / 'benchmarks'
 VALIDATION = '../shared/data/carla/val.json'
 MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
@@ -184,12 +181,7 @@ def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
         for file, source, shows, minutes in rows:
             print(f'| [`{Path(file).name}`](../{file}) | {source} | {shows} | {minutes} |')
         return
-    table = Table()
-    for title in ('benchmark', 'of', 'shows', 'minutes'):
-        table.add_column(title)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=max(140, Console().width)).print(table)
+    show('benchmarks', ('benchmark', 'of', 'shows', 'minutes'), rows, words=3)
 
 
 def check_prepared() -> Path:

@@ -157,15 +157,8 @@ def time_loop(policy: Policy, space: PathSpace, forecast: PathForecast, longest_
     return times
 
 
-def spread(times: list[float]) -> dict[str, float]:
-    """Median and 99th percentile."""
-    return quantiles(times, 'p50', 'p99')
-
-
 def main(run: Run) -> None:
     args = run.args
-    if args.frames < 3:
-        raise ValueError(f'--frames is {args.frames}, expected at least 3')
     frames = 60 if run.quick else args.frames
     measured = LatencyProfile.load(args.profile)
     cheapest_ms = min(times.p50 for times in measured.paths.values())
@@ -187,14 +180,14 @@ def main(run: Run) -> None:
                 loop = time_loop(policy, space, forecast, longest_ms, count, rng, swept)
                 loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
                 share = statistics.median(totals) / 1000.0 / cheapest_ms
+                spreads = {key: quantiles(times_us, 'p50', 'p99') for key, times_us in (
+                    ('plan_us', plans), ('redecision_us', again), ('frame_us', totals), ('loop_us', loop))}
                 rows.append({'paths': len(space), 'policy': name, 'caches': caches, 'prepared_s': round(prepared_s, 2),
-                             'kept_mib': round(kept_mib, 1), 'plan_us': spread(plans), 'redecision_us': spread(again),
-                             'frame_us': spread(totals), 'share_of_cheapest_path': round(share, 6),
-                             'loop_us': spread(loop), 'loop_share_of_cheapest_path': round(loop_share, 6),
+                             'kept_mib': round(kept_mib, 1), **spreads, 'share_of_cheapest_path': round(share, 6),
+                             'loop_share_of_cheapest_path': round(loop_share, 6),
                              'each_us': statistics.median(plans + again)})
                 shown.append((f'{len(space):,}', name, caches, prepared_s, f'{kept_mib:.0f}',
-                              *('{p50:.1f} ({p99:.1f})'.format(**spread(each))
-                                for each in (plans, again, totals, loop)),
+                              *(f'{each["p50"]:.1f} ({each["p99"]:.1f})' for each in spreads.values()),
                               f'{share:.2%}', f'{loop_share:.2%}'))
     show(f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
          ('paths', 'policy', 'caches', 'prepared in s', 'MiB', 'plan', 're-decision', 'all of a frame', 'loop',
@@ -219,6 +212,7 @@ def prepared(name: str, space: PathSpace, forecast: PathForecast, quality: PathQ
 
 if __name__ == '__main__':
     run_script(main, {
-        '--frames': {'type': int, 'default': 1500, 'help': 'frames per policy and space, hot; a third cold'},
+        '--frames': {'type': int, 'default': 1500, 'least': 3,
+                     'help': 'frames per policy and space, hot; a third cold'},
         '--profile': {'type': Path, 'default': PROFILE, 'help': "whose cheapest path's time decisions are held to"}},
         quick='60 frames')

@@ -88,8 +88,6 @@ def follow(images: int) -> list[list[tuple[str, str]]]:
 
 def main(run: Run) -> None:
     args = run.args
-    if args.images < 1:
-        raise ValueError(f'--images is {args.images}, expected at least 1')
     traces = follow(3 if run.quick else args.images)
     calls = statistics.median(len(trace) for trace in traces)
     files = statistics.median(len({file for file, _ in trace}) for trace in traces)
@@ -111,5 +109,5 @@ def main(run: Run) -> None:
 
 if __name__ == '__main__':
     run_script(main, {
-        '--images': {'type': int, 'default': 20, 'help': 'that are followed'},
+        '--images': {'type': int, 'default': 20, 'least': 1, 'help': 'that are followed'},
         '--functions': {'type': int, 'default': 0, 'help': 'that are listed'}}, quick='three images')

@@ -31,7 +31,7 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_variants import quantised
-from parts.harness import Run, run_script, show, turns
+from parts.harness import Run, run_frame, run_script, show, turns
 
 CLASSES = ('vehicle', 'person', 'bike')
 MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person', 'motor': 'bike',
@@ -163,7 +163,7 @@ def _measure(specs: list[tuple[dict, str, ModelSpec]], sequence: Sequence, image
         time_frame(network, frames[0].load_bgr(), network.path_space.largest)
     for image, number in turns(range(len(specs)), len(frames)):
         network = networks[number]
-        took_ms, detections = _run(network, frames[image].load_bgr())
+        took_ms, detections = run_frame(network, frames[image].load_bgr(), network.path_space.largest)
         times[number].append(took_ms)
         labels = np.array([CLASSES.index(MERGED.get(name, name)) if MERGED.get(name, name) in CLASSES else -1
                            for name in network.class_names])[detections.labels]
@@ -187,17 +187,6 @@ def _judge_8_bit(row: dict) -> None:
         small['loses_ap'] = round(statistics.mean(plain['ap'].values()) - statistics.mean(small['ap'].values()), 2)
         small['share_of_time'] = round(small['ms'] / plain['ms'], 2)
         small['kept'] = small['loses_ap'] <= MOST_LOSS and small['share_of_time'] <= MOST_TIME
-
-
-def _run(network, image_bgr: np.ndarray) -> tuple[float, object]:
-    """Time of one frame in ms, and what was found."""
-    from deadline_perception.latency.stopwatch import now_ms
-
-    begun_ms = now_ms()
-    run = network.start(image_bgr, network.path_space.largest)
-    while not run.finished:
-        run.run_segment()
-    return now_ms() - begun_ms, run.result()
 
 
 def _print(rows: list[dict]) -> None:

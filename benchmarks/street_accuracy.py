@@ -36,7 +36,6 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.model_set.model_reference import find_weights
@@ -44,7 +43,7 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 from deadline_perception.tools.profile import restart_with_environment
-from parts.harness import Run, run_script, show
+from parts.harness import Run, run_frame, run_script, show
 
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
 NAMES = MERGED | {
@@ -77,12 +76,7 @@ class Candidate:
 
     def run(self, image_bgr: np.ndarray) -> tuple[float, Detections]:
         """Time of one frame in ms, and what was found of `CLASSES`."""
-        begun_ms = now_ms()
-        run = self.network.start(image_bgr, self.path)
-        while not run.finished:
-            run.run_segment()
-        found = run.result()
-        took_ms = now_ms() - begun_ms
+        took_ms, found = run_frame(self.network, image_bgr, self.path)
         names = [NAMES.get(name, name) for name in self.network.class_names]
         labels = np.array([CLASSES.index(name) if name in CLASSES else -1 for name in names])[found.labels]
         kept = labels >= 0
