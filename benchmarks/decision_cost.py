@@ -17,15 +17,16 @@ import random
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
@@ -171,7 +172,8 @@ def main(run: Run) -> None:
         for name in ('frontier', 'thresholds'):
             policy = None  # the one before, so that its memory is not taken off
             before_mib, begun_s = resident_mib(), time.perf_counter()
-            policy = prepared(name, space, forecast, quality)
+            make = partial(make_policy, 'frontier') if name == 'frontier' else ThresholdPolicy
+            policy = make(space, forecast, quality)
             prepared_s, kept_mib = time.perf_counter() - begun_s, resident_mib() - before_mib
             time_decisions(policy, space, longest_ms, frames // 3, rng, None)  # the thresholds work each path out once
             for caches in ('hot', 'cold'):
@@ -199,15 +201,6 @@ def main(run: Run) -> None:
             run.goal(f"a frame's decisions over the cheapest path {words}", row['share_of_cheapest_path'],
                      most=GOAL_SHARE)
     run.write(cheapest_path_ms=cheapest_ms, frames=frames, rows=rows)
-
-
-def prepared(name: str, space: PathSpace, forecast: PathForecast, quality: PathQuality) -> Policy:
-    """A policy that is ready to decide."""
-    if name == 'thresholds':
-        return ThresholdPolicy(space, forecast, quality)
-    policy = FrontierPolicy(space, forecast, quality)
-    policy.prepare()
-    return policy
 
 
 if __name__ == '__main__':

@@ -21,9 +21,9 @@ import numpy as np
 
 from decision_cost import SPACES, NoNetwork, made_up_quality, made_up_times
 from deadline_perception import deadline_detector
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.time_model import TimeModel
+from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.task import Task
 from parts.harness import Run, run_script, show
 
@@ -57,8 +57,7 @@ def make_task() -> Task:
     """A network that finds nothing, and all that decides its paths."""
     rng = random.Random(0)
     forecast = made_up_times(SPACE, rng)
-    policy = FrontierPolicy(SPACE, forecast, made_up_quality(SPACE, forecast, rng))
-    policy.prepare()
+    policy = make_policy('frontier', SPACE, forecast, made_up_quality(SPACE, forecast, rng))
     network = NoNetwork(SPACE, None)
     network.class_names = ('vehicle',)
     return Task(network, policy, TimeModel(SPACE, forecast, BoundCalibrator(0.01, 0.05, math.log(8.0))))

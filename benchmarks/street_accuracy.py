@@ -17,11 +17,11 @@ import math
 import random
 import statistics
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from own_models import CALIBRATION_IMAGES, MERGED, MODELS
+from own_models import CALIBRATION_IMAGES, MERGED, MODELS, of_classes, public_spec
 
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import Frame
@@ -77,11 +77,7 @@ class Candidate:
     def run(self, image_bgr: np.ndarray) -> tuple[float, Detections]:
         """Time of one frame in ms, and what was found of `CLASSES`."""
         took_ms, found = run_frame(self.network, image_bgr, self.path)
-        names = [NAMES.get(name, name) for name in self.network.class_names]
-        labels = np.array([CLASSES.index(name) if name in CLASSES else -1 for name in names])[found.labels]
-        kept = labels >= 0
-        return took_ms, replace(found, boxes_xyxy_px=found.boxes_xyxy_px[kept], scores=found.scores[kept],
-                                labels=labels[kept])
+        return took_ms, of_classes(found, self.network.class_names, NAMES, CLASSES)
 
 
 def main(run: Run) -> None:
@@ -128,9 +124,7 @@ def _public(data: Path, folder: Path) -> list[Candidate]:
     trial, frames = TrialImages.of(sequence), annotated_frames(sequence, CALIBRATION_IMAGES)
     candidates = []
     for model in MODELS:
-        spec = ModelSpec(Path(model.file).stem.replace('-', '_'), 'onnx', data / 'public_models' / model.file,
-                         tuple(MERGED.get(name, name) for name in model.classes))
-        spec = find_conventions(spec, trial).spec
+        spec = find_conventions(public_spec(data / 'public_models' / model.file, model.classes, MERGED), trial).spec
         specs = [spec]
         try:
             specs.append(quantised(spec, [frame.load_bgr() for frame in frames], folder))

@@ -12,12 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prediction import (
-    AdaptiveRegression,
-    DelayPredictor,
-    FilteredRatio,
-    LaggedRegression,
-)
+from prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.latency.calibration import BoundCalibrator
@@ -321,7 +316,7 @@ class WrongPredictor:
     def __init__(self, idle_ms: Mapping[str, float], seed: int) -> None:
         self._idle_ms, self._rng = idle_ms, random.Random(seed)
 
-    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+    def observe(self, candidate: str, delay_ms: float) -> None:
         """Learns nothing."""
 
     def predict_ms(self, candidate: str) -> float:

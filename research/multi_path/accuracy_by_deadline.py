@@ -30,12 +30,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
 from deadline_perception.model_set.model_reference import load_network
-from deadline_perception.runtime.loading import warm_up
+from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.latency.time_model import P90_TAIL, FrameTimes
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Job
@@ -238,8 +237,7 @@ def main(run: Run) -> None:
     forecast = PathForecast(profile, space)
     factor, likely_factor = (math.exp(max(0.0, forecast.residual_quantile(1.0 - share)))
                              for share in (MISS, P90_TAIL))
-    frontier = FrontierPolicy(space, forecast, quality)
-    frontier.prepare()
+    frontier = make_policy('frontier', space, forecast, quality)
     full_bound_ms = forecast.forecast_ms(space.largest) * factor
     # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
     tightest = math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100

@@ -23,7 +23,6 @@ from deadline_perception.subnetwork.importance import Ranking
 from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.subnetwork.training import TimeBoundTrainer
 
-
 CARLA = Path(__file__).parents[3] / 'shared' / 'data' / 'carla'
 BATCH = 96  # of training, as in the paper (section VII-B)
 CALIBRATION = 256
