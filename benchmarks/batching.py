@@ -42,7 +42,6 @@ def layers_of(file: Path, batch: int, threads: int):
 
 
 def main(run: Run) -> None:
-    """See the module."""
     use_threads(max(THREADS))
     files = public_files(run.args.data)
     rows, skipped = [], {}

@@ -430,7 +430,6 @@ def summary(runs: dict[str, list[Run]], long_runs: dict[str, list[Run]], frames:
 
 
 def main(run: BenchmarkRun) -> None:
-    """See the module."""
     args = run.args
     if args.draw:
         draw(json.loads(run.file.read_text()), run.file.with_suffix('.png'))

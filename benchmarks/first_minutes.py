@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 
 from deadline_perception.latency.device import read_device_facts
-from parts.harness import ROOT, Run, run_script, show
+from parts.harness import ROOT, Run, run_logged, run_script, show
 
 LOGS = ROOT / 'out' / 'first_minutes'
 PHASES = ('setup', 'pip', 'demo', 'test')
@@ -42,12 +40,9 @@ def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict
                               *((phase, ['bash', '-c', _BY_PIP] if phase == 'pip' else ['make', '-C', 'clone', phase])
                                 for phase in phases)):
             log = LOGS / f'{number}_{name}.log'
-            began_s = time.monotonic()
-            with log.open('w') as output:
-                status = subprocess.run(command, cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=output,
-                                        stderr=subprocess.STDOUT, check=False).returncode
+            status, took_s = run_logged(command, log, cwd=place, env=environment)
             said = re.findall(_SAID.get(name, r'$^'), log.read_text(errors='replace'))
-            found[name] = {'took_s': round(time.monotonic() - began_s, 1), 'status': status,
+            found[name] = {'took_s': round(took_s, 1), 'status': status,
                            'said': ascii(said[-1].strip())[1:-1][:300] if said else ''}
             if status:
                 break

@@ -187,7 +187,6 @@ def judge(kind: Kind, folder: Path, kills: int) -> Verdict:
 
 
 def main(run: Run) -> int:
-    """See the module."""
     args, verdicts = run.args, []
     for kind in (kind for kind in KINDS if kind.name in args.only):
         folder = Path(tempfile.mkdtemp(prefix=f'killed_{kind.name}_'))

@@ -40,7 +40,6 @@ OPENVINO, RUNTIME = 'OpenVINO', 'ONNX Runtime'
 
 
 def main(run: Run) -> None:
-    """See the module."""
     use_threads(max(THREADS))
     rounds = 2 if run.quick else run.args.rounds
     files = public_files(run.args.data)

@@ -520,12 +520,12 @@ def struck(name: str, does: str, lasts_s: float, *, images: Images = Images.IN_T
                  images, inflict, lasts_s=0.5, says=says)
 
 
-def clock(rate: float = 1.0, jump_s: float = 0.0, seconds: float = 3.0) -> Callable[[Stand], str]:
+def clock(rate: float = 1.0, jump_s: float = 0.0) -> Callable[[Stand], str]:
     """The simulated clock jumps, and runs on at another rate for a while."""
     def inflict(stand: Stand) -> str:
         stand.simulated_ns += int(jump_s * 1e9)
         stand.clock_rate = rate
-        time.sleep(seconds)
+        time.sleep(3.0)
         stand.clock_rate = 1.0
         return ''
     return inflict

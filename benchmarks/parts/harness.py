@@ -12,9 +12,10 @@ import json
 import operator
 import os
 import random
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -33,6 +34,7 @@ from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, '-m', 'deadline_perception.tools.command_line')  # of the package, without its words
+END_S = 20.0  # for a program to end after Ctrl-C
 _LIMITS = {'least': ('at least', operator.ge), 'above': ('more than', operator.gt)}
 Kind = TypeVar('Kind')
 Arguments = Mapping[str, Mapping[str, object]]
@@ -121,6 +123,37 @@ def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = 
     sys.exit(exit_status(script.name, run))
 
 
+def run_logged(words: Sequence[str | Path], log: Path, limit_s: float | None = None,
+               **options: object) -> tuple[int | None, float]:
+    """Runs a program whose output goes into a file; all that it has started ends with it.
+
+    Args:
+        words: program and arguments.
+        log: the file.
+        limit_s: longest time; then it is ended as Ctrl-C does, and killed where that does not help.
+        options: of `subprocess.Popen`, such as `cwd`.
+
+    Returns:
+        Its exit status, None where it took longer, and the time that it took, s.
+    """
+    begun_ms, status = now_ms(), None
+    with log.open('w', encoding='utf-8') as stream:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                                   start_new_session=True, **options)
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            for number, wait_s in ((signal.SIGINT, END_S), (signal.SIGKILL, None)):
+                try:
+                    os.killpg(process.pid, number)
+                    process.wait(wait_s)
+                except (ProcessLookupError, subprocess.TimeoutExpired):
+                    continue
+    return status, (now_ms() - begun_ms) / 1000.0
+
+
 def run_command(*words: str | Path) -> None:
     """Runs a command of the package without its output; ends with its status where it fails."""
     status = subprocess.run([*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, check=False).returncode
@@ -153,13 +186,13 @@ def timed_ms(function: Callable[[], object]) -> float:
     return now_ms() - begun_ms
 
 
-def quantiles(values: Iterable[float], *names: str, digits: int = 3) -> dict[str, float | None]:
+def quantiles(values: Iterable[float], *names: str) -> dict[str, float | None]:
     """Quantiles by name, as `p50`, `p99`, `max` and `mean`; None of no values."""
     values = np.asarray(list(values), float)
     if not len(values):
         return dict.fromkeys(names)
     found = {'max': values.max, 'mean': values.mean}
-    return {name: round(float(found[name]() if name in found else np.quantile(values, float(name[1:]) / 100)), digits)
+    return {name: round(float(found[name]() if name in found else np.quantile(values, float(name[1:]) / 100)), 3)
             for name in names}
 
 

@@ -196,7 +196,6 @@ def show_levels(found: dict) -> None:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     args = run.args
     restart_with_environment(1)
     found, grading = measure(args)

@@ -214,7 +214,6 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     args = run.args
     minutes = (0.7 if args.quick else 5.0) if args.minutes is None else args.minutes
     restart_with_environment(args.threads)

@@ -216,7 +216,6 @@ def print_tables(result: dict) -> None:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)

@@ -279,7 +279,6 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     args = run.args
     if not args.seconds > 0.0:
         raise ValueError(f'--seconds is {args.seconds}, expected more than 0 s')

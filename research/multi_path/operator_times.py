@@ -267,7 +267,6 @@ def show_case(result: dict) -> None:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     args = run.args
     todo = [replace(case, seconds=case.seconds * args.time_scale)
             for case in cases(args.device, args.configurations, args.quick)]

@@ -116,7 +116,6 @@ def show_levels(result: dict) -> None:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     args = run.args
     jobs = 20 if args.quick else args.jobs
     restart_with_environment(1)

@@ -122,7 +122,6 @@ def draw(loads: dict[str, Sequence[dict[str, float]]], file: Path) -> None:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     seeds, timed = (6, 6) if run.quick else (run.args.seeds, run.args.timed)
     loads = {name: run_load(name, longest_ms, seeds, timed) for name, longest_ms in LOADS_MS.items()}
     for method, goal in GOALS.items():

@@ -50,12 +50,12 @@ def lenet5() -> nn.Sequential:
         nn.Linear(256, 400), nn.ReLU(), nn.Linear(400, 84), nn.ReLU(), nn.Linear(84, 10))
 
 
-def alexnet(classes: int = 5) -> nn.Sequential:
-    """Table I, second column."""
+def alexnet() -> nn.Sequential:
+    """Table I, second column; of five classes."""
     return nn.Sequential(
         nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(),
         nn.MaxPool2d(2), nn.Conv2d(192, 384, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(6144, 4096), nn.ReLU(), nn.Linear(4096, 2048), nn.ReLU(), nn.Linear(2048, classes))
+        nn.Linear(6144, 4096), nn.ReLU(), nn.Linear(4096, 2048), nn.ReLU(), nn.Linear(2048, 5))
 
 
 def kws() -> nn.Sequential:
@@ -74,10 +74,10 @@ def digits(size: tuple[int, int]) -> Split:
     return split(F.interpolate(inputs, size, mode='bilinear', align_corners=False), torch.from_numpy(found.target))
 
 
-def driving_objects(size: tuple[int, int] = (32, 32)) -> Split:
+def driving_objects() -> Split:
     """Objects of the driving images: those of `train.json` to train with, of `val.json` (other stretches) to test
     with."""
-    parts = [cut_objects(read_coco(CARLA / f'{name}.json'), size) for name in ('train', 'val')]
+    parts = [cut_objects(read_coco(CARLA / f'{name}.json'), (32, 32)) for name in ('train', 'val')]
     tensors = []
     for part in parts:
         tensors += [torch.from_numpy(part.images).permute(0, 3, 1, 2).float() / 64.0 - 2.0,
@@ -127,10 +127,9 @@ def made_elastic(module: nn.Sequential, data: Split, settings: tuple[float, ...]
     return elastic(module, (data.inputs[:1],), data.calibration, settings=settings, ranking=ranking, seed=seed)
 
 
-def nested_training(network: ElasticModule, data: Split, iterations: int, seed: int = 0,
-                    learning_rate: float = 0.003) -> None:
+def nested_training(network: ElasticModule, data: Split, iterations: int, seed: int = 0) -> None:
     """Trains all sub-networks, without a limit of time."""
-    trainer = TimeBoundTrainer(network, F.cross_entropy, budget_ms=float('inf'), learning_rate=learning_rate, seed=seed)
+    trainer = TimeBoundTrainer(network, F.cross_entropy, budget_ms=float('inf'), learning_rate=0.003, seed=seed)
     trainer.bounds = TimeBounds({setting: setting for setting in network.settings}, 0.01)  # all fit
     generator = torch.Generator().manual_seed(seed)
     for _ in range(iterations):
