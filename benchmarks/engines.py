@@ -117,7 +117,7 @@ def accuracy(weights: Path, class_names: tuple[str, ...], engines: dict[str, Eag
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in frames]
     ranking = ranking_classes(ground_truths, class_names)
     points: dict[str, dict[str, float]] = {}
-    with DetectionPool(data, limit, processes) as pool:
+    with DetectionPool([data], limit, processes) as pool:
         for name in engines:
             for path, found in pool.run(weights, paths, name).items():
                 scores = average_precision(found, ground_truths, class_names)
