@@ -13,15 +13,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.engine.choice import choose_engine, is_installed
@@ -30,12 +25,12 @@ from deadline_perception.latency.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from parts.harness import ROOT, run_logged, show
 
-ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / 'out' / 'benchmarks'
 VALIDATION = '../shared/data/carla/val.json'
 MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
-OVERTIME, END_S = 2.0, 20.0
+OVERTIME = 2.0
 QUICK = '--quick'
 MULTI_PATH, GRADING, JETSON = 'multi-path paper', 'contention paper', 'layer-latency paper'
 SUBFLOW, THESIS = 'SubFlow paper', 'nested-network thesis'
@@ -150,29 +145,12 @@ def wait_until_idle(patience_minutes: float) -> float:
 
 
 def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, float]:
-    """Runs one; what became of it, and its minutes. All of its processes end with it."""
-    begun = time.monotonic()
-    with log.open('w', encoding='utf-8') as file:
-        process = subprocess.Popen([sys.executable, benchmark.file, *arguments], cwd=ROOT,
-                                   stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            status = process.wait(60.0 * OVERTIME * benchmark.minutes)
-            said = 'done' if status == 0 else f'failed with {status}'
-        except subprocess.TimeoutExpired:
-            said = f'ended after {OVERTIME:g} times its time'
-        finally:
-            end(process)
-    return said, (time.monotonic() - begun) / 60.0
-
-
-def end(process: subprocess.Popen) -> None:
-    """Ends a benchmark as Ctrl-C does, so that it ends what it has started, and then whatever is left of it."""
-    for number, seconds in ((signal.SIGINT, END_S), (signal.SIGKILL, None)):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(seconds)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
+    """Runs one; what became of it, and its minutes."""
+    status, took_s = run_logged([sys.executable, benchmark.file, *arguments], log, 60.0 * OVERTIME * benchmark.minutes,
+                                cwd=ROOT)
+    if status is None:
+        return f'ended after {OVERTIME:g} times its time', took_s / 60.0
+    return 'done' if status == 0 else f'failed with {status}', took_s / 60.0
 
 
 def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
@@ -184,12 +162,7 @@ def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
         for file, source, shows, minutes in rows:
             print(f'| [`{Path(file).name}`](../{file}) | {source} | {shows} | {minutes} |')
         return
-    table = Table()
-    for title in ('benchmark', 'of', 'shows', 'minutes'):
-        table.add_column(title)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=max(140, Console().width)).print(table)
+    show('benchmarks', ('benchmark', 'of', 'shows', 'minutes'), rows, words=3)
 
 
 def check_prepared() -> Path:

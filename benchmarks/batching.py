@@ -16,7 +16,7 @@ import numpy as np
 
 from deadline_perception.engine.openvino_library import cpu_settings, load_openvino, openvino_core
 from deadline_perception.latency.device import use_threads
-from deadline_perception.networks.external.exported_file import SUFFIXES
+from onnx_engines import public_files
 from parts.harness import ROOT, Run, run_script, show, timed_ms, turns
 
 BATCHES, THREADS = (1, 2, 4), (1, 2)
@@ -42,11 +42,8 @@ def layers_of(file: Path, batch: int, threads: int):
 
 
 def main(run: Run) -> None:
-    """See the module."""
     use_threads(max(THREADS))
-    files = sorted(file for suffix in SUFFIXES for file in run.args.data.glob(f'*{suffix}'))
-    if not files:
-        raise ValueError(f'--data is {run.args.data}, expected a folder with files of {", ".join(SUFFIXES)}')
+    files = public_files(run.args.data)
     rows, skipped = [], {}
     for file in files[:1] if run.quick else files:
         for threads in THREADS:

@@ -60,32 +60,17 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import yaml
 from parts.deadline_plot import ORACLE, draw
-from parts.deadline_scores import (
-    CAUSAL,
-    FIXED_BEST,
-    NO_RECOURSE,
-    STATIC_TABLE,
-    WITH_BOUNDS,
-    Run,
-    best_executed,
-    check_goals,
-    could_be_met,
-    delivered,
-    figures,
-    own_slowdowns,
-    precision,
-    resampled,
-    round_slowdowns,
-    show,
-    timing_figures,
-)
+from parts.deadline_scores import (CAUSAL, FIXED_BEST, NO_RECOURSE, STATIC_TABLE, WITH_BOUNDS, Run, best_executed,
+                                   check_goals, could_be_met, delivered, figures, own_slowdowns, precision, resampled,
+                                   round_slowdowns, show, timing_figures)
+from parts.harness import ROOT, run_script
+from parts.harness import Run as BenchmarkRun
 from parts.static_table import StaticTable, best_fixed, measure_p99_ms
 
 from deadline_perception.contention.load import beside_programs
@@ -116,7 +101,6 @@ from deadline_perception.runtime.loading import NetworkOptions, make_calibrator,
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 
@@ -126,8 +110,6 @@ from expected_utility import ExpectedUtilityPolicy
 from slowdown_belief import SlowdownBelief
 from thresholds import ThresholdPolicy, largest_that_fits
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / 'benchmarks' / 'results'
 LEAST_FACTOR = 2.0
 RESERVE_MS = 1.0  # least that the time model keeps for publishing
 FULL_FACTOR, FULL_FRAMES = 1.5, 20  # the largest budget over the full path's median of so many frames
@@ -447,39 +429,17 @@ def summary(runs: dict[str, list[Run]], long_runs: dict[str, list[Run]], frames:
             'goals': goals, 'policies': found, 'long_part': long}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--data', default='drive:seconds=30,rate_hz=7', help='source of frames, as of the demo')
-    parser.add_argument('--frames', type=int, default=210,
-                        help='most frames of it that are interleaved, under each load')
-    parser.add_argument('--minutes', type=float, default=5.0, help='most time of the interleaved parts together')
-    parser.add_argument('--long-minutes', type=float, default=2.4,
-                        help='time of the long part, under each load, of each of its two policies')
-    parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')
-    parser.add_argument('--weights', type=Path, default=ROOT / DEFAULT_WEIGHTS,
-                        help='network, with its .quality.json beside it')
-    parser.add_argument('--profile', type=Path, help='latency profile; measured first, in about 40 s, when not given')
-    parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs the network')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads of the network')
-    parser.add_argument('--co-runners', type=int, default=len(os.sched_getaffinity(0)),
-                        help='programs beside the network')
-    parser.add_argument('--budgets-ms', type=float, nargs=2, metavar=('LEAST', 'MOST'),
-                        help=f"range of the budgets; without it, from {LEAST_FACTOR} times the cheapest path's bound "
-                             f'to {FULL_FACTOR} times the full path')
-    parser.add_argument('--quick', action='store_true', help='8 frames, a long part of 6 s, a coarse profile')
-    parser.add_argument('--draw', action='store_true', help='only draw results/deadlines.json anew')
-    args = parser.parse_args()
+def main(run: BenchmarkRun) -> None:
+    args = run.args
     if args.draw:
-        draw(json.loads((RESULTS / 'deadlines.json').read_text()), RESULTS / 'deadlines.png')
+        draw(json.loads(run.file.read_text()), run.file.with_suffix('.png'))
         return
-    for name, least in (('frames', 2), ('minutes', 0.0), ('long_minutes', 0.0), ('warm_up', 1), ('co_runners', 0)):
-        if not getattr(args, name) >= least:
-            parser.error(f'--{name.replace("_", "-")} is {getattr(args, name)}, expected at least {least}')
     if args.budgets_ms and not 0.0 < args.budgets_ms[0] <= args.budgets_ms[1] < float('inf'):
-        parser.error(f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and first')
+        raise ValueError(f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and '
+                         'first')
     restart_with_environment(args.threads)
     with Executor() as executor:
-        measure(args, parser, executor)
+        measure(run, executor)
 
 
 def prepare(args: argparse.Namespace, images: list[np.ndarray]) -> tuple[object, LatencyProfile]:
@@ -495,13 +455,13 @@ def prepare(args: argparse.Namespace, images: list[np.ndarray]) -> tuple[object,
         path_repeats=2 if args.quick else 6, time_limit_s=8.0 if args.quick else 40.0)
 
 
-def measure(args: argparse.Namespace, parser: argparse.ArgumentParser, executor: Executor) -> None:
+def measure(run: BenchmarkRun, executor: Executor) -> None:
     """All of it; networks run on the thread of the executor alone."""
+    args = run.args
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
     if len(frames) < 2 or all(frame.ground_truth is None for frame in frames):
-        parser.error(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
-    load_before = round(os.getloadavg()[0], 2)
+        raise ValueError(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
     images = [frame.load_bgr() for frame in frames[::max(1, len(frames) // 12)]]
     images = [image for image in images if image.shape == images[0].shape]
     network, profile = executor.do(lambda: prepare(args, images))
@@ -558,18 +518,35 @@ def measure(args: argparse.Namespace, parser: argparse.ArgumentParser, executor:
         show(load, loads[load])
     for contender in contenders.values():
         contender.detector.close()
-    folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
-    folder.mkdir(parents=True, exist_ok=True)
-    result = {'date': date.today().isoformat(), 'device': str(facts), 'load_before': load_before,
-              'engine': network.engine.identity, 'weights_hash': network.weights_hash, 'data': sequence.name,
-              'note': note, 'budgets': budgets,
-              'p99_ms': {'frames': QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
-                         'paths': {str(path): time_ms for path, time_ms in p99_ms.items()}},
-              'quality_metric': quality.metric, 'loads': loads}
-    (folder / 'deadlines.json').write_text(json.dumps(result) + '\n')
-    draw(result, folder / 'deadlines.png')
-    print(f'wrote {folder.relative_to(ROOT) / "deadlines.json"} and deadlines.png')
+    run.indent = None
+    run.write(device=str(facts), engine=network.engine.identity, weights_hash=network.weights_hash,
+              data=sequence.name, note=note, budgets=budgets,
+              p99_ms={'frames': QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
+                      'paths': {str(path): time_ms for path, time_ms in p99_ms.items()}},
+              quality_metric=quality.metric, loads=loads)
+    draw(json.loads(run.file.read_text()), run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--data': {'default': 'drive:seconds=30,rate_hz=7', 'help': 'source of frames, as of the demo'},
+        '--frames': {'type': int, 'default': 210, 'least': 2,
+                     'help': 'most frames of it that are interleaved, under each load'},
+        '--minutes': {'type': float, 'default': 5.0, 'least': 0.0,
+                      'help': 'most time of the interleaved parts together'},
+        '--long-minutes': {'type': float, 'default': 2.4, 'least': 0.0,
+                           'help': 'time of the long part, under each load, of each of its two policies'},
+        '--warm-up': {'type': int, 'default': 10, 'least': 1,
+                      'help': 'first frames run before, under each load, uncounted'},
+        '--weights': {'type': Path, 'default': ROOT / DEFAULT_WEIGHTS,
+                      'help': 'network, with its .quality.json beside it'},
+        '--profile': {'type': Path, 'help': 'latency profile; measured first, in about 40 s, when not given'},
+        '--engine': {'choices': ENGINES, 'default': 'auto', 'help': 'that runs the network'},
+        '--threads': {'type': int, 'default': DEFAULT_THREADS, 'help': 'CPU threads of the network'},
+        '--co-runners': {'type': int, 'default': len(os.sched_getaffinity(0)), 'least': 0,
+                         'help': 'programs beside the network'},
+        '--budgets-ms': {'type': float, 'nargs': 2, 'metavar': ('LEAST', 'MOST'),
+                         'help': f"range of the budgets; without it, from {LEAST_FACTOR} times the cheapest path's "
+                                 f'bound to {FULL_FACTOR} times the full path'},
+        '--draw': {'action': 'store_true', 'help': 'only draw results/deadlines.json anew'}},
+        quick='8 frames, a long part of 6 s, a coarse profile')

@@ -17,15 +17,16 @@ import random
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
@@ -157,15 +158,8 @@ def time_loop(policy: Policy, space: PathSpace, forecast: PathForecast, longest_
     return times
 
 
-def spread(times: list[float]) -> dict[str, float]:
-    """Median and 99th percentile."""
-    return quantiles(times, 'p50', 'p99')
-
-
 def main(run: Run) -> None:
     args = run.args
-    if args.frames < 3:
-        raise ValueError(f'--frames is {args.frames}, expected at least 3')
     frames = 60 if run.quick else args.frames
     measured = LatencyProfile.load(args.profile)
     cheapest_ms = min(times.p50 for times in measured.paths.values())
@@ -178,7 +172,8 @@ def main(run: Run) -> None:
         for name in ('frontier', 'thresholds'):
             policy = None  # the one before, so that its memory is not taken off
             before_mib, begun_s = resident_mib(), time.perf_counter()
-            policy = prepared(name, space, forecast, quality)
+            make = partial(make_policy, 'frontier') if name == 'frontier' else ThresholdPolicy
+            policy = make(space, forecast, quality)
             prepared_s, kept_mib = time.perf_counter() - begun_s, resident_mib() - before_mib
             time_decisions(policy, space, longest_ms, frames // 3, rng, None)  # the thresholds work each path out once
             for caches in ('hot', 'cold'):
@@ -187,14 +182,14 @@ def main(run: Run) -> None:
                 loop = time_loop(policy, space, forecast, longest_ms, count, rng, swept)
                 loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
                 share = statistics.median(totals) / 1000.0 / cheapest_ms
+                spreads = {key: quantiles(times_us, 'p50', 'p99') for key, times_us in (
+                    ('plan_us', plans), ('redecision_us', again), ('frame_us', totals), ('loop_us', loop))}
                 rows.append({'paths': len(space), 'policy': name, 'caches': caches, 'prepared_s': round(prepared_s, 2),
-                             'kept_mib': round(kept_mib, 1), 'plan_us': spread(plans), 'redecision_us': spread(again),
-                             'frame_us': spread(totals), 'share_of_cheapest_path': round(share, 6),
-                             'loop_us': spread(loop), 'loop_share_of_cheapest_path': round(loop_share, 6),
+                             'kept_mib': round(kept_mib, 1), **spreads, 'share_of_cheapest_path': round(share, 6),
+                             'loop_share_of_cheapest_path': round(loop_share, 6),
                              'each_us': statistics.median(plans + again)})
                 shown.append((f'{len(space):,}', name, caches, prepared_s, f'{kept_mib:.0f}',
-                              *('{p50:.1f} ({p99:.1f})'.format(**spread(each))
-                                for each in (plans, again, totals, loop)),
+                              *(f'{each["p50"]:.1f} ({each["p99"]:.1f})' for each in spreads.values()),
                               f'{share:.2%}', f'{loop_share:.2%}'))
     show(f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
          ('paths', 'policy', 'caches', 'prepared in s', 'MiB', 'plan', 're-decision', 'all of a frame', 'loop',
@@ -208,17 +203,9 @@ def main(run: Run) -> None:
     run.write(cheapest_path_ms=cheapest_ms, frames=frames, rows=rows)
 
 
-def prepared(name: str, space: PathSpace, forecast: PathForecast, quality: PathQuality) -> Policy:
-    """A policy that is ready to decide."""
-    if name == 'thresholds':
-        return ThresholdPolicy(space, forecast, quality)
-    policy = FrontierPolicy(space, forecast, quality)
-    policy.prepare()
-    return policy
-
-
 if __name__ == '__main__':
     run_script(main, {
-        '--frames': {'type': int, 'default': 1500, 'help': 'frames per policy and space, hot; a third cold'},
+        '--frames': {'type': int, 'default': 1500, 'least': 3,
+                     'help': 'frames per policy and space, hot; a third cold'},
         '--profile': {'type': Path, 'default': PROFILE, 'help': "whose cheapest path's time decisions are held to"}},
         quick='60 frames')

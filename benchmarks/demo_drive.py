@@ -10,22 +10,17 @@ ran at each.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from parts.harness import Run, run_script
 
+from parts.harness import Run, run_command, run_script
 
 SHOWN = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'distinct_paths')
 
 
 def summary(folder: Path, *words: str) -> dict:
     """Summary of one run of the demo with these arguments; with the levels where it graded any."""
-    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'demo', '--out', str(folder), *words]
-    status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
-    if status:
-        sys.exit(status)  # the demo has said why
+    run_command('demo', '--out', folder, *words)
     found = json.loads((folder / 'summary.json').read_text())
     if (folder / 'levels.json').exists():
         found['graded_levels'] = json.loads((folder / 'levels.json').read_text())['levels']
@@ -49,8 +44,6 @@ def contention(run: Run, kind: str, runs: int) -> None:
 
 def main(run: Run) -> None:
     args = run.args
-    if args.runs < 1:
-        raise ValueError(f'--runs is {args.runs}, expected at least 1')
     if args.contention:
         return contention(run, args.contention, args.runs)
     runs = []
@@ -68,6 +61,6 @@ def main(run: Run) -> None:
 
 if __name__ == '__main__':
     run_script(main, {
-        '--runs': {'type': int, 'default': 2, 'help': 'runs with each load'},
+        '--runs': {'type': int, 'default': 2, 'least': 1, 'help': 'runs with each load'},
         '--loads': {'type': int, 'nargs': '+', 'default': [0, 1], 'help': 'busy programs beside the nodes'},
         '--contention': {'metavar': 'KIND', 'help': "as the demo's, such as steps"}})

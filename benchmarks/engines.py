@@ -117,7 +117,7 @@ def accuracy(weights: Path, class_names: tuple[str, ...], engines: dict[str, Eag
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in frames]
     ranking = ranking_classes(ground_truths, class_names)
     points: dict[str, dict[str, float]] = {}
-    with DetectionPool(data, limit, processes) as pool:
+    with DetectionPool([data], limit, processes) as pool:
         for name in engines:
             for path, found in pool.run(weights, paths, name).items():
                 scores = average_precision(found, ground_truths, class_names)
@@ -152,9 +152,6 @@ def show_engines(result: dict) -> None:
 
 def main(run: Run) -> None:
     args = run.args
-    for name in ('rounds', 'processes'):
-        if getattr(args, name) < 1:
-            raise ValueError(f'--{name} is {getattr(args, name)}, expected at least 1')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     facts = read_device_facts('cpu')
@@ -201,6 +198,6 @@ if __name__ == '__main__':
         '--threads': {'type': int, 'default': 1},
         '--data': {'type': Path, 'help': 'annotated images to score each path on'},
         '--limit': {'type': int, 'help': 'score on so many of them, spread evenly'},
-        '--rounds': {'type': int, 'default': ROUNDS, 'help': 'frames of each path with each engine'},
-        '--processes': {'type': int, 'default': len(os.sched_getaffinity(0)), 'help': 'that score'}},
+        '--rounds': {'type': int, 'default': ROUNDS, 'least': 1, 'help': 'frames of each path with each engine'},
+        '--processes': {'type': int, 'default': len(os.sched_getaffinity(0)), 'least': 1, 'help': 'that score'}},
         quick=f'{QUICK_ROUNDS} frames of each path')

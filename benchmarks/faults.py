@@ -11,11 +11,9 @@ Prints a table and writes results/faults.json, where rows of faults that were no
 """
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -28,16 +26,15 @@ from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.bringup import NODES
 from deadline_perception.nodes.middleware import make_room_for_images
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.node_run import keep_to_this_machine
 from parts.fault_acts import Fault, Images
 from parts.fault_table import FAULTS, STANDS
+from parts.harness import Run, run_script
 from parts.node_listener import HeardFrame
 from parts.node_process import profile_for
 from parts.node_stand import BUDGET_MS, Feed, SentImage, Stand
 
-RESULTS = Path(__file__).parent / 'results' / 'faults.json'
 HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
 CROPS = Path('models/crop_classifier.safetensors')
 LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is not the nodes' own
@@ -262,7 +259,7 @@ def judge_speed(fault: Fault, stand: Stand, begun_ms: float, ended_ms: float, ve
         verdict.why.append(f'{len(wrong)} budgets say that the speed is {"known" if unknown else "unknown"}')
 
 
-def run(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]) -> list[Verdict]:
+def inflict_all(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]) -> list[Verdict]:
     """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them.
 
     Args:
@@ -318,27 +315,19 @@ def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
     rows[fault.name] = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects), **asdict(verdict),
                         'date': date.today().isoformat()}
     kept = [rows[known.name] for known in FAULTS if known.name in rows]
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({
         'machine': dict(facts), 'budget_ms': BUDGET_MS, 'hearing_ms': HEARING_MS, 'late_share': LATE_SHARE,
         'faults': len(kept), 'withstood': sum(not row['why'] for row in kept), 'rows': kept}, indent=1) + '\n',
         encoding='utf-8')
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--only', nargs='+', metavar='NAME', default=[], help='names of faults, or parts of them')
-    kinds = list(dict.fromkeys(fault.kind for fault in FAULTS))
-    parser.add_argument('--kind', nargs='+', choices=kinds, default=kinds, help='parts of the system that they meet')
-    parser.add_argument('--list', action='store_true', help='say what there is, and do nothing')
-    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's "
-                        'own, measured quickly where there is none')
-    parser.add_argument('--out', type=Path, default=RESULTS, help='file of the results')
-    args = parser.parse_args()
+def main(run: Run) -> int:
+    args = run.args
     chosen = [fault for fault in FAULTS if fault.kind in args.kind
               and (not args.only or any(part in fault.name for part in args.only))]
     if not chosen:
-        parser.error(f'no fault is named {" or ".join(args.only)}, expected names of --list')
+        raise ValueError(f'no fault is named {" or ".join(args.only)}, expected names of --list')
     if args.list:
         for fault in chosen:
             print(f'{fault.kind:>10} {fault.name:<34} {fault.does}; expects: {"; ".join(fault.expects)}')
@@ -350,16 +339,22 @@ def main() -> int:
 
     def note(fault: Fault, verdict: Verdict) -> None:
         print(line_of(fault, verdict), flush=True)
-        write(args.out, fault, verdict, facts)
+        write(run.file, fault, verdict, facts)
 
     profile, begun_s = profile_for(args.profile), time.monotonic()
     print(HEADER)
-    verdicts = run(chosen, profile, note)
+    verdicts = inflict_all(chosen, profile, note)
     withstood = sum(not verdict.why for verdict in verdicts)
     print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
-    print(f'wrote {args.out}')
+    print(f'wrote {run.file}')
     return int(withstood < len(verdicts))
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    kinds = list(dict.fromkeys(fault.kind for fault in FAULTS))
+    run_script(main, {
+        '--only': {'nargs': '+', 'metavar': 'NAME', 'default': [], 'help': 'names of faults, or parts of them'},
+        '--kind': {'nargs': '+', 'choices': kinds, 'default': kinds, 'help': 'parts of the system that they meet'},
+        '--list': {'action': 'store_true', 'help': 'say what there is, and do nothing'},
+        '--profile': {'type': Path, 'help': "latency profile of the shipped weights; default: this device's own, "
+                                            'measured quickly where there is none'}})

@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,9 +22,9 @@ from deadline_perception.contention.board_sensors import read_board
 from deadline_perception.latency.device import DeviceNotFound, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 from deadline_perception.tools.command_line import exit_status
-from parts.harness import ROOT, show
+from parts.harness import COMMAND, ROOT, run_logged, show
 
-LIMIT_S = 600.0
+LIMIT_S, ENDED = 600.0, 124  # and the status of a part that takes longer
 SUMMARY = 'summary.json'
 CUDA_TESTS = ('test/engine/test_cuda_graphs.py', 'test/engine/test_onnx_runtime.py', 'test/detector/test_network.py',
               'test/detector/test_operators.py', 'research/multi_path/test_layer_visits.py',
@@ -55,7 +53,7 @@ class Part:
 
 def command(*words: str) -> tuple[str, ...]:
     """A command of the package."""
-    return ('-m', 'deadline_perception.tools.command_line', *words)
+    return (*COMMAND[1:], *words)
 
 
 PARTS = (
@@ -83,7 +81,6 @@ PARTS = (
 
 
 def main() -> int:
-    """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--only', nargs='+', choices=[part.name for part in PARTS], metavar='PART',
                         help=', '.join(part.name for part in PARTS))
@@ -144,18 +141,14 @@ def run(part: Part, into: Path, python: Sequence[str] = (sys.executable,)) -> di
     """Runs a part, and says what came of it."""
     words = [*python, *(word.replace('{into}', str(into)) for word in part.command)]
     print(f'{part.name}: {part.shows}', flush=True)
-    before, begun_s = read_board(), time.monotonic()
-    with (into / f'{part.name}.log').open('w', encoding='utf-8') as log:
-        try:
-            status = subprocess.run(words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False,
-                                    env={**os.environ, 'PYTHONUNBUFFERED': '1'}).returncode
-        except subprocess.TimeoutExpired:
-            status = 124
-    outcome = {'status': status, 'seconds': round(time.monotonic() - begun_s, 1), 'board_before': asdict(before),
-               'board_after': asdict(read_board())}
-    if status == 124:
+    before = read_board()
+    status, took_s = run_logged(words, into / f'{part.name}.log', LIMIT_S, cwd=ROOT,
+                                env={**os.environ, 'PYTHONUNBUFFERED': '1'})
+    outcome = {'status': ENDED if status is None else status, 'seconds': round(took_s, 1),
+               'board_before': asdict(before), 'board_after': asdict(read_board())}
+    if status is None:
         outcome['why'] = f'it took more than {LIMIT_S:.0f} s and was ended'
-    print(f'{part.name}: status {status} after {outcome["seconds"]:.0f} s', flush=True)
+    print(f'{part.name}: status {outcome["status"]} after {outcome["seconds"]:.0f} s', flush=True)
     return outcome
 
 

@@ -28,7 +28,6 @@ PATHS, IMAGES, WARM_UPS = 8, 16, 3
 
 
 def main(run: Run) -> None:
-    """See the module."""
     device, rounds = run.args.device, 3 if run.quick else run.args.rounds
     use_threads(1)
     facts, weights = read_device_facts(device), find_weights(run.args.weights)

@@ -12,7 +12,6 @@ one is not. Writes results/hostile.json.
 """
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -28,9 +27,8 @@ from pathlib import Path
 
 import cv2
 import torch
+from parts.harness import Run, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.datasets.class_names import read_class_mapping
@@ -52,7 +50,6 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import inspect_file
 from deadline_perception.tools.model_words import read_classes
 
-RESULTS = Path(__file__).parent / 'results' / 'hostile.json'
 PROCESSOR_S, LONGEST_S = 30, 120.0  # of one file; the latter on a busy machine
 MOST_MB = 1200  # of memory in use beyond what the process began with
 _ADDRESS_BYTES = 2**33  # beyond what it began with: what is asked for and not used does not harm, up to here
@@ -197,25 +194,24 @@ def choose(cases: list[Case], quick: bool, only: list[str]) -> list[Case]:
     return [case for mine in by_kind.values() for case in mine[:_QUICK_OF_KIND]]
 
 
-def show(verdicts: list[tuple[Case, Verdict]]) -> None:
+def show_kinds(verdicts: list[tuple[Case, Verdict]]) -> None:
     """Prints what became of each kind, and every case that is not fine."""
-    table = Table(title='hostile files')
-    for title in ('kind', 'files', 'read', 'refused', 'not fine', 'longest s', 'most MB'):
-        table.add_column(title, justify='left' if title == 'kind' else 'right')
+    rows = []
     for kind in dict.fromkeys(case.kind for case, _ in verdicts):
         mine = [verdict for case, verdict in verdicts if case.kind == kind]
         ends = [verdict.end for verdict in mine]
-        table.add_row(kind, str(len(mine)), str(ends.count('read')), str(ends.count('refused')),
-                      str(sum(not verdict.fine for verdict in mine)), f'{max(v.took_s for v in mine):.1f}',
-                      f'{max(v.memory_mb for v in mine):.0f}')
-    Console().print(table)
+        rows.append((kind, len(mine), ends.count('read'), ends.count('refused'),
+                     sum(not verdict.fine for verdict in mine), f'{max(one.took_s for one in mine):.1f}',
+                     f'{max(one.memory_mb for one in mine):.0f}'))
+    show('hostile files', ('kind', 'files', 'read', 'refused', 'not fine', 'longest s', 'most MB'), rows)
     for case, verdict in verdicts:
         if not verdict.fine:
             print(f'{case.kind}: {case.name!a}: {verdict.end!a}: {verdict.line!a}')
 
 
-def run(args: argparse.Namespace) -> int:
+def main(run: Run) -> int:
     """Tries the files; returns 1 where one is not fine."""
+    args = run.args
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     weights = find_weights(args.weights)
@@ -225,30 +221,23 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(read)}')
     verdicts = []
     with tempfile.TemporaryDirectory() as folder:
-        for case in choose(all_cases(Path(folder), weights), args.quick, args.only):
+        for case in choose(all_cases(Path(folder), weights), run.quick, args.only):
             verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
-    show(verdicts)
+    show_kinds(verdicts)
     rows = [{'kind': case.kind, 'name': ascii(case.name)[1:-1], 'end': ascii(verdict.end)[1:-1],
              'took_s': round(verdict.took_s, 2), 'memory_mb': round(verdict.memory_mb)} for case, verdict in verdicts]
     bad = sum(not verdict.fine for _, verdict in verdicts)
     facts = {'date': str(date.today()), 'files': len(rows), 'not_fine': bad, 'processor_s': PROCESSOR_S,
              'most_mb': MOST_MB}
     lines = ',\n'.join(f'  {json.dumps(row)}' for row in rows)
-    write_text_atomically(args.out, f'{json.dumps(facts)[:-1]}, "cases": [\n{lines}\n]}}\n')
-    print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line; wrote {args.out}')
+    run.file.parent.mkdir(parents=True, exist_ok=True)
+    write_text_atomically(run.file, f'{json.dumps(facts)[:-1]}, "cases": [\n{lines}\n]}}\n')
+    print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line; wrote {run.file}')
     return 1 if bad else 0
 
 
-def main(words: list[str] | None = None) -> int:
-    """Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--quick', action='store_true', help=f'{_QUICK_OF_KIND} files of each kind')
-    parser.add_argument('--only', nargs='+', default=[], metavar='KIND', help='kinds of files to try')
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='of a detector, to damage')
-    parser.add_argument('--out', type=Path, default=RESULTS)
-    args = parser.parse_args(words)
-    return exit_status('hostile', lambda: run(args))
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    run_script(main, {
+        '--only': {'nargs': '+', 'default': [], 'metavar': 'KIND', 'help': 'kinds of files to try'},
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS, 'help': 'of a detector, to damage'}},
+        quick=f'{_QUICK_OF_KIND} files of each kind')

@@ -21,9 +21,9 @@ import numpy as np
 
 from decision_cost import SPACES, NoNetwork, made_up_quality, made_up_times
 from deadline_perception import deadline_detector
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.time_model import TimeModel
+from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.task import Task
 from parts.harness import Run, run_script, show
 
@@ -57,8 +57,7 @@ def make_task() -> Task:
     """A network that finds nothing, and all that decides its paths."""
     rng = random.Random(0)
     forecast = made_up_times(SPACE, rng)
-    policy = FrontierPolicy(SPACE, forecast, made_up_quality(SPACE, forecast, rng))
-    policy.prepare()
+    policy = make_policy('frontier', SPACE, forecast, made_up_quality(SPACE, forecast, rng))
     network = NoNetwork(SPACE, None)
     network.class_names = ('vehicle',)
     return Task(network, policy, TimeModel(SPACE, forecast, BoundCalibrator(0.01, 0.05, math.log(8.0))))
@@ -88,8 +87,6 @@ def follow(images: int) -> list[list[tuple[str, str]]]:
 
 def main(run: Run) -> None:
     args = run.args
-    if args.images < 1:
-        raise ValueError(f'--images is {args.images}, expected at least 1')
     traces = follow(3 if run.quick else args.images)
     calls = statistics.median(len(trace) for trace in traces)
     files = statistics.median(len({file for file, _ in trace}) for trace in traces)
@@ -111,5 +108,5 @@ def main(run: Run) -> None:
 
 if __name__ == '__main__':
     run_script(main, {
-        '--images': {'type': int, 'default': 20, 'help': 'that are followed'},
+        '--images': {'type': int, 'default': 20, 'least': 1, 'help': 'that are followed'},
         '--functions': {'type': int, 'default': 0, 'help': 'that are listed'}}, quick='three images')

@@ -11,31 +11,24 @@ ones left, without leftovers. Ends with status 1 where one of it does not hold. 
 """
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date
 from pathlib import Path
 
+from parts.harness import COMMAND, Run, run_script, show
 from parts.killed_command_kinds import KINDS, Kind
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import process_environment, read_device_facts
-from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results' / 'killed_commands.json'
 KILLS, SEED = 5, 0
 LONGEST_S, ORPHANS_END_S = 300.0, 15.0
 LEFTOVERS = '*.partial'
@@ -86,7 +79,7 @@ def start(words: Sequence[str], cache: Path, log: Path) -> subprocess.Popen:
     """Starts `deadline-perception WORDS` in a session of its own."""
     usual = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
     with log.open('w', encoding='utf-8') as stream:
-        return subprocess.Popen([sys.executable, '-m', 'deadline_perception.tools.command_line', *words],
+        return subprocess.Popen([*COMMAND, *words],
                                 stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, start_new_session=True,
                                 env={**usual, 'XDG_CACHE_HOME': str(cache), 'COLUMNS': '120'})
 
@@ -193,45 +186,38 @@ def judge(kind: Kind, folder: Path, kills: int) -> Verdict:
     return verdict
 
 
-def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [kind.name for kind in KINDS]
-    parser.add_argument('--only', nargs='+', choices=names, default=names)
-    parser.add_argument('--kills', type=int, default=KILLS, help='of each command')
-    parser.add_argument('--quick', action='store_true', help='one of each; nothing is written')
-    args = parser.parse_args()
-    verdicts = []
+def main(run: Run) -> int:
+    args, verdicts = run.args, []
     for kind in (kind for kind in KINDS if kind.name in args.only):
         folder = Path(tempfile.mkdtemp(prefix=f'killed_{kind.name}_'))
         try:
-            verdicts.append(judge(kind, folder, 1 if args.quick else args.kills))
+            verdicts.append(judge(kind, folder, 1 if run.quick else args.kills))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         print(f'{kind.name}: {"fine" if verdicts[-1].fine else asdict(verdicts[-1])}', flush=True)
-    show(verdicts)
-    if not args.quick:
-        known = json.loads(RESULTS.read_text())['commands'] if RESULTS.is_file() else {}
+    show_verdicts(verdicts)
+    if not run.quick:
+        known = json.loads(run.file.read_text())['commands'] if run.file.is_file() else {}
         known |= {verdict.command: asdict(verdict) for verdict in verdicts}
-        write_text_atomically(RESULTS, json.dumps({'date': date.today().isoformat(), 'seed': SEED, 'device': str(
-            read_device_facts()), 'commands': known}, indent=1) + '\n')
-        print(f'wrote {RESULTS}')
+        run.write(device=str(read_device_facts()), seed=SEED, commands=known)
     return 0 if all(verdict.fine for verdict in verdicts) else 1
 
 
-def show(verdicts: Sequence[Verdict]) -> None:
+def show_verdicts(verdicts: Sequence[Verdict]) -> None:
     """The table."""
-    table = Table()
-    for title in ('command', 'whole run s', 'killed after s', 'kept after each', 'in the end', 'verdict'):
-        table.add_column(title)
+    rows = []
     for verdict in verdicts:
         why = [*verdict.why, *(word for one in verdict.kills for word in one.why)]
-        table.add_row(verdict.command, f'{verdict.took_s:.1f}',
-                      ', '.join(f'{one.after_s:.1f}{"" if one.running else " (ended)"}' for one in verdict.kills),
-                      ', '.join(str(one.progress) for one in verdict.kills), str(verdict.progress),
-                      '; '.join(why) or 'fine')
-    Console(width=max(140, Console().width)).print(table)
+        rows.append((verdict.command, f'{verdict.took_s:.1f}',
+                     ', '.join(f'{one.after_s:.1f}{"" if one.running else " (ended)"}' for one in verdict.kills),
+                     ', '.join(str(one.progress) for one in verdict.kills), verdict.progress, '; '.join(why) or 'fine'))
+    show('killed commands', ('command', 'whole run s', 'killed after s', 'kept after each', 'in the end', 'verdict'),
+         rows, words=6)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    names = [kind.name for kind in KINDS]
+    run_script(main, {
+        '--only': {'nargs': '+', 'choices': names, 'default': names},
+        '--kills': {'type': int, 'default': KILLS, 'help': 'of each command'}},
+        quick='one of each; nothing is written')

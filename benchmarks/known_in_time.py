@@ -5,10 +5,9 @@
 Every path of eight levels runs on every image of a rendered drive of 30 Hz, in an order drawn anew, one thread; all
 else is replayed with what each found and took. Needs `profile --all-paths --threads 1`.
 
-Streaming AP (Li, Wang and Ramanan 2020): at the time of each image the newest publication, whatever it is, against the
-ground truth of that moment; an image that comes while one is at work waits, and makes place for a newer one. Cameras of
-10 and 30 Hz; one level always, or the longest level that is expected to end before the next image; as it was
-published, or moved to that moment along the detector's tracks.
+Streaming AP (parts/streaming.py): at the time of each image the newest publication, whatever it is, against the ground
+truth of that moment. Cameras of 10 and 30 Hz; one level always, or the longest level that is expected to end before the
+next image; as it was published, or moved to that moment along the detector's tracks.
 
 Detection in time: an object is followed over the images by the overlap of its boxes. While the vehicle comes 5 m
 nearer, it is looked at once a period; found is what a look finds at a score of 0.3 and an IoU of 0.5. The share of
@@ -24,20 +23,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from parts.harness import Run, run_script, show
+from parts.harness import Run, run_frame, run_script, show
+from parts.streaming import known_at, published
 from rich.progress import track
 
 from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.records import Frame
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.detector.detections import Detections
-from deadline_perception.engine.choice import choose_engine
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.model_set.model_reference import find_weights, load_weights
+from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.nested.quality import DetectedInTime
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import load_quality
@@ -70,42 +68,13 @@ def look_at_all(network, paths: Sequence, frames: Sequence[Frame]) -> list[list[
     for frame in track(frames, 'images'):
         image, of_image = frame.load_bgr(), {}
         for path in rng.sample(paths, len(paths)):
-            begun_ms = now_ms()
-            run = network.start(image, path)
-            while not run.finished:
-                run.run_segment()
-            of_image[path] = Look(run.result(), now_ms() - begun_ms)
+            took_ms, found = run_frame(network, image, path)
+            of_image[path] = Look(found, took_ms)
         looks.append([of_image[path] for path in paths])
     return looks
 
 
 # --- streaming AP ---
-
-def published(chosen: Sequence[Look], stamps_ms: Sequence[float]) -> list[tuple[float, float, Detections]]:
-    """When what was published, of which moment, where each image is looked at as chosen."""
-    ends, free_ms = [], -np.inf
-    for index, (look, stamp_ms) in enumerate(zip(chosen, stamps_ms)):
-        begun_ms = max(stamp_ms, free_ms)
-        if index + 1 < len(stamps_ms) and stamps_ms[index + 1] <= begun_ms:
-            continue
-        free_ms = begun_ms + look.took_ms
-        ends.append((free_ms, stamp_ms, look.found))
-    return ends
-
-
-def known_at(publications: Sequence[tuple[float, float, Detections]], stamps_ms: Sequence[float],
-             tracks: Tracks | None = None) -> list[Detections]:
-    """The newest publication at each moment, moved to it along tracks where there are any."""
-    outputs, last, at = [], Detections.none(), 0
-    for stamp_ms in stamps_ms:
-        while at < len(publications) and publications[at][0] <= stamp_ms:
-            _, of_ms, last = publications[at]
-            if tracks is not None:
-                tracks.update(last, of_ms / 1000.0)
-            at += 1
-        outputs.append(last if tracks is None or not at else tracks.predict(stamp_ms / 1000.0))
-    return outputs
-
 
 def streaming(looks: Sequence[Sequence[Look]], frames: Sequence[Frame], class_names, size) -> dict[str, dict]:
     """Streaming AP by camera, level or choice, and way of publication."""
@@ -119,7 +88,8 @@ def streaming(looks: Sequence[Sequence[Look]], frames: Sequence[Frame], class_na
         choices = {str(level): level for level in range(len(typical_ms))} | {
             LATEST: int(fitting[-1]) if len(fitting) else 0}
         for name, level in choices.items():
-            of_level = published([of_image[level] for of_image in seen], stamps_ms)
+            outputs = [(of_image[level].took_ms, of_image[level].found) for of_image in seen]
+            of_level = published(outputs, stamps_ms)
             found.setdefault(name, {})[camera] = {
                 'level': level, 'typical_ms': float(typical_ms[level]),
                 'ap': average_precision([of_image[level].found for of_image in seen], truths, class_names).ap,
@@ -208,10 +178,8 @@ def main(run: Run) -> None:
     args = run.args
     restart_with_environment(1)
     use_threads(1)
-    weights, facts = find_weights(args.weights), read_device_facts()
-    network = load_weights(weights)
-    network.engine = choose_engine('openvino', network, facts, str(weights))
-    profile = LatencyProfile.load(default_profile_path(network.config_name, facts))
+    network, weights = load_network(str(args.weights), 'cpu', engine='openvino')
+    profile = LatencyProfile.load(default_profile_path(network.config_name, read_device_facts()))
     forecast = PathForecast(profile, network.path_space)
     quality = load_quality(network, forecast, weights)
     best = [path for path, _, _ in FrontierPolicy(network.path_space, forecast, quality).starts()]

@@ -34,9 +34,10 @@ from deadline_perception.learning.box_fusion import SAME_OBJECT_IOU, fuse, inter
 from deadline_perception.learning.label_log import LabelLog, SeenImage
 from deadline_perception.learning.labelling import LabelJob, Teacher, judge, new_boxes, see_all
 from deadline_perception.learning.score_thresholds import (MeasuredClass, choose_threshold, detections_of, objects_of)
-from deadline_perception.model_set.set_file import ModelSpec, load_model
+from deadline_perception.model_set.set_file import load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
+from own_models import public_spec
 from parts.harness import Run, run_script, show
 
 CLASSES = ('vehicle', 'person', 'bike', 'motorbike')
@@ -77,8 +78,7 @@ def _teachers(args: argparse.Namespace) -> list[Teacher]:
     trial = TrialImages.of(with_mapping(open_source(str(args.data / 'train.json')), NAMES))
     teachers = []
     for file, classes in TEACHERS.items():
-        spec = ModelSpec(Path(file).stem.replace('-', '_'), 'onnx', args.models / file,
-                         tuple(NAMES.get(name, name) for name in classes))
+        spec = public_spec(args.models / file, classes, NAMES)
         found = find_conventions(spec, trial)
         print(f'{file}: {found.words}', flush=True)
         network = load_model(found.spec)

@@ -23,8 +23,6 @@ from rich.progress import track
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.engine.choice import choose_engine
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
@@ -34,7 +32,7 @@ from deadline_perception.latency.transferred_profile import PATHS as TIMED_PATHS
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.share_folder import share_folder
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from parts.harness import Run, run_script, show
@@ -48,9 +46,8 @@ def main(run: Run) -> None:
     args = run.args
     restart_with_environment(1)
     use_threads(1)
-    weights, facts = find_weights(args.weights), read_device_facts()
-    detector = load_detector(weights)
-    detector.engine = choose_engine('auto', detector, facts, str(weights))
+    facts = read_device_facts()
+    detector, weights = load_network(str(args.weights), 'cpu')
     space = detector.path_space
     measured = LatencyProfile.load(default_profile_path(detector.config_name, facts))
     reference = _reference(args.reference, detector, facts)

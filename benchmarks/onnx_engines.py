@@ -40,12 +40,9 @@ OPENVINO, RUNTIME = 'OpenVINO', 'ONNX Runtime'
 
 
 def main(run: Run) -> None:
-    """See the module."""
     use_threads(max(THREADS))
     rounds = 2 if run.quick else run.args.rounds
-    files = sorted(file for suffix in SUFFIXES for file in run.args.data.glob(f'*{suffix}'))
-    if not files:
-        raise ValueError(f'--data is {run.args.data}, expected a folder with files of {", ".join(SUFFIXES)}')
+    files = public_files(run.args.data)
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     images = images[::max(1, len(images) // IMAGES)][:IMAGES]
     rows, skipped = [], {}
@@ -58,6 +55,18 @@ def main(run: Run) -> None:
     for name, reason in skipped.items():
         print(f'not timed: {name}: {reason}')
     run.write(rounds=rounds, images=len(images), gpu_or_cpu=run.args.device, rows=rows, skipped=skipped)
+
+
+def public_files(folder: Path) -> list[Path]:
+    """The exported networks of a folder.
+
+    Raises:
+        ValueError: there are none.
+    """
+    files = sorted(file for suffix in SUFFIXES for file in folder.glob(f'*{suffix}'))
+    if not files:
+        raise ValueError(f'--data is {folder}, expected a folder with files of {", ".join(SUFFIXES)}')
+    return files
 
 
 def variants_of(file: Path, images: list[np.ndarray], folder: Path,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import numpy as np
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
+from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.latency.device import use_threads
@@ -31,7 +33,7 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_variants import quantised
-from parts.harness import Run, run_script, show, turns
+from parts.harness import Run, run_frame, run_script, show, turns
 
 CLASSES = ('vehicle', 'person', 'bike')
 MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person', 'motor': 'bike',
@@ -85,8 +87,7 @@ def main(run: Run) -> None:
         for model in MODELS:
             if args.only and not any(name in model.file for name in args.only):
                 continue
-            spec = ModelSpec(Path(model.file).stem.replace('-', '_'), 'onnx', args.models / model.file,
-                             tuple(MERGED.get(name, name) for name in model.classes))
+            spec = public_spec(args.models / model.file, model.classes, MERGED)
             found = find_conventions(spec, trial, least=LEAST_TRIED)
             row = {'file': model.file, 'classes': len(model.classes), **_margin(model, found),
                    'reference_ap50': dict(zip(CLASSES, model.reference))}
@@ -111,6 +112,26 @@ def main(run: Run) -> None:
                             for words, measured in row.pop('near').items()}
     _print(rows)
     run.write(threads=1, images=images, rows=rows)
+
+
+def public_spec(file: Path, classes: tuple[str, ...], names: dict[str, str]) -> ModelSpec:
+    """A public file that gives these classes, some of them renamed."""
+    return ModelSpec(file.stem.replace('-', '_'), 'onnx', file, tuple(names.get(name, name) for name in classes))
+
+
+def of_classes(found: Detections, class_names: Many[str], names: dict[str, str], wanted: tuple[str, ...]) -> Detections:
+    """The detections of the wanted classes, numbered as these are.
+
+    Args:
+        found: of a network.
+        class_names: of the network.
+        names: what some of these are called among the wanted.
+        wanted: names.
+    """
+    called = [names.get(name, name) for name in class_names]
+    labels = np.array([wanted.index(name) if name in wanted else -1 for name in called])[found.labels]
+    kept = labels >= 0
+    return replace(found, boxes_xyxy_px=found.boxes_xyxy_px[kept], scores=found.scores[kept], labels=labels[kept])
 
 
 def _sequence(file: Path) -> Sequence:
@@ -163,13 +184,9 @@ def _measure(specs: list[tuple[dict, str, ModelSpec]], sequence: Sequence, image
         time_frame(network, frames[0].load_bgr(), network.path_space.largest)
     for image, number in turns(range(len(specs)), len(frames)):
         network = networks[number]
-        took_ms, detections = _run(network, frames[image].load_bgr())
+        took_ms, detections = run_frame(network, frames[image].load_bgr(), network.path_space.largest)
         times[number].append(took_ms)
-        labels = np.array([CLASSES.index(MERGED.get(name, name)) if MERGED.get(name, name) in CLASSES else -1
-                           for name in network.class_names])[detections.labels]
-        kept = labels >= 0
-        found[number][image] = replace(detections, boxes_xyxy_px=detections.boxes_xyxy_px[kept],
-                                       scores=detections.scores[kept], labels=labels[kept])
+        found[number][image] = of_classes(detections, network.class_names, MERGED, CLASSES)
     for (row, precision, _), network, detections, took_ms in zip(specs, networks, found, times):
         scores = average_precision(detections, known, CLASSES).per_class
         row[precision] = {'ms': round(statistics.median(took_ms), 2), 'input': network.input_size,
@@ -187,17 +204,6 @@ def _judge_8_bit(row: dict) -> None:
         small['loses_ap'] = round(statistics.mean(plain['ap'].values()) - statistics.mean(small['ap'].values()), 2)
         small['share_of_time'] = round(small['ms'] / plain['ms'], 2)
         small['kept'] = small['loses_ap'] <= MOST_LOSS and small['share_of_time'] <= MOST_TIME
-
-
-def _run(network, image_bgr: np.ndarray) -> tuple[float, object]:
-    """Time of one frame in ms, and what was found."""
-    from deadline_perception.latency.stopwatch import now_ms
-
-    begun_ms = now_ms()
-    run = network.start(image_bgr, network.path_space.largest)
-    while not run.finished:
-        run.run_segment()
-    return now_ms() - begun_ms, run.result()
 
 
 def _print(rows: list[dict]) -> None:

@@ -10,26 +10,13 @@ writes which model ran when, late images, bounds, and AP50 beside that of each m
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.model_set.set_file import SetFile
-from own_models import MERGED, MODELS
-from parts.harness import Run, run_script, show
-
-CLASSES = ('vehicle', 'person', 'bike')
-
-
-def command(*words: str | Path) -> None:
-    """Runs a command of the package; ends with its status where it fails."""
-    status = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', *map(str, words)],
-                            stdout=subprocess.DEVNULL, check=False).returncode
-    if status:
-        sys.exit(status)  # it has said why
-
+from own_models import CLASSES, MERGED, MODELS
+from parts.harness import Run, run_command, run_script, show
 
 def main(run: Run) -> None:
     args = run.args
@@ -42,8 +29,8 @@ def main(run: Run) -> None:
         if together is None:
             together = args.keep or folder / 'all.yaml'
             classes = [word for model in MODELS for word in ('--classes', ','.join(model.classes))]
-            command('adopt', 'street', *(args.models / model.file for model in MODELS), *classes, *adopt,
-                    '--out', together)
+            run_command('adopt', 'street', *(args.models / model.file for model in MODELS), *classes, *adopt,
+                        '--out', together)
         content = SetFile.load(together)
         sets = {'all': together}
         for spec in content.models:
@@ -52,13 +39,13 @@ def main(run: Run) -> None:
             alone = folder / spec.name / 'set.yaml'
             alone.parent.mkdir()
             replace(content, models=(spec,)).save(alone)
-            command('adopt', alone, *adopt, '--limit', '40', '--float-only', '--minutes', '0.5', '--out', alone)
+            run_command('adopt', alone, *adopt, '--limit', '40', '--float-only', '--minutes', '0.5', '--out', alone)
             sets[spec.name] = alone
         found = {}
         for model, file in sets.items():
             out = folder / f'demo_{model}'
-            command('demo', '--model', file, '--source', data, '--classes', renamed, '--contention', args.contention,
-                    '--seconds', args.seconds, '--out', out)
+            run_command('demo', '--model', file, '--source', data, '--classes', renamed,
+                        '--contention', args.contention, '--seconds', args.seconds, '--out', out)
             found[model] = json.loads((out / 'summary.json').read_text())
             if model == 'all' and args.report:
                 args.report.write_bytes((out / 'report.html').read_bytes())

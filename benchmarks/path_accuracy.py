@@ -111,15 +111,9 @@ class Judge:
     def ranked(self, detections: list[Detections]) -> Ranked:
         """A path's AP by which paths are ranked, as measured and on all draws."""
         as_measured, halves = np.ones((1, self.images), np.int64), self._halves.reshape(-1, self.images)
-        values = self._resampled(detections, np.vstack([as_measured, self._draws, halves]), self.ranked_by)
+        values = 100 * resampled_ap(detections[:self.images], self._ground_truths, self._names,
+                                    np.vstack([as_measured, self._draws, halves]), self.ranked_by)
         return Ranked(float(values[0]), values[1:1 + DRAWS], values[1 + DRAWS:].reshape(self._halves.shape[:3]))
-
-    def resampled_ap(self, detections: list[Detections]) -> np.ndarray:
-        """AP over all classes, points, of each draw of all images: float64 `[DRAWS]`."""
-        return self._resampled(detections, self._draws, None)
-
-    def _resampled(self, detections: list[Detections], draws: np.ndarray, classes: list[str] | None) -> np.ndarray:
-        return 100 * resampled_ap(detections[:self.images], self._ground_truths, self._names, draws, classes)
 
 
 def interval(larger: np.ndarray, smaller: np.ndarray) -> tuple[float, float]:

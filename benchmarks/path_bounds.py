@@ -21,10 +21,8 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from deadline_perception.contention.probe import Probe
+from deadline_perception.contention.probe import PROBE_SHARE, Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.engine.choice import choose_engine
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -33,6 +31,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import FrameTimes, TimeModel
+from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Decision, Job
@@ -46,7 +45,7 @@ from parts.harness import Run, run_script
 PATHS, PATHS_SEED = 50, 7
 AROUND = 5  # frames before and after one that tell the machine's phase
 GOAL_COVERAGE_OFF, GOAL_TIGHTNESS, GOAL_REST_OFF = 0.002, 1.2, 0.01
-MONITOR_MS, PROBE_SHARE = 1000.0 / 3.0, 0.006  # as the node contention_monitor by default
+MONITOR_MS = 1000.0 / 3.0  # as the node contention_monitor by default
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,7 @@ def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
     """Runs so many frames and bounds them one after the other; see the module."""
     use_threads(1)
     profile = LatencyProfile.load(ensure_profile(weights, 'cpu', 1, share_folder() / 'models' / 'profiles').file)
-    detector, facts = load_detector(weights, 'cpu'), read_device_facts()
-    detector.engine = choose_engine('auto', detector, facts, str(weights))
+    detector, facts = load_network(str(weights), 'cpu')[0], read_device_facts()
     forecast, rng = PathForecast(profile, detector.path_space), random.Random(PATHS_SEED)
     cheap = [path for path in detector.path_space if forecast.forecast_ms(path) <= slowest_ms]
     if len(cheap) < PATHS:
@@ -277,8 +275,6 @@ def times_of(events: Sequence[Frame | Look]) -> dict[str, float]:
 
 def main(run: Run) -> None:
     frames = 1000 if run.quick else run.args.frames
-    if frames < 1000:
-        raise ValueError(f'--frames is {frames}, expected at least 1000')
     restart_with_environment(1)
     found = measure_frames(run.args.weights, frames, run.args.slowest_ms)
     show_frames(found)
@@ -293,5 +289,5 @@ def main(run: Run) -> None:
 if __name__ == '__main__':
     run_script(main, {
         '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-        '--frames': {'type': int, 'default': 20_000, 'help': 'at least 1000'},
+        '--frames': {'type': int, 'default': 20_000, 'least': 1000, 'help': 'at least 1000'},
         '--slowest-ms': {'type': float, 'default': 25.0, 'help': 'of the paths'}}, quick='1,000 frames')

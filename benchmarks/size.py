@@ -16,12 +16,9 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from deadline_perception.tools.command_line import exit_status
+from parts.harness import ROOT, show
 
-ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ('deadline_perception', 'research', 'test', 'benchmarks', 'examples', 'docs')
 _LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
@@ -78,14 +75,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('repository', type=Path, nargs='?', default=ROOT, help='folder of a checkout')
     root = parser.parse_args().repository
-    table = Table(title=f'size of {root.resolve().name}')
-    for title in ('folder', 'files', 'lines', 'code lines', 'tokens a code line', 'comments, % of lines'):
-        table.add_column(title, justify='left' if title == 'folder' else 'right')
+    rows = []
     for folder, size in sizes(root).items():
-        table.add_row(folder, str(size.files), str(size.lines), str(size.code_lines),
-                      f'{size.tokens / size.code_lines:.1f}' if size.code_lines else '-',
-                      f'{100.0 * size.comments / size.lines:.1f}' if size.code_lines else '-')
-    Console().print(table)
+        code = size.code_lines
+        rows.append((folder, size.files, size.lines, code, f'{size.tokens / code:.1f}' if code else '-',
+                     f'{100.0 * size.comments / size.lines:.1f}' if code else '-'))
+    show(f'size of {root.resolve().name}',
+         ('folder', 'files', 'lines', 'code lines', 'tokens a code line', 'comments, % of lines'), rows)
     found = parts(root / 'deadline_perception')
     folders = [name for name in found if (root / 'deadline_perception' / name).is_dir()]
     print(f'{len(folders)} folders and {len(found) - len(folders)} modules at the top: {", ".join(found)}')

@@ -98,7 +98,7 @@ def soak(stand: Stand, seconds: float) -> tuple[list[float], list[dict[str, tupl
         at_s.append(time.monotonic() - begun_s)
         samples.append({name: (pids[name], figures) for name, figures in found.items() if name in pids})
         # What the listener notes is its own memory, not the nodes'; but a long run shall not fill the machine.
-        for notes in (stand.heard.diagnostics, stand.heard.speeds, stand.heard.budgets, stand.heard.markers):
+        for notes in (stand.heard.diagnostics, stand.heard.speeds, stand.heard.budgets):
             del notes[:-1000]
         time.sleep(period_s)
     return at_s, samples

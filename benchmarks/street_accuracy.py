@@ -17,11 +17,11 @@ import math
 import random
 import statistics
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from own_models import CALIBRATION_IMAGES, MERGED, MODELS
+from own_models import CALIBRATION_IMAGES, MERGED, MODELS, of_classes, public_spec
 
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import Frame
@@ -36,7 +36,6 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.model_set.model_reference import find_weights
@@ -44,7 +43,7 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 from deadline_perception.tools.profile import restart_with_environment
-from parts.harness import Run, run_script, show
+from parts.harness import Run, run_frame, run_script, show
 
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
 NAMES = MERGED | {
@@ -77,17 +76,8 @@ class Candidate:
 
     def run(self, image_bgr: np.ndarray) -> tuple[float, Detections]:
         """Time of one frame in ms, and what was found of `CLASSES`."""
-        begun_ms = now_ms()
-        run = self.network.start(image_bgr, self.path)
-        while not run.finished:
-            run.run_segment()
-        found = run.result()
-        took_ms = now_ms() - begun_ms
-        names = [NAMES.get(name, name) for name in self.network.class_names]
-        labels = np.array([CLASSES.index(name) if name in CLASSES else -1 for name in names])[found.labels]
-        kept = labels >= 0
-        return took_ms, replace(found, boxes_xyxy_px=found.boxes_xyxy_px[kept], scores=found.scores[kept],
-                                labels=labels[kept])
+        took_ms, found = run_frame(self.network, image_bgr, self.path)
+        return took_ms, of_classes(found, self.network.class_names, NAMES, CLASSES)
 
 
 def main(run: Run) -> None:
@@ -134,9 +124,7 @@ def _public(data: Path, folder: Path) -> list[Candidate]:
     trial, frames = TrialImages.of(sequence), annotated_frames(sequence, CALIBRATION_IMAGES)
     candidates = []
     for model in MODELS:
-        spec = ModelSpec(Path(model.file).stem.replace('-', '_'), 'onnx', data / 'public_models' / model.file,
-                         tuple(MERGED.get(name, name) for name in model.classes))
-        spec = find_conventions(spec, trial).spec
+        spec = find_conventions(public_spec(data / 'public_models' / model.file, model.classes, MERGED), trial).spec
         specs = [spec]
         try:
             specs.append(quantised(spec, [frame.load_bgr() for frame in frames], folder))

@@ -30,7 +30,7 @@ import numpy as np
 
 from deadline_perception.contention.load import beside_programs, busy_programs
 from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator
@@ -41,7 +41,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import TimeModel, TimeParts
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.loading import SetupError, warm_up
+from deadline_perception.runtime.loading import SetupError, make_policy, warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Job
@@ -194,7 +194,7 @@ class Figures:
     quality: float
 
 
-def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: float, policy: FrontierPolicy,
+def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: float, policy: Policy,
            quality: PathQuality, parts: TimeParts, seed: int) -> Figures:
     """Goes through a trace against budgets that wander, from the cheapest path's to more than the whole network's."""
     space, rng = forecast.path_space, random.Random(seed)
@@ -268,8 +268,7 @@ def main(run: Run) -> None:
     forecast = SegmentForecast(space, {key: cost_ms * scale for key, cost_ms in profiled.costs_ms.items()})
     log_factor = profiled.residual_quantile(0.99)
     quality = PathQuality.load(WEIGHTS.with_suffix('.quality.json'), space)
-    policy = FrontierPolicy(space, forecast, quality)
-    policy.prepare()
+    policy = make_policy('frontier', space, forecast, quality)
     rows = []
     for condition, trace in traces.items():
         trace = trace[:60] if run.quick else trace

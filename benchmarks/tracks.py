@@ -32,9 +32,9 @@ BOX_ERROR, MISSING, FALSE_PER_IMAGE = 0.04, 0.15, 2.0
 TIMED_OBJECTS, TIMED_ROUNDS = 100, 200
 
 
-def detections_of(ground_truth: GroundTruth, rng: np.random.Generator, missing: float = MISSING) -> Detections:
+def detections_of(ground_truth: GroundTruth, rng: np.random.Generator) -> Detections:
     """What an imperfect detector would say that misses a share of the objects."""
-    kept = (rng.random(len(ground_truth.labels)) > missing) & ~ground_truth.crowd
+    kept = (rng.random(len(ground_truth.labels)) > MISSING) & ~ground_truth.crowd
     boxes, labels = ground_truth.boxes_xyxy_px[kept].astype(np.float64), ground_truth.labels[kept]
     boxes += rng.normal(0.0, BOX_ERROR, boxes.shape) * np.tile(boxes[:, 2:] - boxes[:, :2], 2)
     count = rng.poisson(FALSE_PER_IMAGE)

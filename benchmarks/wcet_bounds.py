@@ -79,7 +79,6 @@ class Frames:
 
 
 def main(run: Run) -> None:
-    """See the module."""
     args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)

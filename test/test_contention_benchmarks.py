@@ -9,10 +9,6 @@ import time
 
 import pytest
 
-from deadline_perception.detector.declaration import multi_path_space
-
-SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
-
 
 def test_frames_lost_are_found_under_noise_that_is_ten_times_as_large(load_benchmark):
     cost, rng = load_benchmark('monitor_cost'), random.Random(3)

@@ -89,8 +89,8 @@ def test_a_soak_sees_growth_and_only_growth(soak):
 def test_real_nodes_withstand_a_silent_speed_and_a_missing_file_and_a_wrong_expectation_fails(faults):
     silent = fault_named(faults, 'speed silent')
     wrong = replace(silent, name='speed silent and known', speed='known')
-    verdicts = faults.run([silent, fault_named(faults, 'parameter file missing'), wrong], Path('profile.json'),
-                          lambda fault, verdict: None)
+    verdicts = faults.inflict_all([silent, fault_named(faults, 'parameter file missing'), wrong], Path('profile.json'),
+                                  lambda fault, verdict: None)
     assert [verdict.fault for verdict in verdicts] == [silent.name, wrong.name, 'parameter file missing']
     assert [verdict.why for verdict in (verdicts[0], verdicts[2])] == [[], []]
     assert all(verdict.survived for verdict in verdicts) and verdicts[0].recovered_s is not None

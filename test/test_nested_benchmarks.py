@@ -40,15 +40,22 @@ def frame(*left_px: float) -> Frame:
     return Frame('a', 0, lambda: None, 10.0, GroundTruth(boxes, labels, np.zeros(len(labels), bool)))
 
 
+@pytest.mark.parametrize(('took_ms', 'published', 'known'), [
+    ((15.0, 15.0, 5.0, 5.0), [(15.0, 0.0), (30.0, 10.0), (35.0, 30.0)], [None, None, 0, 1]),
+    ((5.0, 5.0, 10.0, 10.0), [(5.0, 0.0), (15.0, 10.0), (30.0, 20.0), (40.0, 30.0)], [None, 0, 1, 2]),
+    # The first takes until 25 ms: the second image is replaced by the third, which waits until then.
+    ((25.0, 1.0, 5.0, 1.0), [(25.0, 0.0), (30.0, 20.0), (31.0, 30.0)], [None, None, None, 2])])
 def test_at_each_moment_the_newest_publication_is_known_and_an_image_that_waits_makes_place_for_a_newer_one(
-        load_benchmark):
-    known = load_benchmark('known_in_time')
-    looks = [known.Look(Detections(*objects(10.0 * number)[:1], [0.9], [0]), took_ms)
-             for number, took_ms in enumerate((15.0, 15.0, 5.0, 5.0))]
+        load_benchmark, took_ms, published, known):
+    streaming = load_benchmark('streaming')
+    boxes = [Detections(*objects(10.0 * number)[:1], [0.9], [0]) for number in range(4)]
     stamps_ms = [0.0, 10.0, 20.0, 30.0]
-    ends = known.published(looks, stamps_ms)
-    assert [(end_ms, of_ms) for end_ms, of_ms, _ in ends] == [(15.0, 0.0), (30.0, 10.0), (35.0, 30.0)]
-    assert [list(found.boxes_xyxy_px[:, 0]) for found in known.known_at(ends, stamps_ms)] == [[], [], [0.0], [10.0]]
+    ends = streaming.published(list(zip(took_ms, boxes)), stamps_ms)
+    assert [(end_ms, of_ms) for end_ms, of_ms, _ in ends] == published
+    expected = [[] if number is None else [10.0 * number] for number in known]
+    assert [list(found.boxes_xyxy_px[:, 0]) for found in streaming.known_at(ends, stamps_ms)] == expected
+    unpublished = streaming.published([(1.0, None)] * 4, stamps_ms)
+    assert all(len(found) == 0 for found in streaming.known_at(unpublished, stamps_ms))
 
 
 def test_objects_are_followed_by_their_overlap_and_found_once(load_benchmark):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from parts.deadline_plot import GOAL_MISSES, TRACED, long_part
+from parts.streaming import known_at, published
 from rich.console import Console
 from rich.table import Table
 
@@ -88,32 +89,8 @@ def delivered(runs: Sequence[Run], late_too: bool) -> list[Detections]:
 
 
 def streamed(runs: Sequence[Run], stamps_ms: Sequence[float]) -> list[Detections]:
-    """At the time of every image, the newest publication so far: what streaming AP (sAP) is taken of.
-
-    Source: Li, Wang and Ramanan 2020, "Towards streaming perception". What is published of the image itself
-    comes too late for it. Replayed with the latencies that were measured: an image that comes while one before is at
-    work waits, and is left out when a newer one comes meanwhile.
-
-    Args:
-        runs: one per image, of one policy.
-        stamps_ms: times of capture, ascending.
-    """
-    published: list[tuple[float, Detections]] = []
-    free_ms = -math.inf
-    for index, (run, stamp_ms) in enumerate(zip(runs, stamps_ms, strict=True)):
-        begun_ms = max(stamp_ms, free_ms)
-        if index + 1 < len(runs) and stamps_ms[index + 1] <= begun_ms:
-            continue
-        free_ms = begun_ms + run.record.total_ms
-        if run.published is not None:
-            published.append((free_ms, run.published))
-    outputs, last, next_one = [], Detections.none(), 0
-    for stamp_ms in stamps_ms:
-        while next_one < len(published) and published[next_one][0] <= stamp_ms:
-            last = published[next_one][1]
-            next_one += 1
-        outputs.append(last)
-    return outputs
+    """At the time of every image, the newest publication so far of one policy; one run per image."""
+    return known_at(published([(run.record.total_ms, run.published) for run in runs], stamps_ms), stamps_ms)
 
 
 def best_executed(runs: dict[str, list[Run]], quality: Callable[[ExecutionPath], float]) -> list[Detections]:

@@ -45,14 +45,13 @@ class DetectionPool:
     """The processes, each of one thread and with a share of the images.
 
     Args:
-        sources: annotated images, one file or several sources, see `read_sources`.
+        sources: annotated images, see `read_sources`.
         limit: only so many images of each, spread evenly.
         processes: number of processes.
         device: `cpu` or `cuda`.
     """
 
-    def __init__(self, sources: Path | Sources, limit: int | None, processes: int, device: str = 'cpu') -> None:
-        sources = [sources] if isinstance(sources, Path) else sources
+    def __init__(self, sources: Sources, limit: int | None, processes: int, device: str = 'cpu') -> None:
         self._count = processes
         self._pool = ProcessPoolExecutor(processes, multiprocessing.get_context('spawn'), _hold,
                                          (device, sources, limit))

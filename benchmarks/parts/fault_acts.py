@@ -18,6 +18,7 @@ from pathlib import Path
 
 import rclpy.time
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from geometry_msgs.msg import Twist, TwistStamped, Vector3
 from sensor_msgs.msg import Image
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelInfo
 
@@ -31,6 +32,7 @@ from parts.node_stand import BUDGET_MS, Stand
 
 NAN, INF = math.nan, math.inf
 NANOSECONDS = 1_000_000_000
+KEPT = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)  # what was said before is heard too
 
 
 class Images(Enum):
@@ -129,27 +131,57 @@ def turning_budgets(message: TimeBudget) -> None:
 
 # --- what is done beyond other messages; each returns what was not as expected ---
 
-def images_of(name: str, does: str, images: Images, change: Callable, **more: object) -> Fault:
-    """Other images than the camera's."""
-    feed = {'image': change, **more.pop('feed', {})}
-    return Fault(name, 'images', 'detector', does, images, feed=feed, **more)
+def fed(kind: str, stand: str, source: str, images: Images) -> Callable[..., Fault]:
+    """Makes faults of one source of the stand's feed: a name, what is done, a change of its messages, and fields of
+    `Fault`."""
+    def make(name: str, does: str, change: Callable | None = None, **more: object) -> Fault:
+        feed = {**({source: change} if change else {}), **more.pop('feed', {})}
+        return Fault(name, kind, stand, does, more.pop('images', images), feed=feed, **more)
+    return make
+
+
+images_of = fed('images', 'detector', 'image', Images.IN_TIME)
+rejected = fed('images', 'detector', 'image', Images.REJECTED)
+budget_of = fed('budgets', 'detector', 'budget', Images.IN_TIME)
+state_of = fed('contention', 'detector', 'state', Images.IN_TIME)
+speed_of = fed('speeds', 'inputs', 'speed', Images.NONE)
+
+
+def publish(stand: Stand, kind: type, topic: str, rate_hz: float, make: Callable[[], object], depth: int = 10) -> None:
+    """Another publisher sends messages for two seconds, and goes."""
+    publisher = stand.node.create_publisher(kind, topic, depth)
+    due = time.monotonic()
+    until = due + 2.0
+    while time.monotonic() < until:
+        publisher.publish(make())
+        due += 1.0 / rate_hz
+        time.sleep(max(0.0, due - time.monotonic()))
+    stand.node.destroy_publisher(publisher)
+
+
+def hear(stand: Stand, kind: type, topic: str, seconds: float, quality: QoSProfile | int = 1) -> list:
+    """Subscribes for a while; what was heard."""
+    heard = []
+    subscription = stand.node.create_subscription(kind, topic, heard.append, quality)
+    time.sleep(seconds)
+    stand.node.destroy_subscription(subscription)
+    return heard
 
 
 def second_camera(stand: Stand) -> str:
     """Another camera publishes on the same topic."""
-    publisher = stand.publisher(Image, 'image')
-    for _ in range(20):
+    def make() -> Image:
         message = stand.make_image(0)
         message.header.frame_id = 'another'
-        publisher.publish(message)
-        time.sleep(0.1)
-    stand.node.destroy_publisher(publisher)
+        return message
+    publish(stand, Image, 'image', 10.0, make)
     return ''
 
 
 def best_effort_visitor(stand: Stand) -> str:
     """Another camera publishes with best effort on the same topic, and goes."""
-    publisher = stand.publisher(Image, 'image', QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
+    quality = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
+    publisher = stand.node.create_publisher(Image, 'image', quality)
     time.sleep(2.0)
     stand.node.destroy_publisher(publisher)
     time.sleep(4.0)
@@ -251,11 +283,7 @@ def reader(stand: Stand, *, then: str, each: int = 1) -> str:
 
 def late_comer(stand: Stand) -> str:
     """Comes late, and must still hear the names of the classes."""
-    heard = []
-    quality = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    subscription = stand.node.create_subscription(LabelInfo, 'detector/label_info', heard.append, quality)
-    time.sleep(2.0)
-    stand.node.destroy_subscription(subscription)
+    heard = hear(stand, LabelInfo, 'detector/label_info', 2.0, KEPT)
     return '' if heard and heard[0].class_map else 'the names of the classes were not heard'
 
 
@@ -271,11 +299,7 @@ def foreign_topic(stand: Stand) -> str:
 
 def misfit_reader(stand: Stand) -> str:
     """A subscriber whose quality of service the detector cannot serve."""
-    quality = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    subscription = stand.node.create_subscription(
-        Detection2DArray, 'detector/detections', lambda message: None, quality)
-    time.sleep(2.0)
-    stand.node.destroy_subscription(subscription)
+    hear(stand, Detection2DArray, 'detector/detections', 2.0, KEPT)
     return ''
 
 
@@ -436,12 +460,6 @@ def parameter_file(text: str) -> Callable[[Stand], list[str]]:
     return words
 
 
-def speed_of(name: str, does: str, speed: str, change: Callable | None = None, **more: object) -> Fault:
-    """Another speed than the vehicle's."""
-    feed = {**({'speed': change} if change else {}), **more.pop('feed', {})}
-    return Fault(name, 'speeds', 'inputs', does, Images.NONE, feed=feed, speed=speed, **more)
-
-
 def forward(speed_mps: float) -> Callable:
     """An odometry with this forward speed."""
     return put(twist__twist__linear__x=speed_mps)
@@ -449,25 +467,14 @@ def forward(speed_mps: float) -> Callable:
 
 def two_sources(stand: Stand) -> str:
     """Twists say something else than the odometry."""
-    from geometry_msgs.msg import TwistStamped
-
-    publisher = stand.publisher(TwistStamped, 'vehicle/speed')
-    for _ in range(40):
-        message = TwistStamped()
-        message.twist.linear.x = 25.0
-        publisher.publish(message)
-        time.sleep(0.05)
-    stand.node.destroy_publisher(publisher)
+    publish(stand, TwistStamped, 'vehicle/speed', 20.0, lambda: TwistStamped(twist=Twist(linear=Vector3(x=25.0))))
     heard = {round(speed_mps) for _, speed_mps in stand.heard.speeds[-20:] if not math.isnan(speed_mps)}
     return '' if heard <= {5} else f'speeds of two sources were mixed: {sorted(heard)}'
 
 
-def watched(stand: Stand, seconds: float = 2.0) -> str:
+def watched(stand: Stand) -> str:
     """Somebody watches the drawn image meanwhile."""
-    images = []
-    subscription = stand.node.create_subscription(Image, 'path_visualizer/image', images.append, 1)
-    time.sleep(1.0 + seconds)
-    stand.node.destroy_subscription(subscription)
+    hear(stand, Image, 'path_visualizer/image', 3.0)
     return ''
 
 
@@ -491,28 +498,10 @@ def frame_times(value: float) -> Callable:
     return put(network_ms=value, total_ms=value, bound_ms=value, idle_forecast_ms=value)
 
 
-def budget_of(name: str, does: str, change: Callable | None = None, **more: object) -> Fault:
-    """Other budgets than the node's."""
-    feed = {**({'budget': change} if change else {}), **more.pop('feed', {})}
-    return Fault(name, 'budgets', 'detector', does, Images.IN_TIME, feed=feed, **more)
-
-
-def state_of(name: str, does: str, change: Callable | None = None, **more: object) -> Fault:
-    """Other contention messages than the monitor's."""
-    feed = {**({'state': change} if change else {}), **more.pop('feed', {})}
-    return Fault(name, 'contention', 'detector', does, Images.IN_TIME, feed=feed, **more)
-
-
 def flood(kind: type, topic: str, **values: object) -> Callable[[Stand], str]:
     """A thousand messages a second for two seconds."""
     def inflict(stand: Stand) -> str:
-        publisher = stand.publisher(kind, topic, 100)
-        until, due = time.monotonic() + 2.0, time.monotonic()
-        while time.monotonic() < until:
-            publisher.publish(kind(**values))
-            due += 0.001
-            time.sleep(max(0.0, due - time.monotonic()))
-        stand.node.destroy_publisher(publisher)
+        publish(stand, kind, topic, 1000.0, lambda: kind(**values), depth=100)
         return ''
     return inflict
 
@@ -531,12 +520,12 @@ def struck(name: str, does: str, lasts_s: float, *, images: Images = Images.IN_T
                  images, inflict, lasts_s=0.5, says=says)
 
 
-def clock(rate: float = 1.0, jump_s: float = 0.0, seconds: float = 3.0) -> Callable[[Stand], str]:
+def clock(rate: float = 1.0, jump_s: float = 0.0) -> Callable[[Stand], str]:
     """The simulated clock jumps, and runs on at another rate for a while."""
     def inflict(stand: Stand) -> str:
         stand.simulated_ns += int(jump_s * 1e9)
         stand.clock_rate = rate
-        time.sleep(seconds)
+        time.sleep(3.0)
         stand.clock_rate = 1.0
         return ''
     return inflict

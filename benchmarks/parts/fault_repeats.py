@@ -60,33 +60,30 @@ def growth_between(figures: list[ProcessFigures]) -> str:
 def configured_again(times: int) -> Callable[[Stand], str]:
     """Takes the detector through all states; memory, threads and descriptors must not grow."""
     def inflict(stand: Stand) -> str:
-        figures = []
-        for number in range(times):
+        def once(number: int) -> str:
             found = stand.turn('detector', 'deactivate', 'cleanup', 'configure', 'activate', limit_s=ANSWER_S)
-            if found != [True] * 4:
-                return f'round {number + 1}: transitions answered {found}'
-            figures.append(stand.figures()['detector'])
-        _tell(figures)
-        return growth_between(figures)
+            return '' if found == [True] * 4 else f'round {number + 1}: transitions answered {found}'
+        return _growth_over(stand, times, once)
     return inflict
 
 
 def reloaded(times: int) -> Callable[[Stand], str]:
     """Asks for reloads, of which every third finds half a file; memory, threads and descriptors must not grow."""
     def inflict(stand: Stand) -> str:
-        content, figures = weights(stand), []
+        content = weights(stand)
+
+        def once(number: int) -> str:
+            whole = number % 3 != 2
+            file.with_suffix('.new').write_bytes(content if whole else content[:len(content) // 2])
+            file.with_suffix('.new').replace(file)
+            answer = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
+            if answer is None or answer.success != whole:
+                return f'reload {number + 1} of {"a whole" if whole else "half a"} file answered {answer}'
+            time.sleep(1.0)
+            return ''
+
         with _weights_of_its_own(stand) as file:
-            for number in range(times):
-                whole = number % 3 != 2
-                file.with_suffix('.new').write_bytes(content if whole else content[:len(content) // 2])
-                file.with_suffix('.new').replace(file)
-                answer = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
-                if answer is None or answer.success != whole:
-                    return f'reload {number + 1} of {"a whole" if whole else "half a"} file answered {answer}'
-                time.sleep(1.0)
-                figures.append(stand.figures()['detector'])
-        _tell(figures)
-        return growth_between(figures)
+            return _growth_over(stand, times, once)
     return inflict
 
 
@@ -183,7 +180,15 @@ def _use_model(stand: Stand, model: str) -> None:
                          f'configure and activate {begun}')
 
 
-def _tell(figures: list[ProcessFigures]) -> None:
+def _growth_over(stand: Stand, times: int, once: Callable[[int], str]) -> str:
+    """Does something again and again, as long as it goes well; what grew, or the first problem."""
+    figures = []
+    for number in range(times):
+        problem = once(number)
+        if problem:
+            return problem
+        figures.append(stand.figures()['detector'])
     memory = [round(found.memory_kb / 1024.0) for found in figures]
     print(f'           resident MB: {memory}; threads {figures[0].threads} to {figures[-1].threads}, descriptors '
           f'{figures[0].descriptors} to {figures[-1].descriptors}', flush=True)
+    return growth_between(figures)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import operator
 import os
 import random
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -22,12 +25,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from deadline_perception.detector.detections import Detections
+from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, '-m', 'deadline_perception.tools.command_line')  # of the package, without its words
+END_S = 20.0  # for a program to end after Ctrl-C
+_LIMITS = {'least': ('at least', operator.ge), 'above': ('more than', operator.gt)}
 Kind = TypeVar('Kind')
 Arguments = Mapping[str, Mapping[str, object]]
 
@@ -40,23 +48,27 @@ class Run:
         name: of the script, and so of its file of results.
         args: as they were given.
         quick: figures that show no more than that the script works.
+        folder: of the script, below the root of the source tree; results lie in its `results/`.
         goals: those that were judged, as they go into the file.
         load_before: of the machine, as the script began.
+        indent: of the file of results; None where it would be too long.
     """
 
     name: str
     args: argparse.Namespace
     quick: bool = False
+    folder: str = 'benchmarks'
     goals: list[dict] = field(default_factory=list)
     load_before: float = field(default_factory=lambda: round(os.getloadavg()[0], 2))
+    indent: int | None = 1
 
     @property
     def file(self) -> Path:
         """Where results go: those of a quick run never in place of published ones."""
         if getattr(self.args, 'out', None):
             return self.args.out.absolute()
-        folder = ROOT / ('out/benchmarks' if self.quick else 'benchmarks/results')
-        return folder / f'{self.name}.json'
+        folder = 'out/benchmarks' if self.quick else f'{self.folder}/results'
+        return ROOT / folder / f'{self.name}.json'
 
     def goal(self, words: str, figure: float | None, *, least: float | None = None, most: float | None = None) -> bool:
         """Judges a figure, prints the verdict and notes it; a figure that is unknown meets nothing."""
@@ -68,12 +80,12 @@ class Run:
         return is_met
 
     def write(self, **figures: object) -> None:
-        """Writes the file of results: date, machine and goals come with the figures."""
+        """Writes the file of results: date, machine and goals come with the figures, which may replace them."""
         goals = {'goals': self.goals} if self.goals else {}
         found = {'date': date.today().isoformat(), 'device': asdict(read_device_facts()),
                  'load_before': self.load_before, **figures, **goals}
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        write_text_atomically(self.file, json.dumps(found, indent=1) + '\n')
+        write_text_atomically(self.file, json.dumps(found, indent=self.indent) + '\n')
         print(f'wrote {self.file}')
 
 
@@ -82,23 +94,81 @@ def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = 
 
     Args:
         main: measures; may return a status.
-        arguments: by flag, what `add_argument` takes.
+        arguments: by flag, what `add_argument` takes, and the smallest legal value as `least`, or as `above` where it
+            is not legal itself.
         quick: what `--quick` does to the measurement; empty where there is no such argument.
     """
     script = Path(main.__globals__['__file__'])
     parser = argparse.ArgumentParser(description=main.__globals__['__doc__'],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    limits: list[tuple[str, str, str, object]] = []
     for flag, settings in (arguments or {}).items():
-        parser.add_argument(flag, **settings)
+        known = {word: value for word, value in settings.items() if word not in _LIMITS}
+        dest = parser.add_argument(flag, **known).dest
+        limits += [(flag, dest, word, settings[word]) for word in _LIMITS if word in settings]
     parser.add_argument('--out', type=Path, help='file of the results, in place of the one in results/')
     if quick:
         parser.add_argument('--quick', action='store_true', help=f'{quick}: shows that the script works')
 
     def run() -> int | None:
         args = parser.parse_args()
-        return main(Run(script.stem, args, getattr(args, 'quick', False)))
+        for flag, dest, word, limit in limits:
+            words, holds = _LIMITS[word]
+            value = getattr(args, dest)
+            if value is not None and not holds(value, limit):
+                raise ValueError(f'{flag} is {value}, expected {words} {limit}')
+        folder = script.resolve().parent.relative_to(ROOT).as_posix()
+        return main(Run(script.stem, args, getattr(args, 'quick', False), folder))
 
     sys.exit(exit_status(script.name, run))
+
+
+def run_logged(words: Sequence[str | Path], log: Path, limit_s: float | None = None,
+               **options: object) -> tuple[int | None, float]:
+    """Runs a program whose output goes into a file; all that it has started ends with it.
+
+    Args:
+        words: program and arguments.
+        log: the file.
+        limit_s: longest time; then it is ended as Ctrl-C does, and killed where that does not help.
+        options: of `subprocess.Popen`, such as `cwd`.
+
+    Returns:
+        Its exit status, None where it took longer, and the time that it took, s.
+    """
+    begun_ms, status = now_ms(), None
+    with log.open('w', encoding='utf-8') as stream:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                                   start_new_session=True, **options)
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            for number, wait_s in ((signal.SIGINT, END_S), (signal.SIGKILL, None)):
+                try:
+                    os.killpg(process.pid, number)
+                    process.wait(wait_s)
+                except (ProcessLookupError, subprocess.TimeoutExpired):
+                    continue
+    return status, (now_ms() - begun_ms) / 1000.0
+
+
+def run_command(*words: str | Path) -> None:
+    """Runs a command of the package without its output; ends with its status where it fails."""
+    status = subprocess.run([*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, check=False).returncode
+    if status:
+        sys.exit(status)  # it has said why
+
+
+def run_frame(network, image: np.ndarray, path: ExecutionPath) -> tuple[float, Detections]:
+    """Time of one frame in ms, and what was found in it."""
+    begun_ms = now_ms()
+    run = network.start(image, path)
+    while not run.finished:
+        run.run_segment()
+    found = run.result()
+    return now_ms() - begun_ms, found
 
 
 def turns(kinds: Iterable[Kind], rounds: int, seed: int = 0) -> Iterator[tuple[int, Kind]]:
@@ -116,13 +186,13 @@ def timed_ms(function: Callable[[], object]) -> float:
     return now_ms() - begun_ms
 
 
-def quantiles(values: Iterable[float], *names: str, digits: int = 3) -> dict[str, float | None]:
+def quantiles(values: Iterable[float], *names: str) -> dict[str, float | None]:
     """Quantiles by name, as `p50`, `p99`, `max` and `mean`; None of no values."""
     values = np.asarray(list(values), float)
     if not len(values):
         return dict.fromkeys(names)
     found = {'max': values.max, 'mean': values.mean}
-    return {name: round(float(found[name]() if name in found else np.quantile(values, float(name[1:]) / 100)), digits)
+    return {name: round(float(found[name]() if name in found else np.quantile(values, float(name[1:]) / 100)), 3)
             for name in names}
 
 
@@ -133,11 +203,11 @@ def shown(value: object) -> str:
     return f'{value:.2f}' if isinstance(value, float) else str(value)
 
 
-def show(title: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Prints a table; numbers of its own form come as text."""
+def show(title: str, heads: Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1) -> None:
+    """Prints a table; numbers of its own form come as text. The first `words` columns begin at the left."""
     table = Table(title=title, title_justify='left')
     for number, head in enumerate(heads):
-        table.add_column(head, justify='right' if number else 'left')
+        table.add_column(head, justify='left' if number < words else 'right')
     for row in rows:
         table.add_row(*map(shown, row))
     Console(width=max(140, Console().width)).print(table)

@@ -263,9 +263,9 @@ def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
 
     yield 'without its weights', elastic()
     for name, value in (('model', 'os:abort'), ('model', 'builtins:exit'), ('model', 'payload:run'),
-    ('model', 'vit_h_14'),
-                        ('model', 'regnet_y_128gf'), ('model', 'deeplabv3_resnet50'), ('model', ESCAPE), ('model', 5),
-                        ('input_size', [20_000, 20_000]), ('input_size', ['x', 1]), ('class_names', ['n'] * 10**6),
+                        ('model', 'vit_h_14'), ('model', 'regnet_y_128gf'), ('model', 'deeplabv3_resnet50'),
+                        ('model', ESCAPE), ('model', 5), ('input_size', [20_000, 20_000]), ('input_size', ['x', 1]),
+                        ('class_names', ['n'] * 10**6),
                         ('class_names', [ESCAPE]), ('mean', [float('nan')] * 3), ('deviation', 'abc'), (ESCAPE, 1)):
         yield f'{name} {value!r:.25}', elastic(source={name: value})
     yield '200,000 settings', elastic(settings=[n / 2e5 for n in range(1, 200_001)])
@@ -343,9 +343,8 @@ def _sqlite(place: Path) -> Iterator[tuple[str, bytes]]:
     endless = 'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS ' \
               'id, 1 AS topic_id, x AS timestamp, x AS data FROM c'
     for name, statement in (('attaches a file', f"ATTACH DATABASE '{place / MARK}' AS p"),
-    ('a view without end', endless),
-                            ('makes a table', 'CREATE TABLE t AS SELECT 1'), ('no SQL', ESCAPE),
-                            ('quotes', 'CREATE TABLE "a""; DROP" (x)'),
+                            ('a view without end', endless), ('makes a table', 'CREATE TABLE t AS SELECT 1'),
+                            ('no SQL', ESCAPE), ('quotes', 'CREATE TABLE "a""; DROP" (x)'),
                             ('a virtual table', 'CREATE VIRTUAL TABLE v USING fts5(x)')):
         for instead in (False, True):
             copy = shutil.copy(whole, place / 'copy.db3')

@@ -42,8 +42,7 @@ class NodeListener:
         diagnostics: when, node, level, message.
         values: node -> what its newest diagnostics held, by name.
         budgets: when, ms, degraded.
-        speeds, states: when, m/s or slowdown.
-        markers: when.
+        speeds: when, m/s.
         not_finite: when a topic held a number that is none.
     """
 
@@ -55,8 +54,6 @@ class NodeListener:
         self.values: dict[str, dict[str, str]] = {}
         self.budgets: list[tuple[float, float, bool]] = []
         self.speeds: list[tuple[float, float]] = []
-        self.states: list[tuple[float, float]] = []
-        self.markers: list[float] = []
         self.not_finite: list[tuple[float, str]] = []
         for kind, topic, callback in (
                 (Detection2DArray, 'detector/detections', self._on_detections),
@@ -99,12 +96,10 @@ class NodeListener:
             self._check_finite('speed', [message.twist.linear.x])
 
     def _on_state(self, message: ContentionState) -> None:
-        self.states.append((now_ms(), message.slowdown))
         if 'contention_monitor' in self._computed:
             self._check_finite('slowdown', [message.slowdown])
 
     def _on_markers(self, message: MarkerArray) -> None:
-        self.markers.append(now_ms())
         self._check_finite('markers', [value for marker in message.markers for point in (
             marker.pose.position, marker.scale, *marker.points) for value in (point.x, point.y, point.z)])
 

@@ -232,10 +232,6 @@ class Stand:
         self.feed = replace(self.feed, **changes)
         time.sleep(seconds)
 
-    def publisher(self, kind: type, topic: str, quality: object = 10):
-        """A publisher of the stand, in its namespace."""
-        return self.node.create_publisher(kind, topic, quality)
-
     def make_image(self, number: int) -> Image:
         """An image as the camera gives it; its number stands in its frame, whatever becomes of its stamp."""
         image = Image(height=380, width=640, encoding='bgr8', step=1920, data=self._images[number % IMAGES])
@@ -248,7 +244,7 @@ class Stand:
         with self._camera:
             if self._image_out is not None:
                 self.node.destroy_publisher(self._image_out)
-            self._image_out = self.publisher(Image, 'image', QoSProfile(depth=10, reliability=reliability))
+            self._image_out = self.node.create_publisher(Image, 'image', QoSProfile(depth=10, reliability=reliability))
 
     def _connect(self) -> None:
         self.change_camera()

@@ -17,6 +17,7 @@ from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.time_model import Forecast
 from deadline_perception.latency.profile import time_frame
+from parts.harness import turns
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))
 from baselines import FixedPath
@@ -34,11 +35,10 @@ def measure_p99_ms(network, images: Sequence[np.ndarray], paths: Sequence[Execut
     """
     rng = random.Random(0)
     taken_ms: dict[ExecutionPath, list[float]] = {path: [] for path in paths}
-    for number in range(frames + 1):
-        for path in rng.sample(list(paths), len(paths)):
-            total_ms, _ = time_frame(network, rng.choice(images), path)
-            if number:
-                taken_ms[path].append(total_ms)
+    for number, path in turns(paths, frames + 1):
+        total_ms, _ = time_frame(network, rng.choice(images), path)
+        if number:
+            taken_ms[path].append(total_ms)
     return {path: float(np.quantile(times, 0.99)) for path, times in taken_ms.items()}
 
 

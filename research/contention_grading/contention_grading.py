@@ -17,7 +17,6 @@ results/contention_grading.json and two pictures beside it.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import random
@@ -30,8 +29,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from contenders import CONTENDERS
 from deadline_perception.contention.impact import measure_unit_delays, most_units, record_delays
@@ -49,11 +46,12 @@ from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.grade import frame_runner
 from deadline_perception.tools.profile import restart_with_environment
 
-RESULTS = Path(__file__).parent / 'results' / 'contention_grading.json'
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
+
 SEED = 3
 MOST_OF_EACH = 2  # programs of one kind at once
 FEWEST_DIFFERENT = 12
@@ -181,56 +179,42 @@ def measure(args: argparse.Namespace) -> tuple[dict, ContentionGrading]:
             'kept': prune(by_level, qualities, threshold_ms)}, grading
 
 
-def show(found: dict) -> None:
+def show_levels(found: dict) -> None:
     """Prints the tables."""
-    console = Console(width=140)
-    table = Table(title=f'{found["different"]} different combinations, {found["frames"]} frames')
-    for title in (*CONTENDERS, 'frames', 'median ms'):
-        table.add_column(title, justify='right')
-    for row in found['combinations']:
-        table.add_row(*(str(row[name]) for name in CONTENDERS), str(row['frames']), f'{row["median_ms"]:.1f}')
-    console.print(table)
-    table = Table(title=f'levels; the sample network takes {found["threshold_ms"]:.1f} ms alone')
-    for title in ('level', 'delay ms', 'share', 'slowdown', 'units', 'beside them, ms', 'off'):
-        table.add_column(title, justify='right')
-    for number, level in enumerate(found['levels']):
-        table.add_row(str(number), f'{level["delay_ms"]:.1f}', f'{100 * level["share"]:.0f} %',
-                      f'{level["slowdown"]:.2f}', units_text(level['units']), f'{level["reproduced_ms"]:.1f}',
-                      f'{100 * level["off"]:+.0f} %')
-    console.print(table)
+    show(f'{found["different"]} different combinations, {found["frames"]} frames', (*CONTENDERS, 'frames', 'median ms'),
+         [(*(row[name] for name in CONTENDERS), row['frames'], f'{row["median_ms"]:.1f}')
+          for row in found['combinations']], words=0)
+    show(f'levels; the sample network takes {found["threshold_ms"]:.1f} ms alone',
+         ('level', 'delay ms', 'share', 'slowdown', 'units', 'beside them, ms', 'off'),
+         [(number, f'{level["delay_ms"]:.1f}', f'{100 * level["share"]:.0f} %', level['slowdown'],
+           units_text(level['units']), f'{level["reproduced_ms"]:.1f}', f'{100 * level["off"]:+.0f} %')
+          for number, level in enumerate(found['levels'])], words=0)
     for name, names in found['kept'].items():
         mean = np.mean([found['qualities'][path] for path in names]) if names else math.nan
-        console.print(f'{name}: {len(names)} candidates, mean average precision {100 * mean:.1f}')
-    console.print(f'kept: {", ".join(found["kept"]["contention"])}')
+        print(f'{name}: {len(names)} candidates, mean average precision {100 * mean:.1f}')
+    print(f'kept: {", ".join(found["kept"]["contention"])}')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=' '.join(__doc__.split('\n\n')[0].split()))
-    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
-    parser.add_argument('--combinations', type=int, default=15,
-                        help=f'of programs; at least {FEWEST_DIFFERENT} for a result')
-    parser.add_argument('--seconds', type=float, default=6.0, help='recorded beside each')
-    parser.add_argument('--unit-seconds', type=float, default=2.0, help='recorded beside each number of units')
-    parser.add_argument('--candidates', type=int, default=24, help='execution paths that are pruned')
-    parser.add_argument('--priority', choices=MODES, default='off')
-    args = parser.parse_args()
-    if args.combinations < 1 or not args.seconds > 0.0 or not args.unit_seconds > 0.0 or args.candidates < 3:
-        parser.error(f'--combinations is {args.combinations}, --seconds {args.seconds}, --unit-seconds '
-                     f'{args.unit_seconds} and --candidates {args.candidates}, expected at least 1, more than 0, more '
-                     f'than 0 and at least 3')
+def main(run: Run) -> None:
+    args = run.args
     restart_with_environment(1)
-    load_before = round(os.getloadavg()[0], 2)
     found, grading = measure(args)
-    show(found)
+    show_levels(found)
     if args.combinations < FEWEST_DIFFERENT:
         print(f'nothing written: fewer than {FEWEST_DIFFERENT} combinations')
         return
-    RESULTS.write_text(json.dumps({'load_average_before': load_before, **found}, indent=1) + '\n', encoding='utf-8')
-    draw_grading(grading, RESULTS.with_name('contention_grading.png'))
+    run.write(load_average_before=run.load_before, **found)
+    draw_grading(grading, run.file.with_suffix('.png'))
     draw_pruning(found['candidate_delays_ms'], found['qualities'], found['kept'], found['threshold_ms'],
-                 RESULTS.with_name('contention_pruning.png'))
-    print(f'wrote {RESULTS} and two pictures beside it')
+                 run.file.with_name('contention_pruning.png'))
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+        '--combinations': {'type': int, 'default': 15, 'least': 1,
+                           'help': f'of programs; at least {FEWEST_DIFFERENT} for a result'},
+        '--seconds': {'type': float, 'default': 6.0, 'above': 0.0, 'help': 'recorded beside each'},
+        '--unit-seconds': {'type': float, 'default': 2.0, 'above': 0.0, 'help': 'recorded beside each number of units'},
+        '--candidates': {'type': int, 'default': 24, 'least': 3, 'help': 'execution paths that are pruned'},
+        '--priority': {'choices': MODES, 'default': 'off'}})

@@ -50,37 +50,26 @@ from pathlib import Path
 
 import numpy as np
 from contender_programs import CODES, Contenders
-from rich.console import Console
-from rich.table import Table
 from selection_live import DETECTOR_COSTS, LiveDetector, Runner, live
 from selection_methods import ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, Fixed
-from selection_replay import (
-    AFTER_CHANGE,
-    ROUNDS_A_VISIT,
-    Outcome,
-    Recording,
-    compare,
-    mean_outcome,
-    origins,
-    violations_at,
-    violations_ratio,
-)
+from selection_replay import (AFTER_CHANGE, ROUNDS_A_VISIT, Outcome, Recording, compare, mean_outcome, origins,
+                              violations_at, violations_ratio)
 
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.profile import restart_with_environment
 
-RESULTS = Path(__file__).parent / 'results'
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
+
 SEEDS, FRAMES, LEVELS, MOST = 10, 3000, 12, {'radar': 2, 'fusion': 2, 'lidar': 2}
 LEAST_ROUNDS = 8
 # Fewer blocks or a lighter head at full width, as an early exit leaves out the rest of a network.
@@ -96,9 +85,9 @@ ORIGINS_OF = ('ours, by utility', 'knows the level')
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
 
 
-def level_list(count: int, seed: int = 0) -> list[dict[str, int]]:
+def level_list(count: int) -> list[dict[str, int]]:
     """No contender, then distinct random combinations of them, each contender alone among them."""
-    rng = random.Random(seed)
+    rng = random.Random(0)
     levels = [{}, *({kind: 1} for kind in CODES)]
     while len(levels) < count:
         level = {kind: rng.randint(0, most) for kind, most in MOST.items()}
@@ -241,19 +230,26 @@ def switching_cost(runner: Runner, names: Sequence[str]) -> dict[str, dict[str, 
                    'switches': len(first[name])} for name in names if first[name]}
 
 
+def outcome_cells(outcome: Outcome) -> tuple[str, ...]:
+    """AP, AP in time, violations, misses of the bound and switches of an outcome."""
+    missed = '-' if np.isnan(outcome.bound_misses) else f'{outcome.bound_misses:.2f}'
+    return (f'{outcome.ap:.2f}', f'{outcome.ap_in_time:.2f}', f'{outcome.violations:.2f}', missed,
+            f'{outcome.switches:.1f}')
+
+
 def print_outcomes(title: str, rows: Mapping[str, Outcome], memory: Mapping[str, dict[str, float]] = {}) -> None:
     """One table."""
-    table = Table(title=title)
-    for column in ('', 'AP', 'AP in time', 'violations %', 'unavoidable %', 'bound missed %', 'switches %',
-                   'longest late', 'us a frame', *(('memory MB', 'start-up s') if memory else ())):
-        table.add_column(column, justify='left' if not column else 'right', no_wrap=True)
+    shown = []
     for name, outcome in rows.items():
-        missed = '-' if np.isnan(outcome.bound_misses) else f'{outcome.bound_misses:.2f}'
-        more = [f'{memory[name]["memory_mb"]:.0f}', f'{memory[name]["start_s"]:.1f}'] if name in memory else []
-        table.add_row(name, f'{outcome.ap:.2f}', f'{outcome.ap_in_time:.2f}', f'{outcome.violations:.2f}',
-                      f'{outcome.unavoidable:.2f}', missed, f'{outcome.switches:.1f}', str(outcome.most_late),
-                      f'{outcome.decision_us:.1f}', *more)
-    Console(width=150).print(table)
+        ap, in_time, violations, missed, switches = outcome_cells(outcome)
+        cells = [name, ap, in_time, violations, f'{outcome.unavoidable:.2f}', missed, switches, outcome.most_late,
+                 f'{outcome.decision_us:.1f}']
+        if memory:
+            of_set = memory.get(name)
+            cells += [f'{of_set["memory_mb"]:.0f}', f'{of_set["start_s"]:.1f}'] if of_set else ['', '']
+        shown.append(cells)
+    show(title, ('', 'AP', 'AP in time', 'violations %', 'unavoidable %', 'bound missed %', 'switches %',
+                 'longest late', 'us a frame', *(('memory MB', 'start-up s') if memory else ())), shown)
 
 
 def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], weights: Path | None) -> dict:
@@ -338,16 +334,10 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
 def print_curves(curves: Mapping[str, Mapping[str, Outcome]], ratios: Mapping[str, Mapping[str, float]],
                  papers: Outcome) -> None:
     """Violations against AP as the one setting of a method moves, and at the AP of the paper's method as it is."""
-    table = Table(title='violations % at AP, by target miss probability, margin, or AP that a late frame costs')
-    for column in ('', 'setting', 'AP', 'AP in time', 'violations %', 'bound missed %', 'switches %'):
-        table.add_column(column, justify='left' if not column else 'right')
-    for name, points in curves.items():
-        for setting, outcome in points.items():
-            missed = '-' if np.isnan(outcome.bound_misses) else f'{outcome.bound_misses:.2f}'
-            table.add_row(name, setting, f'{outcome.ap:.2f}', f'{outcome.ap_in_time:.2f}', f'{outcome.violations:.2f}',
-                          missed, f'{outcome.switches:.1f}')
-        table.add_section()
-    Console(width=150).print(table)
+    show('violations % at AP, by target miss probability, margin, or AP that a late frame costs',
+         ('', 'setting', 'AP', 'AP in time', 'violations %', 'bound missed %', 'switches %'),
+         [(name, setting, *outcome_cells(outcome)) for name, points in curves.items()
+          for setting, outcome in points.items()])
     for name, points in curves.items():
         print(f'{name}: {violations_at(tuple(points.values()), papers.ap):.2f} % violations at AP {papers.ap:.2f}, '
               f'where the paper\'s method has {papers.violations:.2f} %: {as_text(ratios[name])} of it')
@@ -382,42 +372,19 @@ def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcom
         f'under {GOAL_US:.0f} us per frame': (f'at most {slowest:.1f} us', slowest < GOAL_US)}
 
 
-def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
-    parser.add_argument('--minutes', type=float, default=5.0, help='to record')
-    parser.add_argument('--levels', type=int, default=LEVELS)
-    parser.add_argument('--seeds', type=int, default=SEEDS)
-    parser.add_argument('--frames', type=int, default=FRAMES)
-    parser.add_argument('--threshold-ms', type=float,
-                        help='longest delay allowed; by default just above the fastest model\'s')
-    parser.add_argument('--live-s', type=float,
-                        help='of the live run; 0 for none; by default 30, but none with --replay')
-    parser.add_argument('--individual', action='append', default=[], metavar='WEIGHTS:PATH')
-    parser.add_argument('--individual-of', type=Path, metavar='RECORDING',
-                        help='an earlier recording, whose individual models and their AP are taken: their times are '
-                        'those of their paths, so that their weights are not needed')
-    parser.add_argument('--data', nargs='+', default=[],
-                        help='annotated images for the individual models: those that the '
-                        'qualities of the shipped network are from')
-    parser.add_argument('--replay', type=Path, help='recording to take instead of making one')
-    parser.add_argument('--quick', action='store_true', help='writes below out/benchmarks')
-    parser.add_argument('--memory-of', help=argparse.SUPPRESS)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     restart_with_environment(1)
     use_threads(1)
     if args.memory_of:
         tell_memory(args)
-        return 0
-    folder = RESULTS.parents[1] / 'out' / 'benchmarks' if args.quick else RESULTS
+        return
     shipped = {*EARLY_EXIT_LIKE, *SLIMMABLE_LIKE, *FURTHER}
-    file = folder / 'model_selection.json'
     models, qualities = load_models(args)
     images = [frame.load_bgr() for frame in render_drive(seconds=8.0).frames[::4]]
     if args.replay:
         recording = Recording.load(args.replay)
-        content = json.loads(file.read_text()) if file.is_file() else {}
+        content = json.loads(run.file.read_text()) if run.file.is_file() else {}
         found = tables(args, recording, shipped, None)
         content |= {name: value for name, value in found.items() if value != {}}
         individual, _ = recorded_individual_models(recording)
@@ -429,7 +396,7 @@ def main() -> int:
         runner = Runner(models, individual, images)
         recording = record(runner, {**qualities, **more}, args.minutes, args.levels)
         recording.facts.update(individual)
-        recording.save(folder / 'model_selection_recording.json')
+        recording.save(run.file.with_name('model_selection_recording.json'))
         content = {**recording.facts, 'engine': models.engine.identity, 'levels': list(recording.levels),
                    'models': dict(zip(recording.models, recording.qualities)), 'idle_ms': recording.idle_ms}
         content |= tables(args, recording, shipped, find_weights(args.weights))
@@ -453,10 +420,25 @@ def main() -> int:
             else:
                 print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, '
                       f'{figures["frames"]} frames')
-    write_text_atomically(file, json.dumps(content, indent=1) + '\n')
-    print(f'wrote {file}')
-    return 0
+    run.write(**content)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status('model_selection', main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+        '--minutes': {'type': float, 'default': 5.0, 'help': 'to record'},
+        '--levels': {'type': int, 'default': LEVELS},
+        '--seeds': {'type': int, 'default': SEEDS},
+        '--frames': {'type': int, 'default': FRAMES},
+        '--threshold-ms': {'type': float,
+                           'help': 'longest delay allowed; by default just above the fastest model\'s'},
+        '--live-s': {'type': float, 'help': 'of the live run; 0 for none; by default 30, but none with --replay'},
+        '--individual': {'action': 'append', 'default': [], 'metavar': 'WEIGHTS:PATH'},
+        '--individual-of': {'type': Path, 'metavar': 'RECORDING',
+                            'help': 'an earlier recording, whose individual models and their AP are taken: their times '
+                                    'are those of their paths, so that their weights are not needed'},
+        '--data': {'nargs': '+', 'default': [],
+                   'help': 'annotated images for the individual models: those that the qualities of the shipped '
+                           'network are from'},
+        '--replay': {'type': Path, 'help': 'recording to take instead of making one'},
+        '--memory-of': {'help': argparse.SUPPRESS}}, quick='writes below out/benchmarks')

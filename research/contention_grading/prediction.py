@@ -16,24 +16,23 @@ import numpy as np
 
 from deadline_perception.contention.slowdown import MAX_SLOWDOWN, RatioFilter
 
+# Of the adaptive regression.
+_LAGS = 3  # ratios that a prediction looks back on
+_FORGETTING = 0.995  # weight of a frame against the one after it
+_FALL = 0.04  # part of the way down that what was followed takes per frame
+_SLACK, _ALARM = 1.5, 8.0  # drift of the sums per frame, and the sum at which a change is detected; standard deviations
+
 
 class DelayPredictor(Protocol):
     """Predicts delays of candidates, each by its name. Costs far below 0.05 ms per frame."""
 
     name: str
 
-    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
-        """Takes in what a frame took.
-
-        Args:
-            candidate: what ran.
-            delay_ms: how long, positive and finite.
-            sensors: readings in [0, 1] as the next frame begins, such as utilisation of the cores; always as many. NaN
-                where one could not be read.
+    def observe(self, candidate: str, delay_ms: float) -> None:
+        """Takes in what a frame took, ms.
 
         Raises:
-            ValueError: the candidate is unknown, the delay no positive, finite number, or the number of sensors
-                another.
+            ValueError: the candidate is unknown, or the delay no positive, finite number.
         """
 
     def predict_ms(self, candidate: str) -> float:
@@ -88,8 +87,8 @@ class LaggedRegression:
         self._weights[candidate] = np.linalg.lstsq(matrix, trace_ms[self._lags:], rcond=None)[0]
         self._smallest_ms[candidate], self._deviation_ms[candidate] = smallest, deviation
 
-    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
-        """Takes in a delay; the sensors change nothing. See `DelayPredictor.observe`."""
+    def observe(self, candidate: str, delay_ms: float) -> None:
+        """See `DelayPredictor.observe`."""
         _check(candidate, self._weights, delay_ms)
         self._recent.append((delay_ms - self._smallest_ms[candidate]) / self._deviation_ms[candidate])
 
@@ -108,7 +107,6 @@ class FilteredRatio:
 
     Args:
         idle_ms: delay of each candidate on the idle machine, > 0.
-        ratio: the filter; a new one of the monitor's by default.
 
     Raises:
         ValueError: there is no candidate, or a delay is not positive and finite.
@@ -116,12 +114,12 @@ class FilteredRatio:
 
     name = 'filtered ratio'
 
-    def __init__(self, idle_ms: Mapping[str, float], *, ratio: RatioFilter | None = None) -> None:
+    def __init__(self, idle_ms: Mapping[str, float]) -> None:
         self._idle_ms = _idle(idle_ms)
-        self._ratio = ratio or RatioFilter()
+        self._ratio = RatioFilter()
 
-    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
-        """Takes in a delay; the sensors change nothing. See `DelayPredictor.observe`."""
+    def observe(self, candidate: str, delay_ms: float) -> None:
+        """See `DelayPredictor.observe`."""
         _check(candidate, self._idle_ms, delay_ms)
         self._ratio.observe(delay_ms / self._idle_ms[candidate])
 
@@ -132,47 +130,31 @@ class FilteredRatio:
 
 
 class AdaptiveRegression:
-    """One slowdown for all candidates, by recursive least squares on the last ones and on sensors, with change
-    detection.
+    """One slowdown for all candidates, by recursive least squares on the last ones, with change detection.
 
-    The logarithm of delay over idle delay is regressed on the last few of it and on the sensors, with exponential
-    forgetting. Two cumulative sums of the standardised residuals (Page 1954) detect a change; then the past is
-    forgotten and the newest ratio holds until new ones say more. Two slow frames in a row are followed at once, and
-    what was followed so sinks slowly: no prediction lies below it. Without that, the bound would have to cover every
-    begin of a burst.
+    The logarithm of delay over idle delay is regressed on the last few of it, with exponential forgetting. Two
+    cumulative sums of the standardised residuals (Page 1954) detect a change; then the past is forgotten and the newest
+    ratio holds until new ones say more. Two slow frames in a row are followed at once, and what was followed so sinks
+    slowly: no prediction lies below it. Without that, the bound would have to cover every begin of a burst.
 
-    The defaults were chosen on made-up traces of steps, ramps and bursts; model_selection.py compares
-    predictors on recorded ones.
+    Its constants were chosen on made-up traces of steps, ramps and bursts; model_selection.py compares predictors on
+    recorded ones.
 
     Args:
         idle_ms: delay of each candidate on the idle machine, > 0.
-        sensors: readings per frame, >= 0.
-        lags: ratios that a prediction looks back on, >= 1.
-        forgetting: weight of a frame against the one after it, in (0, 1].
-        fall: part of the way down that what was followed takes per frame, in (0, 1].
-        slack: drift of the sums per frame, in standard deviations, >= 0.
-        alarm: sum at which a change is detected, in standard deviations, > 0.
 
     Attributes:
         changes: changes detected.
 
     Raises:
-        ValueError: a value lies outside its range.
+        ValueError: there is no candidate, or a delay is not positive and finite.
     """
 
     name = 'adaptive regression'
 
-    def __init__(self, idle_ms: Mapping[str, float], *, sensors: int = 0, lags: int = 3, forgetting: float = 0.995,
-                 fall: float = 0.04, slack: float = 1.5, alarm: float = 8.0) -> None:
+    def __init__(self, idle_ms: Mapping[str, float]) -> None:
         self._idle_ms = _idle(idle_ms)
-        if lags < 1 or sensors < 0 or not (0.0 < forgetting <= 1.0 and 0.0 < fall <= 1.0 and slack >= 0.0
-                                           and alarm > 0.0):
-            raise ValueError(f'lags is {lags}, sensors {sensors}, forgetting {forgetting}, fall {fall}, slack {slack} '
-                             f'and alarm {alarm}, expected at least 1, at least 0, two shares in (0, 1], at least 0 '
-                             f'and above 0')
-        self._lags, self._sensors = lags, sensors
-        self._forgetting, self._fall, self._slack, self._alarm = forgetting, fall, slack, alarm
-        self._inputs = np.zeros(1 + lags + sensors)
+        self._inputs = np.zeros(1 + _LAGS)
         self._inputs[0] = 1.0
         self._seen = 0
         self._variance = 0.05 ** 2
@@ -184,29 +166,21 @@ class AdaptiveRegression:
     def _forget(self) -> None:
         """Back to: the next ratio is the mean of the last ones."""
         self._weights = np.zeros(len(self._inputs))
-        self._weights[1:1 + self._lags] = 1.0 / self._lags
+        self._weights[1:] = 1.0 / _LAGS
         self._covariance = np.eye(len(self._inputs)) * 0.1
 
-    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+    def observe(self, candidate: str, delay_ms: float) -> None:
         """See `DelayPredictor.observe`."""
         _check(candidate, self._idle_ms, delay_ms)
-        if len(sensors) != self._sensors:
-            raise ValueError(f'{len(sensors)} sensor readings, expected {self._sensors}')
         log_ratio = math.log(min(max(delay_ms / self._idle_ms[candidate], 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN))
-        lags = slice(1, 1 + self._lags)
-        if self._seen and self._learn(log_ratio):
-            self._inputs[lags] = log_ratio
+        if not self._seen or self._learn(log_ratio):
+            self._inputs[1:] = log_ratio
         else:
-            self._inputs[2:1 + self._lags] = self._inputs[1:self._lags].copy()
+            self._inputs[2:] = self._inputs[1:-1].copy()
             self._inputs[1] = log_ratio
-        if not self._seen:
-            self._inputs[lags] = log_ratio
-        for at, reading in enumerate(sensors):
-            if math.isfinite(reading):  # else the one before stays
-                self._inputs[1 + self._lags + at] = reading
         lower = min(self._newest, log_ratio) if self._seen else log_ratio
         self._newest = log_ratio
-        self._followed = max(lower, self._followed + self._fall * (lower - self._followed))
+        self._followed = max(lower, self._followed + _FALL * (lower - self._followed))
         self._seen += 1
 
     def _learn(self, log_ratio: float) -> bool:
@@ -214,9 +188,9 @@ class AdaptiveRegression:
         inputs = self._inputs
         residual = log_ratio - float(self._weights @ inputs)
         scaled = residual / math.sqrt(self._variance)
-        self._above = max(0.0, self._above + min(scaled, self._alarm) - self._slack)
-        self._below = max(0.0, self._below - max(scaled, -self._alarm) - self._slack)
-        if max(self._above, self._below) > self._alarm:
+        self._above = max(0.0, self._above + min(scaled, _ALARM) - _SLACK)
+        self._below = max(0.0, self._below - max(scaled, -_ALARM) - _SLACK)
+        if max(self._above, self._below) > _ALARM:
             self._above = self._below = 0.0
             self.changes += 1
             self._forget()
@@ -225,9 +199,9 @@ class AdaptiveRegression:
         self._variance += 0.05 * (min(residual * residual, 9.0 * self._variance) - self._variance)
         self._variance = max(self._variance, 0.01 ** 2)
         carried = self._covariance @ inputs
-        gain = carried / (self._forgetting + float(inputs @ carried))
+        gain = carried / (_FORGETTING + float(inputs @ carried))
         self._weights = self._weights + gain * residual
-        self._covariance = (self._covariance - np.outer(gain, carried)) / self._forgetting
+        self._covariance = (self._covariance - np.outer(gain, carried)) / _FORGETTING
         # inputs that never change would let it grow for ever
         np.clip(self._covariance, -10.0, 10.0, out=self._covariance)
         return False

@@ -12,13 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from prediction import (
-    AdaptiveRegression,
-    DelayPredictor,
-    FilteredRatio,
-    LaggedRegression,
-)
+from prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
 from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.policy import Policy
 from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.latency.calibration import BoundCalibrator
 
@@ -125,13 +121,17 @@ class _Ladder:
         return np.array([self.quality(path) if segment is None else self.forecast_ms(path) for path in paths])
 
 
-class ReactiveMethod:
-    """The paper's 1-step or N-step reactive selection, by `decision/baselines.py`."""
+class PolicyMethod:
+    """A policy that learns from how frames went, with the models for its paths.
 
-    def __init__(self, terms: Terms, *, to_the_lowest: bool) -> None:
+    Args:
+        terms: see `Terms`.
+        make: the policy, of a space of paths, their forecast and their quality.
+    """
+
+    def __init__(self, terms: Terms, make: Callable[[PathSpace, _Ladder, _Ladder], Policy]) -> None:
         self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
-        self._policy = Reactive(self._ladder.space, self._ladder, self._ladder, to_the_lowest=to_the_lowest,
-                                rungs=max(2, len(self._ladder.names)))
+        self._policy = make(self._ladder.space, self._ladder, self._ladder)
 
     def choose(self) -> str:
         """See `Method`."""
@@ -140,6 +140,13 @@ class ReactiveMethod:
     def observe(self, model: str, delay_ms: float) -> None:
         """See `Method`."""
         self._policy.observe(delay_ms, self._threshold_ms)
+
+
+class ReactiveMethod(PolicyMethod):
+    """The paper's 1-step or N-step reactive selection, by `policies/baselines.py`."""
+
+    def __init__(self, terms: Terms, *, to_the_lowest: bool) -> None:
+        super().__init__(terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=max(2, len(terms.idle_ms))))
 
 
 class Predicting:
@@ -224,7 +231,7 @@ class Ours:
         return self._calibrator.misses
 
 
-class OursByUtility:
+class OursByUtility(PolicyMethod):
     """The detector's own under the policy expected_utility.
 
     Args:
@@ -234,18 +241,8 @@ class OursByUtility:
     """
 
     def __init__(self, terms: Terms, cost: float, late_worth: float = 1.0) -> None:
-        self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
-        self._policy = ExpectedUtilityPolicy(self._ladder.space, self._ladder, self._ladder, miss_cost=cost / 100.0,
-                                             late_worth=late_worth)
+        super().__init__(terms, partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth))
         self._policy.prepare()
-
-    def choose(self) -> str:
-        """See `Method`."""
-        return self._ladder.name(self._policy.plan(self._threshold_ms, 1.0).path)
-
-    def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
-        self._policy.observe(delay_ms, self._threshold_ms)
 
 
 class OursByLevel:
@@ -321,7 +318,7 @@ class WrongPredictor:
     def __init__(self, idle_ms: Mapping[str, float], seed: int) -> None:
         self._idle_ms, self._rng = idle_ms, random.Random(seed)
 
-    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+    def observe(self, candidate: str, delay_ms: float) -> None:
         """Learns nothing."""
 
     def predict_ms(self, candidate: str) -> float:

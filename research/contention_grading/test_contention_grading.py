@@ -6,10 +6,6 @@ import random
 import cv2
 import pytest
 
-from deadline_perception.detector.declaration import multi_path_space
-
-SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
-
 
 @pytest.fixture(scope='module')
 def grading(load_benchmark):

@@ -17,8 +17,6 @@ All layers are measured in turns. Prints a table and writes results/step_model.j
 """
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import statistics
@@ -26,12 +24,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
 
@@ -41,11 +36,12 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.wcet.layer_sweep import LayerTimer, Repetition, Sweep, median_uncertainty
 from deadline_perception.wcet.layers import ConvolutionShape
 from deadline_perception.wcet.measured_layers import MeasuredLayers
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.sweep import measure_to_file
 
-RESULTS = Path(__file__).parent / 'results'
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
+
 SEED = 11  # other layers than those that the model was developed on
 TREES = 300
 
@@ -193,45 +189,33 @@ def goals(report: dict) -> list[dict]:
 
 def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     """The table of errors and what became of the goals."""
-    table = Table(title=f'error of predicted layer times on {device}')
-    for title in ('what', 'from', 'mean', 'median', 'p90'):
-        table.add_column(title, justify='left' if title in ('what', 'from') else 'right')
+    rows = []
     for result, record in zip(results, report['sweeps']):
-        table.add_row(f'{result.sweep.name} ({result.model})', '4 values', f'{result.few_error:.1%}', '', '')
-        table.add_row('', f'all {len(result.values)} values', f'{result.model.error:.1%}', '', '')
-        for model, error in record['baselines'].items():
-            table.add_row(f'  {model}', '4 values', f'{error:.1%}', '', '')
-    table.add_row(f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps', '4 values each',
-                  f'{report["sparse"]["four_error"]:.1%}', '', '')
+        rows += [(f'{result.sweep.name} ({result.model})', '4 values', f'{result.few_error:.1%}', '', ''),
+                 ('', f'all {len(result.values)} values', f'{result.model.error:.1%}', '', '')]
+        rows += [(f'  {model}', '4 values', f'{error:.1%}', '', '') for model, error in record['baselines'].items()]
+    rows.append((f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps', '4 values each',
+                 f'{report["sparse"]["four_error"]:.1%}', '', ''))
     for model, error in report['sparse']['baselines'].items():
         source = '4 values each' + (f', {results[0].sweep.name}' if model == 'random forest' else '')
-        table.add_row(f'  {model}', source, f'{error:.1%}', '', '')
+        rows.append((f'  {model}', source, f'{error:.1%}', '', ''))
     counts = report['measurements']
     for model, errors in report['random'].items():
         source = (f'{counts["combined_random"]} random, {counts["combined_sweeps"]} of sweeps'
                   if model == 'combined steps' else f'{counts["baselines"]} random')
-        table.add_row(f'{counts["tested"]} random convolutions, {model}', source,
-                      *(f'{errors[key]:.1%}' for key in ('mean', 'median', 'p90')))
-    console = Console()
-    console.print(table)
+        rows.append((f'{counts["tested"]} random convolutions, {model}', source,
+                     *(f'{errors[key]:.1%}' for key in ('mean', 'median', 'p90'))))
+    show(f'error of predicted layer times on {device}', ('what', 'from', 'mean', 'median', 'p90'), rows, words=2)
     for goal in report['goals']:
-        console.print(f'goal: {goal["goal"]} at most {goal["at_most"]:.1%}: {goal["reached"]:.1%}, '
-                      f'{"met" if goal["met"] else "NOT met"}')
-    console.print(f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
-                  f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found')
+        print(f'goal: {goal["goal"]} at most {goal["at_most"]:.1%}: {goal["reached"]:.1%}, '
+              f'{"met" if goal["met"] else "NOT met"}')
+    print(f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
+          f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--minutes', type=float, help='longest time to measure; 5, or 0.7 with --quick')
-    parser.add_argument('--layers', type=Path, help='file to keep the measured layers in, and to go on from')
-    parser.add_argument('--quick', action='store_true', help='fewer layers; its errors are larger')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     minutes = (0.7 if args.quick else 5.0) if args.minutes is None else args.minutes
-    if not minutes > 0.0:
-        parser.error(f'--minutes is {minutes}, expected more than 0')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     timer, facts = LayerTimer(args.device), read_device_facts(args.device)
@@ -254,7 +238,7 @@ def main() -> None:
     held_out_records = records[len(results):]
     errors, combined = errors_of_random(pool[:plan.learned], pool, tested, results[:-1], measured)
     report = {
-        'date': date.today().isoformat(), 'device': asdict(facts), 'quick': args.quick,
+        'device': asdict(facts), 'quick': args.quick,
         'layers': len(measured.samples_ms),
         'visits_per_layer': statistics.median(len(samples) for samples in measured.samples_ms.values()),
         'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.samples_ms.values())),
@@ -267,12 +251,15 @@ def main() -> None:
         'cost_models': combined.cost_models}
     report['goals'] = goals(report)
     print_report(report, results, str(facts))
-    folder = RESULTS.parents[1] / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f'{"step_model" if facts.kind == "cpu" else f"step_model_{facts.slug}"}.json'
-    file.write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
-    print(f'wrote {file.relative_to(RESULTS.parents[1])}')
+    if facts.kind != 'cpu':
+        run.name = f'step_model_{facts.slug}'
+    run.write(**report)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
+        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+        '--minutes': {'type': float, 'above': 0.0, 'help': 'longest time to measure; 5, or 0.7 with --quick'},
+        '--layers': {'type': Path, 'help': 'file to keep the measured layers in, and to go on from'}},
+        quick='fewer layers, whose errors are larger')

@@ -19,28 +19,22 @@ table, writes results/accuracy_by_deadline.json and results/accuracy_by_deadline
 """
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import os
 import random
 import sys
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
 from deadline_perception.model_set.model_reference import load_network
-from deadline_perception.runtime.loading import warm_up
+from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.latency.time_model import P90_TAIL, FrameTimes
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Job
@@ -52,20 +46,17 @@ from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
 from baselines import FixedPath
 from thresholds import ThresholdPolicy, largest_that_fits
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import ROOT, Run, run_script, show
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = Path(__file__).parent / 'results' / 'accuracy_by_deadline.json'
-QUICK_RESULTS = ROOT / 'out' / 'benchmarks' / RESULTS.name  # never in place of published ones
 RELATIVE = (0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 HALF = 0.5  # of the full path's median time: where the goal is judged
 GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
@@ -199,53 +190,35 @@ def plot(result: dict, file: Path) -> None:
 
 def print_tables(result: dict) -> None:
     """Every policy at every deadline, and the loss that the goal is about."""
-    console = Console(width=max(Console().width, 124))
-    best = result['full_path']
-    table = Table(title=f'{result["images"]} images of {result["dataset"]}; full path: AP {best["ap"]:.1f}, '
-                        f'{best["pooled"]:.1f} of the classes that rank: {", ".join(result["ranked_by"])}',
-                  title_justify='left')
-    for head in ('policy', 'relative', 'deadline', 'AP', 'AP50', 'rank', 'loss rank, 95 %', 'missed', 'median',
-                 'p99 ms', 'paths'):
-        table.add_column(head, justify='left' if head == 'policy' else 'right', no_wrap=True)
+    best, rows = result['full_path'], []
     for row in result['rows']:
         low, high = row['loss']['pooled_interval']
-        table.add_row(row['policy'], f'{row["relative_deadline"]:.2f}', f'{row["deadline_ms"]:.1f}',
-                      f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}', f'{row["pooled"]:.1f}',
-                      f'{row["loss"]["pooled"]:.1f} ({low:.1f} to {high:.1f})', f'{row["missed"]:.1%}',
-                      f'{row["median_ms"]:.1f}', f'{row["p99_ms"]:.1f}', str(row['paths']),
-                      end_section=row['relative_deadline'] == RELATIVE[-1])
-    console.print(table)
+        rows.append((row['policy'], row['relative_deadline'], f'{row["deadline_ms"]:.1f}', f'{row["ap"]:.1f}',
+                     f'{row["ap50"]:.1f}', f'{row["pooled"]:.1f}',
+                     f'{row["loss"]["pooled"]:.1f} ({low:.1f} to {high:.1f})', f'{row["missed"]:.1%}',
+                     f'{row["median_ms"]:.1f}', f'{row["p99_ms"]:.1f}', row['paths']))
+    show(f'{result["images"]} images of {result["dataset"]}; full path: AP {best["ap"]:.1f}, {best["pooled"]:.1f} of '
+         f'the classes that rank: {", ".join(result["ranked_by"])}',
+         ('policy', 'relative', 'deadline', 'AP', 'AP50', 'rank', 'loss rank, 95 %', 'missed', 'median', 'p99 ms',
+          'paths'), rows)
     goal = result['goal']
-    console.print(f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from '
+    print(f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from '
                   f'1, the machine was not as idle as when the profile was measured')
     for key, what in (('loss', 'the full path'),
                       ('loss_against_best', f'the best path, {result["best_path"]["path"]}')):
         loss = goal[key]
-        console.print(f'at {goal["deadline_ms"]:.1f} ms, {goal["of_full_median"]:.2f} of the full path\'s median time, '
+        print(f'at {goal["deadline_ms"]:.1f} ms, {goal["of_full_median"]:.2f} of the full path\'s median time, '
                       f'lost against {what}: {loss["ap"]:.1f} AP ({loss["ap_interval"][0]:.1f} to '
                       f'{loss["ap_interval"][1]:.1f}, 95 %), {loss["pooled"]:.1f} of the classes that rank '
                       f'({loss["pooled_interval"][0]:.1f} to {loss["pooled_interval"][1]:.1f}); '
                       f'goal at most {GOAL_POINTS} AP: '
-                      f'{"met" if loss["ap"] <= GOAL_POINTS else "not met"}', soft_wrap=True)
+                      f'{"met" if loss["ap"] <= GOAL_POINTS else "not met"}')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'), help='network')
-    parser.add_argument('--data', type=Path, default=Path('../shared/data/carla/val.json'), help='COCO annotations')
-    parser.add_argument('--quality', type=Path, help='path qualities; by default those beside the weights')
-    parser.add_argument('--profile', type=Path, help='latency profile; else one is measured, in 40 s')
-    parser.add_argument('--limit', type=int, help='use only so many images')
-    parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs the network, on a CPU')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
-    parser.add_argument('--out', type=Path, help='JSON file to write; the plot lies beside it')
-    parser.add_argument('--quick', action='store_true', help=f'{QUICK_IMAGES} images: shows that it works')
-    args = parser.parse_args()
-    out = args.out or (QUICK_RESULTS if args.quick else RESULTS)
+def main(run: Run) -> None:
+    args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    load_before = round(os.getloadavg()[0], 2)
     detector, _ = load_network(str(args.weights), args.device, ROOT / 'models', args.engine)  # replays graphs on CUDA
     print(f'engine {detector.engine.identity}. {detector.engine.notice}', flush=True)
     space = detector.path_space
@@ -263,8 +236,7 @@ def main() -> None:
     forecast = PathForecast(profile, space)
     factor, likely_factor = (math.exp(max(0.0, forecast.residual_quantile(1.0 - share)))
                              for share in (MISS, P90_TAIL))
-    frontier = FrontierPolicy(space, forecast, quality)
-    frontier.prepare()
+    frontier = make_policy('frontier', space, forecast, quality)
     full_bound_ms = forecast.forecast_ms(space.largest) * factor
     # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
     tightest = math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
@@ -296,8 +268,8 @@ def main() -> None:
     at_half = next(row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged)
     pace = float(np.median([frame.latency_ms for frame in single])) / full_ms
     goal = {name: at_half[name] for name in ('deadline_ms', 'relative_deadline', 'loss', 'loss_against_best')}
-    result = {'date': date.today().isoformat(), 'device': asdict(read_device_facts(args.device)),
-              'load_before': load_before, 'engine': detector.engine.identity,
+    result = {'device': asdict(read_device_facts(args.device)),
+              'engine': detector.engine.identity,
               'weights': str(args.weights), 'weights_hash': detector.weights_hash, 'dataset': sequence.name,
               'quality_measured_on': quality.dataset, 'images': len(images), 'ranked_by': ranked_by,
               'calibration_factor': factor, 'likely_factor': likely_factor,
@@ -308,10 +280,17 @@ def main() -> None:
                        'met': at_half['loss']['ap'] <= GOAL_POINTS,
                        'met_against_best': at_half['loss_against_best']['ap'] <= GOAL_POINTS}}
     print_tables(result)
-    write_text_atomically(out, json.dumps(result, indent=1) + '\n')
-    plot(result, out.with_suffix('.png'))
-    print(f'wrote {out} and {out.with_suffix(".png").name}')
+    run.write(**result)
+    plot(result, run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': Path('models/compact.safetensors'), 'help': 'network'},
+        '--data': {'type': Path, 'default': Path('../shared/data/carla/val.json'), 'help': 'COCO annotations'},
+        '--quality': {'type': Path, 'help': 'path qualities; by default those beside the weights'},
+        '--profile': {'type': Path, 'help': 'latency profile; else one is measured, in 40 s'},
+        '--limit': {'type': int, 'help': 'use only so many images'},
+        '--engine': {'choices': ENGINES, 'default': 'auto', 'help': 'that runs the network, on a CPU'},
+        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+        '--device': {'default': 'cpu', 'help': 'cpu or cuda'}}, quick=f'{QUICK_IMAGES} images')

@@ -23,8 +23,6 @@ Prints a table, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU)
 """
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import sys
@@ -32,12 +30,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.contention.sensors import read_cpu_times
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -46,12 +41,13 @@ from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel
 from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
 from deadline_perception.wcet.processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 from deadline_perception.latency.quantiles import bounded_share
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 from layer_counters import CountersNotRead, read_counters
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
-RESULTS = Path(__file__).parent / 'results'
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
+
 UTILISATIONS = (0.0, 0.5, 1.0)
 FOREIGN_CORES = 0.05  # part of a core that programs other than the network and the co-runner may take in a round
 CO_RUNNER_OFF = 0.1  # most that the co-runner's utilisation may differ from the one that was set
@@ -243,20 +239,15 @@ def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Process
     return rows
 
 
-def show(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
+def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
     """Prints the table; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
-    console = Console(width=170)
-    table = Table(title='Layers of table VI beside a co-runner, all runs; ms')
-    for column in ('layer', 'co-runner', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
-                   'interrupted', 'any state', 'oblivious', 'above', 'calibrated'):
-        table.add_column(column, justify='left' if column == 'layer' else 'right', no_wrap=column == 'layer')
-    for row in rows:
-        table.add_row(row['layer'], f'{row["utilisation"]:.0%}', str(row['runs']),
-                      *(f'{row[key]:.2f}' for key in ('min_ms', 'mean_ms', 'max_ms', 'wcet_ms', 'bound_ms')),
-                      f'{row["bound_over_max"]:+.0%}', str(row['above_bound']), str(row['interrupted']),
-                      f'{row["any_state_ms"]:.2f}', f'{row["oblivious_ms"]:.2f}', str(row['above_oblivious']),
-                      f'{row["oblivious_calibrated_ms"]:.2f}')
-    console.print(table)
+    show('Layers of table VI beside a co-runner, all runs; ms',
+         ('layer', 'co-runner', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
+          'interrupted', 'any state', 'oblivious', 'above', 'calibrated'),
+         [(row['layer'], f'{row["utilisation"]:.0%}', row['runs'],
+           *(row[key] for key in ('min_ms', 'mean_ms', 'max_ms', 'wcet_ms', 'bound_ms')),
+           f'{row["bound_over_max"]:+.0%}', row['above_bound'], row['interrupted'], row['any_state_ms'],
+           row['oblivious_ms'], row['above_oblivious'], row['oblivious_calibrated_ms']) for row in rows])
     summary = []
     for kind, goal in GOALS.items():
         for utilisation in UTILISATIONS:
@@ -271,7 +262,7 @@ def show(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
             steady = abs(co_runner[utilisation] - utilisation) <= CO_RUNNER_OFF
             entry['met'] = steady and entry['bound_over_max'] <= goal and entry['above_bound'] == 0
             summary.append(entry)
-            console.print(
+            print(
                 f'{kind:11} co-runner {utilisation:4.0%}'
                 f'{"" if steady else f" (achieved {co_runner[utilisation]:.0%}, not valid)"}: '
                 f'above bound {entry["above_bound"]} of {entry["runs"]} (goal 0), over-estimate '
@@ -283,48 +274,39 @@ def show(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
                 f'{entry["oblivious_any_state_over_max"]:+.1%}, above {entry["above_oblivious_any_state"]}\n'
                 f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted '
                 f'runs: {entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the '
-                f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits', highlight=False)
+                f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits')
     return summary
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--seconds', type=float, default=220.0, help='time for measuring; starting up comes on top')
-    parser.add_argument('--counters', type=Path, help='CSV of a profiler with the counts of all layers')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if not args.seconds > 0.0:
-        parser.error(f'--seconds is {args.seconds}, expected more than 0 s')
+        raise ValueError(f'--seconds is {args.seconds}, expected more than 0 s')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     facts = read_device_facts(args.device)
-    load = os.getloadavg()[0]
     processor = Processor.of(facts, measure_bandwidth_gb_s(args.device), read_cpu_lanes())
-    try:
-        counts = counts_of((*TABLE_VI, *FITTED), processor, args.counters)
-    except CountersNotRead as error:
-        parser.error(str(error))
+    counts = counts_of((*TABLE_VI, *FITTED), processor, args.counters)
     rounds = measure_layers(args.device, args.threads, args.seconds)
     kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
     rows = judge_layers({utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
                          for utilisation, found in kept.items()}, processor, counts)
     co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
-    summary = show(rows, co_runner)
-    RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / ('layer_wcet.json' if facts.kind == 'cpu' else f'layer_wcet_{facts.slug}.json')
-    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': asdict(facts),
-                                'load_before': round(load, 2), 'processor': asdict(processor), 'seconds': args.seconds,
-                                'counts_from': args.counters.name if args.counters else 'geometry',
-                                'rounds': {str(utilisation): {
-                                    'measured': len(found), 'kept': len(kept[utilisation]),
-                                    'co_runner_achieved': co_runner[utilisation],
-                                    'foreign_cores_at_most': max(r.foreign_cores for r in kept[utilisation])}
-                                    for utilisation, found in rounds.items()}, 'summary': summary,
-                                'layers': rows, 'fitted_layers': len(FITTED)}, indent=1) + '\n',
-                    encoding='utf-8')
-    print(f'wrote {file.relative_to(RESULTS.parents[2])}')
+    summary = show_layers(rows, co_runner)
+    if facts.kind != 'cpu':
+        run.name = f'layer_wcet_{facts.slug}'
+    told = {str(utilisation): {'measured': len(found), 'kept': len(kept[utilisation]),
+                               'co_runner_achieved': co_runner[utilisation],
+                               'foreign_cores_at_most': max(one.foreign_cores for one in kept[utilisation])}
+            for utilisation, found in rounds.items()}
+    run.write(device=asdict(facts), processor=asdict(processor), seconds=args.seconds,
+              counts_from=args.counters.name if args.counters else 'geometry', rounds=told, summary=summary,
+              layers=rows, fitted_layers=len(FITTED))
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
+        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+        '--seconds': {'type': float, 'default': 220.0, 'help': 'time for measuring; starting up comes on top'},
+        '--counters': {'type': Path, 'help': 'CSV of a profiler with the counts of all layers'}})

@@ -26,13 +26,10 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.detector.checkpoint import build_detector, load_detector
@@ -42,13 +39,12 @@ from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.eager import Eager
 from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace, setting_text
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results'
-QUICK_RESULTS = RESULTS.parents[3] / 'out' / 'benchmarks'  # never in place of published ones
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
+
 WEIGHTS = Path(__file__).parents[2] / 'models' / 'compact.safetensors'
 SCALES = {'BDD100K 540': (544, 960), 'Cityscapes 700': (704, 1408), 'BDD100K 720': (736, 1280),
           'Cityscapes 950': (960, 1920)}  # height and width in px
@@ -248,58 +244,38 @@ def _count_proposals(variant: Variant, image: np.ndarray, path: ExecutionPath) -
     return counts[0]
 
 
-def show(result: dict, console: Console) -> None:
+def show_case(result: dict) -> None:
     """Prints the table of one case."""
     size = 'x'.join(str(side) for side in reversed(result['input_size']))
     scale = f' ({result["scale"]})' if result['scale'] else ''
-    console.print(f'\n{result["configuration"]} at {size} px{scale}, {result["threads"]} CPU thread(s), '
-                  f'{result["weights"]} weights, {result["proposals_found_on_full_path"]} proposals found on the full '
-                  f'path')
-    table = Table()
-    table.add_column('one operator at a time')
+    heads, rows = ['one operator at a time'], []
     for variant in result['variants']:
-        table.add_column(f'{variant["variant"]}\nmedian ms', justify='right')
-        table.add_column('p99 ms', justify='right')
-        table.add_column('of full', justify='right')
-        table.add_column('frames', justify='right')
+        heads += [f'{variant["variant"]}\nmedian ms', 'p99 ms', 'of full', 'frames']
     for index, row in enumerate(result['variants'][0]['rows']):
         cells = [row['setting']]
         for variant in result['variants']:
             mine, full_ms = variant['rows'][index], variant['rows'][0]['median_ms']
-            if not mine['frames']:
-                cells += ['-', '-', '-', '0']
-                continue
-            cells += [f'{mine["median_ms"]:.2f}', f'{mine["p99_ms"]:.2f}', f'{mine["median_ms"] / full_ms:.0%}',
-                      str(mine['frames'])]
-        table.add_row(*cells)
-    console.print(table)
+            share = f'{mine["median_ms"] / full_ms:.0%}' if mine['frames'] else None
+            cells += [mine['median_ms'], mine['p99_ms'], share, mine['frames']]
+        rows.append(cells)
+    show(f'\n{result["configuration"]} at {size} px{scale}, {result["threads"]} CPU thread(s), {result["weights"]} '
+         f'weights, {result["proposals_found_on_full_path"]} proposals found on the full path', heads, rows)
     goal = f' (goal: at least {RANGE_GOAL:g})' if result['configuration'] == 'compact' else ''
     for variant in result['variants']:
-        console.print(f'{variant["variant"]}: full over cheapest {variant["full_over_cheapest"]:.1f}{goal}, '
-                      f'memory {variant["memory_mb"]} MB. {variant["not_replayed"]}')
+        print(f'{variant["variant"]}: full over cheapest {variant["full_over_cheapest"]:.1f}{goal}, '
+              f'memory {variant["memory_mb"]} MB. {variant["not_replayed"]}')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--configurations', nargs='+', choices=('compact', 'orin', 'paper'),
-                        default=['compact', 'orin', 'paper'])
-    parser.add_argument('--quick', action='store_true', help=f'{QUICK_S:g} s for each network')
-    parser.add_argument('--time-scale', type=float, default=1.0, help='of the time for each network, in all 3 minutes')
-    parser.add_argument('--case', type=int, help=argparse.SUPPRESS)  # in a process of its own
-    parser.add_argument('--out', type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if not args.time_scale > 0.0:
-        parser.error(f'--time-scale is {args.time_scale}, expected more than 0')
+def main(run: Run) -> None:
+    args = run.args
     todo = [replace(case, seconds=case.seconds * args.time_scale)
             for case in cases(args.device, args.configurations, args.quick)]
     if args.case is not None:
         args.out.write_text(json.dumps(measure(todo[args.case], args.device)), encoding='utf-8')
         return
     facts = read_device_facts(args.device)
-    console = Console(width=max(120, Console().width))
-    name = 'operator_times.json' if facts.kind == 'cpu' else f'operator_times_{facts.slug}.json'
-    file = (QUICK_RESULTS if args.quick else RESULTS) / name
+    if facts.kind != 'cpu':
+        run.name = f'operator_times_{facts.slug}'
     measured = []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / 'case.json'
@@ -307,12 +283,17 @@ def main() -> None:
             subprocess.run([sys.executable, *sys.argv, '--case', str(number), '--out', str(out)], check=True,
                            env={**os.environ, **process_environment(case.threads)})
             measured.append(json.loads(out.read_text(encoding='utf-8')))
-            show(measured[-1], console)
-            write_text_atomically(file, json.dumps({
-                'date': date.today().isoformat(), 'device': facts.name, 'torch': facts.torch_version,
-                'quick': args.quick, 'range_goal_of_compact': RANGE_GOAL, 'cases': measured}, indent=1) + '\n')
-    console.print(f'wrote {file.relative_to(RESULTS.parents[2])}')
+            show_case(measured[-1])
+            run.write(device=facts.name, torch=facts.torch_version, quick=args.quick, range_goal_of_compact=RANGE_GOAL,
+                      cases=measured)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    configurations = ['compact', 'orin', 'paper']
+    run_script(main, {
+        '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
+        '--configurations': {'nargs': '+', 'choices': configurations, 'default': configurations},
+        '--time-scale': {'type': float, 'default': 1.0, 'above': 0.0,
+                         'help': 'of the time for each network, in all 3 minutes'},
+        '--case': {'type': int, 'help': argparse.SUPPRESS}},  # in a process of its own
+        quick=f'{QUICK_S:g} s for each network')

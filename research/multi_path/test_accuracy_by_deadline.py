@@ -1,16 +1,8 @@
 """What accuracy over deadlines makes of its measurements, with scores made up by hand."""
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
-
-from deadline_perception.detector.declaration import multi_path_space
-
-SPACE = multi_path_space(skips_per_stage=(0,), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0,),
-                         proposals=(10, 50, 100), heads=1)
-PATHS = [SPACE.smallest.replace(width=width) for width in (0.25, 0.5, 0.75, 1.0)]
-TIMES_MS = dict(zip(PATHS, (10.0, 20.0, 30.0, 40.0)))
 
 
 def test_goal_is_judged_at_half_of_the_median_time_unless_nothing_fits_that(load_benchmark):

@@ -10,16 +10,12 @@ Monte Carlo as a check. Prints tables, writes results/nested_quality.json and .p
 """
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sys
 from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.classifier.classes import SIGN_FACES
 from deadline_perception.classifier.crop import crop_box
@@ -31,10 +27,11 @@ from deadline_perception.nested.quality import AccuracyTable, Approach, TotalAcc
 from deadline_perception.rendering.single_object import render_views
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.priority import Role, ThreadPriority
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import ROOT, Run, run_script, show, turns
+
 MODEL = 'crop_classifier'
 SPEED_MPS = 13.9  # 50 km/h
 # A sign 0.75 m wide in an image of 640 px and 90 degrees, which is 8 px wide, the smallest width measured, at 30 m.
@@ -51,12 +48,11 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
              for view in render_views(tuple(SIGN_FACES), 4, [grey], seed=HELD_OUT_SEED)]
     paths, rng = list(network.path_space), random.Random(0)
     times_ms: list[list[float]] = [[] for _ in paths]
-    for number in range(jobs + 5):
-        for level in rng.sample(range(len(paths)), len(paths)):
-            total_ms, _ = time_frame(network, rng.choice(crops), paths[level])
-            after_each()
-            if number >= 5:  # first calls allocate and choose kernels
-                times_ms[level].append(total_ms)
+    for number, level in turns(range(len(paths)), jobs + 5):
+        total_ms, _ = time_frame(network, rng.choice(crops), paths[level])
+        after_each()
+        if number >= 5:  # first calls allocate and choose kernels
+            times_ms[level].append(total_ms)
     return [{'median_ms': float(np.median(times)), 'p99_ms': float(np.quantile(times, 0.99)), 'max_ms': max(times)}
             for times in times_ms]
 
@@ -100,41 +96,28 @@ def draw(result: dict, file: Path) -> None:
                   ylim=(0, 1.02))
     by_utilisation.set(xscale='log', xlabel='utilisation', ylabel='TOT', title='as Fig. 6', ylim=(0, 1.02))
     by_utilisation.legend(title='level', fontsize=8)
-    figure.suptitle(f'{MODEL} on {result["device"]}, {result["engine"]}, {result["date"]}')
-    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.suptitle(f'{MODEL} on {result["device"]}, {result["engine"]}, {date.today().isoformat()}')
     figure.savefig(file, dpi=80)
 
 
-def show(result: dict) -> None:
-    table = Table(title=f'{result["jobs"]} jobs of each level on {result["device"]}, {result["engine"]}; accuracy of '
-                        f'signs in %')
-    for title in ('level', 'ratio', 'median ms', 'p99 ms', *(f'{size:g} px' for size in result['sizes_px'])):
-        table.add_column(title, justify='right')
-    for row in result['levels']:
-        table.add_row(row['level'], f'{row["ratio"]:.3f}', f'{row["median_ms"]:.2f}', f'{row["p99_ms"]:.2f}',
-                      *(f'{100 * value:.1f}' for value in row['accuracy']))
-    totals = Table(title=f'TOT in % by period in ms, a sign from {APPROACH.distance_m:g} m at {SPEED_MPS} m/s')
-    for title in ('level', *(f'{period:g}' for period in PERIODS_MS)):
-        totals.add_column(title, justify='right')
-    for row in result['levels']:
-        totals.add_row(row['level'], *(f'{100 * value:.1f}' for value in row['total_accuracy']))
-    console = Console(width=140)
-    console.print(table)
-    console.print(totals)
+def show_levels(result: dict) -> None:
+    """Prints the tables."""
+    show(f'{result["jobs"]} jobs of each level on {result["device"]}, {result["engine"]}; accuracy of signs in %',
+         ('level', 'ratio', 'median ms', 'p99 ms', *(f'{size:g} px' for size in result['sizes_px'])),
+         [(row['level'], f'{row["ratio"]:.3f}', row['median_ms'], row['p99_ms'],
+           *(f'{100 * value:.1f}' for value in row['accuracy'])) for row in result['levels']], words=0)
+    show(f'TOT in % by period in ms, a sign from {APPROACH.distance_m:g} m at {SPEED_MPS} m/s',
+         ('level', *(f'{period:g}' for period in PERIODS_MS)),
+         [(row['level'], *(f'{100 * value:.1f}' for value in row['total_accuracy'])) for row in result['levels']],
+         words=0)
     check = result['monte_carlo']
     print(f'Monte Carlo of {check["trials"]} trials lies {check["largest_deviation"]:.1f} standard errors from the '
           f'exact TOT at most, of {check["values"]} values')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--jobs', type=int, default=10_000, help='jobs of each level that are timed')
-    parser.add_argument('--engine', choices=ENGINES, default='eager', help='what runs the segments')
-    parser.add_argument('--quick', action='store_true', help='20 jobs, into out/benchmarks')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     jobs = 20 if args.quick else args.jobs
-    if jobs < 1:
-        raise ValueError(f'--jobs is {jobs}, expected at least 1')
     restart_with_environment(1)
     use_threads(1)
     network, weights = load_network(MODEL, 'cpu', ROOT / 'models', args.engine)
@@ -148,7 +131,7 @@ def main() -> None:
     in_force = priority.in_force
     priority.restore()
     facts, found = read_device_facts('cpu'), deviations(quality)
-    result = {'date': date.today().isoformat(), 'device': facts.name, 'threads': 1, 'engine': network.engine.identity,
+    result = {'device': facts.name, 'threads': 1, 'engine': network.engine.identity,
               'priority': in_force, 'jobs': jobs, 'weights_hash': network.weights_hash, 'speed_mps': SPEED_MPS,
               'approach': {name: getattr(APPROACH, name) for name in ('distance_m', 'size_px_m', 'largest_px')},
               'sizes_px': content['sizes_px'], 'periods_ms': PERIODS_MS,
@@ -158,13 +141,12 @@ def main() -> None:
                          for number, path in enumerate(network.path_space)],
               'monte_carlo': {'trials': TRIALS, 'values': len(found),
                               'largest_deviation': round(max(found, default=0.0), 2)}}
-    show(result)
-    file = ROOT / ('out/benchmarks' if args.quick else 'research/nested_networks/results') / 'nested_quality.json'
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1) + '\n', encoding='utf-8')
-    draw(result, file.with_suffix('.png'))
-    print(f'wrote {file.relative_to(ROOT)} and {file.with_suffix(".png").name}')
+    show_levels(result)
+    run.write(**result)
+    draw(result, run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--jobs': {'type': int, 'default': 10_000, 'least': 1, 'help': 'jobs of each level that are timed'},
+        '--engine': {'choices': ENGINES, 'default': 'eager', 'help': 'what runs the segments'}}, quick='20 jobs')

@@ -11,26 +11,22 @@ out/benchmarks.
 """
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.nested.allocation import Method, allocate
 from deadline_perception.nested.choices import Infeasible, Option
 from deadline_perception.nested.quality import AccuracyTable, Approach, TotalAccuracy
-from deadline_perception.tools.command_line import exit_status
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
+
 LEVELS, PERIODS, TASKS, TIMED_TASKS = 10, 6, 10, 12
 ALL_PERIODS_MS = (33.3, 50.0, 66.7, 100.0, 133.3, 150.0, 200.0, 250.0, 333.3, 500.0)
 SIZES_PX = (6.0, 12.0, 20.0, 32.0)
@@ -126,15 +122,8 @@ def draw(loads: dict[str, Sequence[dict[str, float]]], file: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--seeds', type=int, default=200, help='sets of ten networks')
-    parser.add_argument('--timed', type=int, default=100, help='sets of twelve networks that are timed')
-    parser.add_argument('--quick', action='store_true', help='6 sets of each; written below out/benchmarks')
-    args = parser.parse_args()
-    seeds, timed = (6, 6) if args.quick else (args.seeds, args.timed)
-    if seeds < 1 or timed < 1:
-        parser.error(f'--seeds is {seeds} and --timed {timed}, expected at least 1')
+def main(run: Run) -> None:
+    seeds, timed = (6, 6) if run.quick else (run.args.seeds, run.args.timed)
     loads = {name: run_load(name, longest_ms, seeds, timed) for name, longest_ms in LOADS_MS.items()}
     for method, goal in GOALS.items():
         print(f'goal of {method.value}, at least {goal} of the optimum on average: ' + '; '.join(
@@ -145,15 +134,10 @@ def main() -> None:
         print(f'goal of {method}, median under {limit_ms:g} ms: ' + '; '.join(
             f'{name}: {load["times_ms"][method]["median"]:.2f} ms '
             f'{"met" if load["times_ms"][method]["median"] < limit_ms else "missed"}' for name, load in loads.items()))
-    folder = ROOT / 'out' / 'benchmarks' if args.quick else Path(__file__).parent / 'results'
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / 'nested_scheduling.json'
-    draw({name: load.pop('rows') for name, load in loads.items()}, file.with_suffix('.png'))
-    file.write_text(json.dumps({
-        'date': date.today().isoformat(), 'device': str(read_device_facts()), 'seeds': seeds, 'tasks': TASKS,
-        'levels': LEVELS, 'periods': PERIODS, 'timed_sets': timed, 'timed_tasks': TIMED_TASKS, 'loads': loads},
-        indent=1) + '\n')
-    print(f'wrote {file.relative_to(ROOT)} and .png')
+    rows = {name: load.pop('rows') for name, load in loads.items()}
+    run.write(device=str(read_device_facts()), seeds=seeds, tasks=TASKS, levels=LEVELS, periods=PERIODS,
+              timed_sets=timed, timed_tasks=TIMED_TASKS, loads=loads)
+    draw(rows, run.file.with_suffix('.png'))
 
 
 def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int) -> dict:
@@ -176,14 +160,11 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
     spent = time_methods(sets)
     times_ms = {method: {'median': statistics.median(row), 'p95': float(np.quantile(row, 0.95))}
                 for method, row in spent.items()}
-    table = Table(title=f'{name}: {seeds} sets of {TASKS} nested networks; sums of quality over the optimum')
-    for title in ('method', 'mean', '5th percentile', 'least', 'over maximum', f'ms, {TIMED_TASKS} tasks: median',
-                  'p95'):
-        table.add_column(title, justify='left' if title == 'method' else 'right')
-    for method, ratios in found.items():
-        table.add_row(method, *(f'{ratios[key]:.4f}' for key in ('mean', 'p5', 'least', 'over_maximum')),
-                      *(f'{times_ms[method][key]:.2f}' if method in times_ms else '' for key in ('median', 'p95')))
-    Console(width=120).print(table)
+    show(f'{name}: {seeds} sets of {TASKS} nested networks; sums of quality over the optimum',
+         ('method', 'mean', '5th percentile', 'least', 'over maximum', f'ms, {TIMED_TASKS} tasks: median', 'p95'),
+         [(method, *(f'{ratios[key]:.4f}' for key in ('mean', 'p5', 'least', 'over_maximum')),
+           *(f'{times_ms[method][key]:.2f}' if method in times_ms else '' for key in ('median', 'p95')))
+          for method, ratios in found.items()])
     proven, largest = sum(row['gap'] == 0.0 for row in rows), max(row['gap'] for row in rows)
     utilisation = statistics.fmean(row['utilisation'] for row in rows)
     print(f'optimum proven for {proven} of {seeds} sets, largest gap {largest:.2e}; mean utilisation {utilisation:.4f}')
@@ -192,4 +173,7 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--seeds': {'type': int, 'default': 200, 'least': 1, 'help': 'sets of ten networks'},
+        '--timed': {'type': int, 'default': 100, 'least': 1, 'help': 'sets of twelve networks that are timed'}},
+        quick='6 sets of each')

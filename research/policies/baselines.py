@@ -6,14 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.policy import (
-    Choice,
-    Policy,
-    Quality,
-    check_outcome,
-    check_position,
-    check_time_left,
-)
+from deadline_perception.decision.policy import Choice, Policy, Quality, check_outcome, check_position, check_time_left
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.time_model import Forecast
 
@@ -129,10 +122,8 @@ class GivenFactor:
 
     keeps_bounds = False
 
-    def __init__(self, policy: Policy, name: str, factor: float = 1.0) -> None:
-        self._policy = policy
-        self.name = name
-        self.factor = factor
+    def __init__(self, policy: Policy, name: str) -> None:
+        self._policy, self.name, self.factor = policy, name, 1.0
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """What the other policy plans by the given factor; see `Policy.plan`."""

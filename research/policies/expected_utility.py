@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,15 +30,12 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     another gains more than `keep_epsilon`.
 
     Args:
-        path_space: as for `FrontierPolicy`, and all others below that are not told.
-        forecast: see there.
-        quality: see there.
+        path_space, forecast, quality: as for `FrontierPolicy`.
         miss_cost: quality that one late frame costs besides its own, 0 to `MAX_MISS_COST`; at 0 as much quality as
             possible comes in time.
         late_worth: share of its quality that a result has when it is late, 0 to 1; 0 where something else stands in.
         belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
         keep_epsilon: see there; here of utility.
-        paths: see there.
 
     Raises:
         ValueError: as `FrontierPolicy`, or cost or worth is out of range.
@@ -50,13 +46,12 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     _levels = (1.0,)  # the chance to be in time is weighed, not allowed for
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
-                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, keep_epsilon: float = 0.005,
-                 paths: Sequence[ExecutionPath] | None = None) -> None:
+                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, keep_epsilon: float = 0.005) -> None:
         if not 0.0 <= miss_cost <= MAX_MISS_COST:
             raise ValueError(f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]')
         if not 0.0 <= late_worth <= 1.0:
             raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
-        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
+        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon)
         self._miss_cost, self._late_worth = miss_cost, late_worth
         self._belief = belief or SlowdownBelief()
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)

@@ -15,6 +15,7 @@ _OUTLIERS = 0.01  # share of frames that may take anything
 _SECOND = 1.0 / 3.0  # share of a level's frames that are of its second mode, where it has two
 _ONE_MODE = 0.5  # probability that a new level has one mode
 _DRAWN = 0.5  # probability that a new level draws the mode of each frame anew
+_ENDS = 1.0 / 60.0  # probability that a level ends with a frame
 _STAYS = 0.8  # probability that a frame is of the mode of the one before, at a level that does not
 
 
@@ -30,18 +31,9 @@ class SlowdownBelief:
     level lasts a number of frames, and any other one may follow. What is known after a frame is worked out over a grid
     of all pairs of modes and all scatters (forward algorithm of a hidden Markov model: Rabiner 1989, section III-A).
     Nothing is learnt beforehand, and no level is named: so levels that no profile has seen are met as well.
-
-    Args:
-        lasts_frames: frames that a level lasts in the mean, >= 1.
-
-    Raises:
-        ValueError: the number of frames is below 1.
     """
 
-    def __init__(self, *, lasts_frames: float = 60.0) -> None:
-        if not 1.0 <= lasts_frames < math.inf:
-            raise ValueError(f'lasts_frames is {lasts_frames}, expected at least 1 frame')
-        self._ends = 1.0 / lasts_frames
+    def __init__(self) -> None:
         modes, scatters, width = len(_MODES), len(_SCATTERS), _PLACES[-1] - _PLACES[0]
         self._outlier_density = _OUTLIERS / width
         above = (1.0 - _OUTLIERS) * norm.sf(_PLACES, _MODES[:, None], _SCATTERS[:, None, None])
@@ -55,7 +47,7 @@ class SlowdownBelief:
         new = np.repeat(new[None], scatters, axis=0)
         # Of the frame to come: [scatters, first mode, second mode], and [scatters, its mode, the other mode].
         self._drawn, self._staying = _DRAWN * new, (1.0 - _DRAWN) * new
-        self._drawn_begins, self._staying_begins = self._ends * self._drawn, self._ends * self._staying
+        self._drawn_begins, self._staying_begins = _ENDS * self._drawn, _ENDS * self._staying
         self._predict()
 
     def observe(self, ratio: float) -> None:
@@ -114,7 +106,7 @@ class SlowdownBelief:
         drawn = ((1.0 - _SECOND) * likelihoods)[:, :, None] + (_SECOND * likelihoods)[:, None, :]
         drawn *= self._drawn
         staying = self._staying * likelihoods[:, :, None]
-        goes_on = (1.0 - self._ends) / (drawn.sum() + staying.sum())
+        goes_on = (1.0 - _ENDS) / (drawn.sum() + staying.sum())
         self._drawn = goes_on * drawn + self._drawn_begins
         staying *= goes_on
         self._staying = _STAYS * staying + (1.0 - _STAYS) * staying.transpose(0, 2, 1) + self._staying_begins

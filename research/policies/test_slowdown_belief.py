@@ -137,8 +137,3 @@ def test_refuses_what_no_frame_takes(ratio):
     for observe in (belief.observe, belief.observe_at_least):
         with pytest.raises(ValueError, match=f'ratio of latency to expected time is {ratio}, expected a positive'):
             observe(ratio)
-
-
-def test_refuses_levels_shorter_than_a_frame():
-    with pytest.raises(ValueError, match='lasts_frames is 0.5, expected at least 1'):
-        SlowdownBelief(lasts_frames=0.5)

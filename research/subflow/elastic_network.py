@@ -21,9 +21,7 @@ from pathlib import Path
 
 import torch
 import torchvision
-from rich.console import Console
-from rich.table import Table
-from subflow_shapes import CARLA, write_result
+from subflow_shapes import CARLA
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -33,8 +31,10 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.subnetwork.checkpoint import load_elastic
 from deadline_perception.subnetwork.network import image_batches
 from deadline_perception.subnetwork.source import find_source
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.elastic_data import ElasticData, read_data
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import COMMAND, Run, run_script, show
 
 SIZE = (64, 64)
 BATCH, LEARNING_RATE = 32, 1e-3
@@ -59,8 +59,7 @@ def command(*words: object) -> str:
     """Runs a command of this package; gives what it prints."""
     words = [str(word) for word in words]
     print('deadline-perception', *words, flush=True)
-    done = subprocess.run([str(Path(sys.executable).parent / 'deadline-perception'), *words], stdout=subprocess.PIPE,
-                          text=True)
+    done = subprocess.run([*COMMAND, *words], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise ValueError(f'deadline-perception {words[0]} ended with status {done.returncode}')
     print(done.stdout, flush=True)
@@ -74,17 +73,9 @@ def accuracies(weights: Path) -> dict[float, float]:
     return {path['utilisation']: 100.0 * found.quality(path) for path in network.path_space}
 
 
-def main() -> int:
-    """Makes, converts, tunes, prints and writes; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--model', default='resnet18', help="classifier of torchvision's")
-    parser.add_argument('--data', type=Path, default=CARLA / 'train.json')
-    parser.add_argument('--train-minutes', type=float, default=4.0, help='of the ordinary network')
-    parser.add_argument('--minutes', type=float, default=10.0, help='of tuning')
-    parser.add_argument('--budget-ms', type=float, default=150.0, help='of one iteration of tuning')
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--quick', action='store_true')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    """Makes, converts, tunes, prints and writes."""
+    args = run.args
     if args.quick:
         args.train_minutes, args.minutes = 0.3, 0.5
     use_threads(args.threads)
@@ -105,13 +96,9 @@ def main() -> int:
         printed['tune'] = command('network', 'tune', '--weights', made, '--budget-ms', args.budget_ms,
                                   '--minutes', args.minutes, *words, '--out', tuned)
         after = accuracies(tuned) if tuned.exists() else before
-    table = Table(title=f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network '
-                        f'{whole:.1f} %')
-    for title in ('utilisation', 'converted, %', f'after {args.minutes:g} min of tuning, %'):
-        table.add_column(title, justify='right')
-    for setting, value in before.items():
-        table.add_row(f'{setting:.2f}', f'{value:.1f}', f'{after[setting]:.1f}')
-    Console().print(table)
+    show(f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network {whole:.1f} %',
+         ('utilisation', 'converted, %', f'after {args.minutes:g} min of tuning, %'),
+         [(setting, f'{value:.1f}', f'{after[setting]:.1f}') for setting, value in before.items()], words=0)
     record = {'model': args.model, 'size': SIZE, 'threads': args.threads,
               'device': asdict(read_device_facts()), 'train_minutes': args.train_minutes, 'tune_minutes': args.minutes,
               'budget_ms': args.budget_ms, 'images': [len(data.learning), len(data.scoring)],
@@ -119,9 +106,14 @@ def main() -> int:
               'accuracy': [{'utilisation': setting, 'converted': round(value, 1), 'tuned': round(after[setting], 1)}
                            for setting, value in before.items()],
               'printed': {name: text.replace(f'{place}/', '').splitlines()[-3:] for name, text in printed.items()}}
-    print(f"wrote {write_result('elastic_network', record, args)}")
-    return 0
+    run.write(**record)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status('elastic_network', main))
+    run_script(main, {
+        '--model': {'default': 'resnet18', 'help': "classifier of torchvision's"},
+        '--data': {'type': Path, 'default': CARLA / 'train.json'},
+        '--train-minutes': {'type': float, 'default': 4.0, 'help': 'of the ordinary network'},
+        '--minutes': {'type': float, 'default': 10.0, 'help': 'of tuning'},
+        '--budget-ms': {'type': float, 'default': 150.0, 'help': 'of one iteration of tuning'},
+        '--threads': {'type': int, 'default': 1}}, quick='under a minute of training')

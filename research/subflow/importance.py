@@ -10,31 +10,31 @@ with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 from rankings import Ranking
-from rich.console import Console
-from rich.table import Table
-from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Shape, accuracy, made_elastic, nested_training, quick,
-                            run_command, trained, write_result)
+from subflow_shapes import SHAPES, SHAPE_NAMES, Shape, accuracy, made_elastic, nested_training, trained
 
 from deadline_perception.latency.device import use_threads
 from deadline_perception.subnetwork.elastic import SETTINGS
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
 
-def accuracies(shape: Shape, args: argparse.Namespace) -> dict[str, dict[str, np.ndarray]]:
+
+def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
     """By ranking and stage, accuracy in %, `[seeds, settings]`."""
     data, found = shape.data(), defaultdict(lambda: defaultdict(list))
-    for seed in range(args.seeds):
-        module = trained(shape, data, args, seed)
+    for seed in range(run.args.seeds):
+        module = trained(shape, data, run.quick, seed)
         for ranking in Ranking:
             network = made_elastic(module, data, ranking=ranking, seed=seed)
             for stage in ('untrained', 'nested'):
                 if stage == 'nested':
-                    nested_training(network, data, args.iterations, seed)
+                    nested_training(network, data, run.args.iterations, seed)
                 found[ranking.value][stage].append([accuracy(lambda x: network(x, utilisation=u), data)
                                                     for u in SETTINGS])
     return {ranking: {stage: np.array(rows) for stage, rows in stages.items()} for ranking, stages in found.items()}
@@ -52,33 +52,25 @@ def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
     return rows
 
 
-def run(args: argparse.Namespace) -> int:
-    """Compares and writes; returns the exit status."""
-    if args.seeds < 1:
-        raise ValueError(f'--seeds is {args.seeds}, expected at least 1')
+def main(run: Run) -> None:
+    """Compares and writes."""
+    args = run.args
     use_threads(args.threads)
     result = {'seeds': args.seeds, 'iterations': args.iterations, 'settings': SETTINGS, 'shapes': {}}
-    console = Console(width=130)
     for shape in SHAPES:
         if shape.name not in args.shapes:
             continue
-        rows = result['shapes'][shape.name] = summary(accuracies(shape, args))
-        table = Table(title=f'{shape.name}: accuracy, %, mean of {args.seeds} seeds')
-        for title in ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'):
-            table.add_column(title, justify='right')
-        for ranking, row in rows.items():
-            for stage in ('untrained', 'nested', 'gain'):
-                table.add_row(ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
-        console.print(table)
-        file = write_result('importance', result, args)
-    print(f'wrote {file}')
-    return 0
+        rows = result['shapes'][shape.name] = summary(accuracies(shape, run))
+        show(f'{shape.name}: accuracy, %, mean of {args.seeds} seeds',
+             ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'),
+             [(ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
+              for ranking, row in rows.items() for stage in ('untrained', 'nested', 'gain')], words=0)
+        run.write(**result)
 
 
 if __name__ == '__main__':
-    sys.exit(run_command(
-        'importance', __doc__, run,
-        ('--shapes', {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']}),
-        ('--seeds', {'type': int, 'default': 3, 'help': 'networks of each shape'}),
-        ('--iterations', {'type': int, 'default': 300, 'help': 'of nested training'}),
-        THREADS, ('--quick', quick('one epoch'))))
+    run_script(main, {
+        '--shapes': {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']},
+        '--seeds': {'type': int, 'default': 3, 'least': 1, 'help': 'networks of each shape'},
+        '--iterations': {'type': int, 'default': 300, 'help': 'of nested training'},
+        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'}}, quick='one epoch')

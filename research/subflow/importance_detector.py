@@ -14,16 +14,13 @@ results/importance_detector.json, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 from rankings import Ranking
-from rich.console import Console
-from rich.table import Table
-from subflow_shapes import CARLA, THREADS, quick, run_command, write_result
+from subflow_shapes import CARLA
 
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
@@ -36,6 +33,9 @@ from deadline_perception.latency.device import use_threads
 from deadline_perception.learning.norm_statistics import measure_statistics
 from deadline_perception.learning.samples import SampleSource
 from detector_order import channel_orders, reorder
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import ROOT, Run, run_script, show
 
 TRAINED = 'trained'
 
@@ -62,11 +62,9 @@ def settle_narrow_norms(network: MultiPathDetector, source: SampleSource) -> Non
     network.eval()
 
 
-def run(args: argparse.Namespace) -> int:
-    """Measures and writes; returns the exit status."""
-    if min(args.every, args.calibration, args.seeds) < 1:
-        raise ValueError(f'--every is {args.every}, --calibration {args.calibration} and --seeds {args.seeds}, '
-                         f'expected at least 1')
+def main(run: Run) -> None:
+    """Measures and writes."""
+    args = run.args
     if args.quick:
         args.every, args.calibration, args.seeds = 40, 4, 1
     use_threads(args.threads)
@@ -96,27 +94,19 @@ def run(args: argparse.Namespace) -> int:
         found.setdefault(ranking.value, []).append(score(detector))
         print(ranking.value, ' '.join(f'{value:.1f}' for value in found[ranking.value][-1]), flush=True)
     rows = {name: np.mean(values, 0).tolist() for name, values in found.items()}
-    table = Table(title=f'AP of {", ".join(ranked_by)} on {len(frames)} images, 0 to 100')
-    for title in ('order', *paths):
-        table.add_column(title, justify='right')
-    for name, values in rows.items():
-        table.add_row(name, *(f'{value:.1f}' for value in values))
-    Console(width=110).print(table)
-    result = {'weights': args.weights.name, 'weights_hash': network.weights_hash,
-              'images': len(frames), 'calibration_images': len(images), 'random_orders': args.seeds,
-              'ranked_by': ranked_by, 'paths': {name: str(path) for name, path in paths.items()},
-              'ap': {name: dict(zip(paths, values)) for name, values in rows.items()}}
-    print(f'wrote {write_result("importance_detector", result, args)}')
-    return 0
+    show(f'AP of {", ".join(ranked_by)} on {len(frames)} images, 0 to 100', ('order', *paths),
+         [(name, *(f'{value:.1f}' for value in values)) for name, values in rows.items()])
+    run.write(weights=args.weights.name, weights_hash=network.weights_hash, images=len(frames),
+              calibration_images=len(images), random_orders=args.seeds, ranked_by=ranked_by,
+              paths={name: str(path) for name, path in paths.items()},
+              ap={name: dict(zip(paths, values)) for name, values in rows.items()})
 
 
 if __name__ == '__main__':
-    sys.exit(run_command(
-        'importance_detector', __doc__, run,
-        ('--weights', {'type': Path, 'default': Path(__file__).parents[2] / 'models' / 'compact.safetensors',
-                       'help': 'of a detector'}),
-        ('--data', {'type': Path, 'default': CARLA, 'help': 'folder with train.json and val.json'}),
-        ('--every', {'type': int, 'default': 2, 'help': 'of the images to score on'}),
-        ('--calibration', {'type': int, 'default': 24, 'help': 'training images that rank channels'}),
-        ('--seeds', {'type': int, 'default': 3, 'help': 'random orders'}),
-        THREADS, ('--quick', quick('few images'))))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': ROOT / 'models' / 'compact.safetensors', 'help': 'of a detector'},
+        '--data': {'type': Path, 'default': CARLA, 'help': 'folder with train.json and val.json'},
+        '--every': {'type': int, 'default': 2, 'least': 1, 'help': 'of the images to score on'},
+        '--calibration': {'type': int, 'default': 24, 'least': 1, 'help': 'training images that rank channels'},
+        '--seeds': {'type': int, 'default': 3, 'least': 1, 'help': 'random orders'},
+        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'}}, quick='few images')

@@ -12,18 +12,16 @@ results/subflow_networks.json, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from statistics import fmean, median
 
 import torch
-from rich.console import Console
-from rich.table import Table
-from subflow_shapes import (BATCH, SHAPES, SHAPE_NAMES, THREADS, Shape, Split, accuracy, made_elastic,
-                            nested_training, quick, run_command, trained, write_result)
+from subflow_shapes import (BATCH, SHAPES, SHAPE_NAMES, Shape, Split, accuracy, made_elastic, nested_training,
+                            trained)
 from torch import nn
 from torch.nn import functional as F
 
@@ -35,6 +33,9 @@ from deadline_perception.subnetwork.elastic import ElasticModule
 from element_form import ElementNetwork, MaskedNetwork, element_masks
 from deadline_perception.subnetwork.training import ActiveDescent, gradients
 from deadline_perception.tools.profile import restart_with_environment
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show
 
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
@@ -120,10 +121,10 @@ def construction_us(network: ElasticModule) -> dict[float, float]:
     return found
 
 
-def measure(shape: Shape, args: argparse.Namespace) -> dict:
+def measure(shape: Shape, run: Run) -> dict:
     """All figures of one shape."""
-    data = shape.data()
-    module = trained(shape, data, args)
+    args, data = run.args, shape.data()
+    module = trained(shape, data, run.quick)
     network = made_elastic(module, data)
     untuned = {setting: accuracy(lambda x: network(x, utilisation=setting), data) for setting in network.settings}
     nested_training(network, data, 2 if args.quick else args.iterations)
@@ -149,38 +150,35 @@ def measure(shape: Shape, args: argparse.Namespace) -> dict:
                 'construction_us': max(built.values()), 'overhead': median(row['overhead'] for row in rows.values())}}
 
 
-def run(args: argparse.Namespace) -> int:
+def main(run: Run) -> None:
     """Measures all shapes, prints tables and writes the result."""
+    args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
     result = {'device': str(read_device_facts(args.device)), 'repeats': args.repeats,
               'nested_iterations': args.iterations, 'goals': GOALS, 'shapes': {}}
-    console = Console(width=110)
     for shape in shapes:
-        found = result['shapes'][shape.name] = measure(shape, args)
-        table = Table(title=f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and '
-                            f'{found["ordinary_ms"]:.3f} ms ordinary')
-        for title in ('u', 'accuracy %', 'untrained %', 'prefix ms', 'narrow ms', 'masked ms', 'element ms',
-                      'training ms', 'built us'):
-            table.add_column(title, justify='right')
+        found = result['shapes'][shape.name] = measure(shape, run)
+        rows = []
         for setting, row in found['settings'].items():
             times = [f'{row[name]:.3f}' if name in row else '-' for name in ('prefix_ms', 'narrow_ms', 'masked_ms',
                                                                              'element_ms', 'training_ms')]
-            table.add_row(f'{setting:.1f}', f'{row["accuracy"]:.1f}', f'{row["accuracy_without_training"]:.1f}', *times,
-                          f'{row["construction_us"]:.1f}')
-        console.print(table)
-        console.print(', '.join(f'{name} {value:.3g}' for name, value in found['summary'].items()))
-    suffix = '' if args.device == 'cpu' else f'_{args.device}'
-    print(f'wrote {write_result(f"subflow_networks{suffix}", result, args)}')
-    return 0
+            rows.append((f'{setting:.1f}', f'{row["accuracy"]:.1f}', f'{row["accuracy_without_training"]:.1f}', *times,
+                         f'{row["construction_us"]:.1f}'))
+        show(f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
+             'ordinary', ('u', 'accuracy %', 'untrained %', 'prefix ms', 'narrow ms', 'masked ms', 'element ms',
+                          'training ms', 'built us'), rows, words=0)
+        print(', '.join(f'{name} {value:.3g}' for name, value in found['summary'].items()))
+    if args.device != 'cpu':
+        run.name = f'subflow_networks_{args.device}'
+    run.write(**result)
 
 
 if __name__ == '__main__':
-    sys.exit(run_command(
-        'subflow_networks', __doc__, run,
-        ('--shape', {'choices': SHAPE_NAMES, 'help': 'one shape only'}),
-        ('--repeats', {'type': int, 'default': 30, 'help': 'rounds of inference that count'}),
-        ('--iterations', {'type': int, 'default': 400, 'help': 'of nested training'}),
-        ('--device', {'default': 'cpu', 'help': 'cpu or cuda'}),
-        THREADS, ('--quick', quick('hardly any training'))))
+    run_script(main, {
+        '--shape': {'choices': SHAPE_NAMES, 'help': 'one shape only'},
+        '--repeats': {'type': int, 'default': 30, 'help': 'rounds of inference that count'},
+        '--iterations': {'type': int, 'default': 400, 'help': 'of nested training'},
+        '--device': {'default': 'cpu', 'help': 'cpu or cuda'},
+        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'}}, quick='hardly any training')

@@ -1,5 +1,5 @@
-"""What the benchmarks of sub-networks have in common: arguments, results, the SubFlow paper's three networks
-(its Table I) and data for them.
+"""What the benchmarks of sub-networks have in common: the SubFlow paper's three networks (its Table I) and data for
+them.
 
 MNIST, CIFAR-10 and speech commands are not at hand: LeNet-5 and the keyword network see scikit-learn's digits, resized
 to the paper's inputs, the AlexNet shape objects cut out of the driving images. Networks are trained here, so that
@@ -7,11 +7,8 @@ accuracies are those of the shape on these data, not of the paper's.
 """
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +19,11 @@ from torch.nn import functional as F
 
 from deadline_perception.datasets.class_images import cut_objects
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.subnetwork.elastic import SETTINGS, ElasticModule
 from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.subnetwork.training import TimeBoundTrainer
-from deadline_perception.tools.command_line import exit_status
 
-ROOT = Path(__file__).parents[2]
-CARLA = ROOT.parent / 'shared' / 'data' / 'carla'
+CARLA = Path(__file__).parents[3] / 'shared' / 'data' / 'carla'
 BATCH = 96  # of training, as in the paper (section VII-B)
 CALIBRATION = 256
 
@@ -56,12 +50,12 @@ def lenet5() -> nn.Sequential:
         nn.Linear(256, 400), nn.ReLU(), nn.Linear(400, 84), nn.ReLU(), nn.Linear(84, 10))
 
 
-def alexnet(classes: int = 5) -> nn.Sequential:
-    """Table I, second column."""
+def alexnet() -> nn.Sequential:
+    """Table I, second column; of five classes."""
     return nn.Sequential(
         nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(),
         nn.MaxPool2d(2), nn.Conv2d(192, 384, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(6144, 4096), nn.ReLU(), nn.Linear(4096, 2048), nn.ReLU(), nn.Linear(2048, classes))
+        nn.Linear(6144, 4096), nn.ReLU(), nn.Linear(4096, 2048), nn.ReLU(), nn.Linear(2048, 5))
 
 
 def kws() -> nn.Sequential:
@@ -80,10 +74,10 @@ def digits(size: tuple[int, int]) -> Split:
     return split(F.interpolate(inputs, size, mode='bilinear', align_corners=False), torch.from_numpy(found.target))
 
 
-def driving_objects(size: tuple[int, int] = (32, 32)) -> Split:
+def driving_objects() -> Split:
     """Objects of the driving images: those of `train.json` to train with, of `val.json` (other stretches) to test
     with."""
-    parts = [cut_objects(read_coco(CARLA / f'{name}.json'), size) for name in ('train', 'val')]
+    parts = [cut_objects(read_coco(CARLA / f'{name}.json'), (32, 32)) for name in ('train', 'val')]
     tensors = []
     for part in parts:
         tensors += [torch.from_numpy(part.images).permute(0, 3, 1, 2).float() / 64.0 - 2.0,
@@ -113,45 +107,13 @@ SHAPES = (Shape('LeNet-5', lenet5, lambda: digits((28, 28)), 20), Shape('AlexNet
 SHAPE_NAMES = [shape.name for shape in SHAPES]
 
 
-THREADS = '--threads', {'type': int, 'default': 1, 'help': 'CPU threads'}
-
-
-def quick(meaning: str) -> dict[str, object]:
-    """What `add_argument` takes with `--quick`."""
-    return {'action': 'store_true', 'help': f'{meaning}, result below out/benchmarks'}
-
-
-def run_command(name: str, description: str, run: Callable[[argparse.Namespace], int],
-                *arguments: tuple[str, dict[str, object]]) -> int:
-    """Reads the arguments and runs; returns the exit status.
-
-    Args:
-        name: of the benchmark.
-        description: of `--help`.
-        run: takes what was read.
-        arguments: flag, and what `add_argument` takes with it; `--quick` among them.
-    """
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for flag, options in arguments:
-        parser.add_argument(flag, **options)
-    args = parser.parse_args()
-    return exit_status(name, lambda: run(args))
-
-
-def write_result(name: str, result: dict, args: argparse.Namespace) -> Path:
-    """Writes a result, with the date before it; returns the file."""
-    file = ROOT / ('out/benchmarks' if args.quick else 'research/subflow/results') / f'{name}.json'
-    write_text_atomically(file, json.dumps({'date': date.today().isoformat(), **result}, indent=1) + '\n')
-    return file
-
-
-def trained(shape: Shape, data: Split, args: argparse.Namespace, seed: int = 0) -> nn.Sequential:
-    """The ordinary network, trained as a whole; for one epoch with `--quick`."""
+def trained(shape: Shape, data: Split, quick: bool, seed: int = 0) -> nn.Sequential:
+    """The ordinary network, trained as a whole; for one epoch where it is to be quick."""
     torch.manual_seed(seed)
     network = shape.make()
     optimiser = torch.optim.Adam(network.parameters(), 3e-4)
     generator = torch.Generator().manual_seed(seed)
-    for _ in range(1 if args.quick else shape.epochs):
+    for _ in range(1 if quick else shape.epochs):
         for rows in torch.randperm(len(data.labels), generator=generator).split(BATCH):
             optimiser.zero_grad(set_to_none=True)
             F.cross_entropy(network(data.inputs[rows]), data.labels[rows]).backward()
@@ -165,10 +127,9 @@ def made_elastic(module: nn.Sequential, data: Split, settings: tuple[float, ...]
     return elastic(module, (data.inputs[:1],), data.calibration, settings=settings, ranking=ranking, seed=seed)
 
 
-def nested_training(network: ElasticModule, data: Split, iterations: int, seed: int = 0,
-                    learning_rate: float = 0.003) -> None:
+def nested_training(network: ElasticModule, data: Split, iterations: int, seed: int = 0) -> None:
     """Trains all sub-networks, without a limit of time."""
-    trainer = TimeBoundTrainer(network, F.cross_entropy, budget_ms=float('inf'), learning_rate=learning_rate, seed=seed)
+    trainer = TimeBoundTrainer(network, F.cross_entropy, budget_ms=float('inf'), learning_rate=0.003, seed=seed)
     trainer.bounds = TimeBounds({setting: setting for setting in network.settings}, 0.01)  # all fit
     generator = torch.Generator().manual_seed(seed)
     for _ in range(iterations):

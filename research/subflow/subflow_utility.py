@@ -12,7 +12,6 @@ results/subflow_utility.json and .png, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Callable
@@ -22,10 +21,7 @@ from statistics import fmean, median
 
 import matplotlib
 import torch
-from rich.console import Console
-from rich.table import Table
-from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Split, accuracy, made_elastic, nested_training, quick,
-                            run_command, trained, write_result)
+from subflow_shapes import SHAPES, SHAPE_NAMES, Split, accuracy, made_elastic, nested_training, trained
 from torch import nn
 
 from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
@@ -36,6 +32,9 @@ from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.subnetwork.elastic import ElasticModule
 from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.tools.profile import restart_with_environment
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import Run, run_script, show, timed_ms
 
 matplotlib.use('Agg')
 SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -63,20 +62,13 @@ class Jobs:
                 'worst_excess_ms': max(excess, default=0.0)}
 
 
-def timed(run) -> float:
-    """Time of a call in ms."""
-    begun_ms = now_ms()
-    run()
-    return now_ms() - begun_ms
-
-
 def time_bounds(network: ElasticModule, sample: torch.Tensor, between: Callable[[], None]) -> TimeBounds:
     """Bounds from some inferences of each setting."""
     times = {}
     for setting in network.settings:
         samples = []
         for _ in range(TIMED):
-            samples.append(timed(lambda: network(sample, utilisation=setting)))
+            samples.append(timed_ms(lambda: network(sample, utilisation=setting)))
             between()
         times[setting] = samples[TIMED // 4:]
     return TimeBounds({setting: median(samples) for setting, samples in times.items()}, TARGET, 1.5)
@@ -114,7 +106,7 @@ def usefulness(network: ElasticModule, module: nn.Sequential, accuracies: dict[f
                                                            for _ in range(rounds))]
         theirs = []
         for _ in range(rounds):
-            theirs.append(ordinary * (timed(lambda: module(sample)) <= deadline_ms))
+            theirs.append(ordinary * (timed_ms(lambda: module(sample)) <= deadline_ms))
             between()
         rows.append({'deadline_ms': deadline_ms, 'elastic': fmean(ours), 'ordinary': fmean(theirs)})
     return rows
@@ -149,19 +141,17 @@ def plot(result: dict, file: Path) -> None:
     for axes in (left, right):
         axes.legend()
     figure.tight_layout()
-    file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=110)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Trains, measures, prints and writes; returns the exit status."""
-    if args.jobs < 100:
-        raise ValueError(f'--jobs is {args.jobs}, expected at least 100')
+def main(run: Run) -> None:
+    """Trains, measures, prints and writes."""
+    args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
     shape = next(shape for shape in SHAPES if shape.name == args.shape)
     data = shape.data()
-    module = trained(shape, data, args)
+    module = trained(shape, data, run.quick)
     network = made_elastic(module, data, SETTINGS)
     nested_training(network, data, 2 if args.quick else args.iterations)
     accuracies = {u: accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS}
@@ -182,27 +172,20 @@ def run(args: argparse.Namespace) -> int:
               'priority': str(priority.in_force), 'accuracies': accuracies,
               'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
               'jobs': args.jobs, 'over_budget_share': over / max(1, ran), 'goal': 0.01}
-    table = Table(title=f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})')
-    for title in ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms',
-                  'infeasible'):
-        table.add_column(title, justify='right')
-    for speed, row in speeds.items():
-        table.add_row(f'{100 * speed:.0f}', f'{row["budget_ms"]:.2f}', f'{row["mean_ms"]:.2f}',
-                      f'{row["longest_ms"]:.2f}', f'{row["mean_utilisation"]:.2f}', f'{row["over_budget_share"]:.2%}',
-                      f'{row["worst_excess_ms"]:.2f}', str(row['infeasible']))
-    Console().print(table)
+    show(f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})',
+         ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms', 'infeasible'),
+         [(f'{100 * speed:.0f}', *(row[key] for key in ('budget_ms', 'mean_ms', 'longest_ms', 'mean_utilisation')),
+           f'{row["over_budget_share"]:.2%}', row['worst_excess_ms'], row['infeasible'])
+          for speed, row in speeds.items()], words=0)
     print('usefulness over all deadlines, %: elastic {:.1f}, ordinary {:.1f}'.format(
         *(fmean(row[name] for row in useful) for name in ('elastic', 'ordinary'))))
-    file = write_result('subflow_utility', result, args)
-    plot(result, file.with_suffix('.png'))
-    print(f'wrote {file} and .png')
-    return 0
+    run.write(**result)
+    plot(result, run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    sys.exit(run_command(
-        'subflow_utility', __doc__, run,
-        ('--shape', {'choices': SHAPE_NAMES, 'default': 'AlexNet'}),
-        ('--jobs', {'type': int, 'default': 50_000, 'help': 'of the robot, over all speeds'}),
-        ('--iterations', {'type': int, 'default': 200, 'help': 'of nested training'}),
-        THREADS, ('--quick', quick('hardly any training'))))
+    run_script(main, {
+        '--shape': {'choices': SHAPE_NAMES, 'default': 'AlexNet'},
+        '--jobs': {'type': int, 'default': 50_000, 'least': 100, 'help': 'of the robot, over all speeds'},
+        '--iterations': {'type': int, 'default': 200, 'help': 'of nested training'},
+        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'}}, quick='hardly any training')

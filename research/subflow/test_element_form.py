@@ -9,13 +9,7 @@ from made_up_elastic import images
 from torch import nn
 
 from deadline_perception.subnetwork.elastic import elastic, outputs
-from element_form import (
-    ElementNetwork,
-    MaskedNetwork,
-    element_masks,
-    sub_convolution,
-    sub_multiplication,
-)
+from element_form import ElementNetwork, MaskedNetwork, element_masks, sub_convolution, sub_multiplication
 
 
 @settings(max_examples=30, deadline=None)
