@@ -72,7 +72,7 @@ PARTS = (
     Part('onnx_engines', 'public models through TensorRT, CUDA and CPU',
          ('benchmarks/onnx_engines.py', '--device', 'cuda', '--out', '{into}/onnx_engines.json'), 10, 'onnxruntime'),
     Part('wcet_bounds', 'the analytical model of CUDA graphs: predictions, bounds, AP',
-         ('benchmarks/wcet_bounds.py', '--device', 'cuda', '--frames', '6000', '--out', '{into}/wcet_bounds.json'), 9),
+         ('research/multi_path/wcet_bounds.py', '--device', 'cuda', '--frames', '6000', '--out', '{into}/wcet_bounds.json'), 9),
     Part('layer_wcet', 'worst cases of layers (multi-path paper, table VI)',
          ('research/multi_path/layer_wcet.py', '--device', 'cuda'), 6),
     Part('operator_times', 'time of each operator at each setting',

@@ -19,8 +19,8 @@ import math
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.wcet.interval_fit import MeasuredLayer
-from deadline_perception.wcet.interval_model import LayerCounts, Processor
+from interval_fit import MeasuredLayer
+from interval_model import LayerCounts, Processor
 
 _NAME = 'Kernel Name'
 _CYCLES = 'sm__cycles_elapsed.max'

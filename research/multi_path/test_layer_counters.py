@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.wcet.interval_fit import fit_interval_model
-from deadline_perception.wcet.interval_model import LayerCounts, Processor
+from interval_fit import fit_interval_model
+from interval_model import LayerCounts, Processor
 from layer_counters import COLUMNS, CountersNotRead, read_counters
 
 PROCESSOR = Processor(processors=4, lanes=32, clock_mhz=1000.0, line_bytes=128, bandwidth_gb_s=500.0, mshrs=64,

@@ -1,91 +1,17 @@
-"""Times of all segments from those of some."""
+"""Worst cases of paths from what their segments took."""
 from __future__ import annotations
 
 import math
-import random
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from deadline_perception.latency.interference import Interference, WcetTable
 from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.wcet.interval_model import Processor
-from deadline_perception.wcet.segment_model import fit_segment_model, fit_wcet, predict_times, worst_execution
-from deadline_perception.wcet.segment_work import SegmentWork
-
-CPU = Processor(processors=1, lanes=8, clock_mhz=2000.0, line_bytes=64, bandwidth_gb_s=10.0, mshrs=12,
-                miss_latency_cycles=400.0, near_latency_cycles=14.0)
-WORK = {f'{kind}{place}@w{width}': SegmentWork(scale * place * width * 1e6, scale * place * 1e4, width * 1e4, 4.0)
-        for kind, scale in (('stage', 3.0), ('head', 1.0)) for place in range(1, 6) for width in range(1, 4)}
-
-
-def _times(work: SegmentWork, factor: float = 1.0) -> float:
-    return factor * (1e-6 * work.operations + 2e-5 * work.load_bytes + 0.05)
+from deadline_perception.wcet.segment_model import fit_wcet
 
 
 def _sample(median_ms: float, worst_ms: float, count: int = 20) -> Quantiles:
     return Quantiles(median_ms, median_ms, median_ms, *[worst_ms] * 5, count=count)
-
-
-def test_finds_times_that_are_linear_in_the_work() -> None:
-    chosen = random.Random(1).sample(sorted(WORK), 15)
-    found = predict_times(WORK, {key: _times(WORK[key]) for key in chosen})
-    assert found == pytest.approx({key: _times(work) for key, work in WORK.items()}, rel=0.1)
-
-
-def test_what_was_measured_stays_as_it_is() -> None:
-    found = predict_times(WORK, {'stage1@w1': 123.0})
-    assert found['stage1@w1'] == 123.0 and all(0.0 < value < math.inf for value in found.values())
-
-
-def test_a_kind_that_nobody_measured_is_described_by_the_others() -> None:
-    found = predict_times(WORK, {key: _times(work) for key, work in WORK.items() if key.startswith('stage')})
-    assert found['head5@w3'] == pytest.approx(_times(WORK['head5@w3']), rel=0.6)
-
-
-def test_a_kind_may_take_longer_for_the_same_work() -> None:
-    slow = {key: 4.0 if key.startswith('head') else 1.0 for key in WORK}
-    measured = {key: _times(work, slow[key]) for key, work in WORK.items() if key.endswith(('w1', 'w3'))}
-    found = predict_times(WORK, measured)
-    assert found['head4@w2'] == pytest.approx(_times(WORK['head4@w2'], 4.0), rel=0.1)
-
-
-def test_another_device_tells_what_work_does_not() -> None:
-    odd = {key: _times(work) * random.Random(key).uniform(1.0, 6.0) for key, work in WORK.items()}
-    measured = {key: 2.0 * odd[key] for key in random.Random(3).sample(sorted(odd), 8)}
-    with_it = predict_times(WORK, measured, reference_ms=odd)
-    without = predict_times(WORK, measured)
-
-    def error(found: dict[str, float]) -> float:
-        return sum(abs(found[key] / (2.0 * odd[key]) - 1.0) for key in odd) / len(odd)
-
-    assert error(with_it) < 0.5 * error(without)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.floats(0.1, 20.0), min_size=9, max_size=9))
-def test_the_interval_model_covers_every_measured_segment(worst: list[float]) -> None:
-    keys = [key for key in WORK if key.startswith('stage')][:9]
-    from deadline_perception.wcet.interval_model import LayerCounts
-
-    measured = dict(zip(keys, worst))
-    model = fit_segment_model(WORK, measured, CPU)['stage']
-    assert all(model.wcet_ms(LayerCounts.of(WORK[key], CPU)) >= value * (1.0 - 1e-9)
-               for key, value in measured.items())
-
-
-def test_too_few_segments_of_a_kind_have_no_interval_model() -> None:
-    assert fit_segment_model(WORK, {'stage1@w1': 1.0, 'stage2@w1': 2.0}, CPU) == {}
-
-
-def test_an_unmeasured_segment_is_never_bounded_below_what_is_expected() -> None:
-    keys = sorted(WORK)[::2]
-    measured = {key: _sample(_times(WORK[key]), 1.3 * _times(WORK[key])) for key in keys}
-    expected = predict_times(WORK, {key: times.p50 for key, times in measured.items()})
-    found = worst_execution(WORK, expected, measured, CPU)
-    assert found.keys() == WORK.keys()
-    assert all(found[key] >= expected[key] for key in WORK)
-    assert all(found[key] == measured[key].p75 for key in keys)
 
 
 def test_whole_paths_raise_and_lower_the_sums() -> None:
@@ -113,12 +39,6 @@ def test_interruptions_count_once_for_a_path() -> None:
     table = WcetTable({'a': 2.0, 'b': 3.0}, Interference((10.0, 100.0), (4.0, 4.0)))
     assert float(table.bound_ms(5.0)) == pytest.approx(9.0, abs=0.4)
     assert float(table.bound_ms(2.0)) + float(table.bound_ms(3.0)) > float(table.bound_ms(5.0)) + 1.0
-
-
-@pytest.mark.parametrize('measured', [{}, {'none@w1': 1.0}])
-def test_refuses_to_predict_from_nothing(measured: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match='segments were measured'):
-        predict_times(WORK, measured)
 
 
 @pytest.mark.parametrize('segments', [{}, {'a': -1.0}, {'a': math.nan}, {'a': math.inf}, {'a': '1'}])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from deadline_perception.wcet.segment_work import layer_operations
+from segment_work import layer_operations
 
 
 class Recorder(TorchDispatchMode):

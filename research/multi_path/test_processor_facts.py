@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.wcet.processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
+from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 
 
 @pytest.mark.parametrize(('flags', 'lanes'), [('sse2 avx avx2 avx512f', 16), ('sse2 avx avx2', 8), ('fp asimd', 4)])

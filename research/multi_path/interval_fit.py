@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 
 FEWEST_LAYERS = 3
 _BRANCH_ROUNDS = 8

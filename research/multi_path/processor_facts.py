@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.stopwatch import now_ms, synchronise
-from deadline_perception.wcet.interval_model import Processor
+from interval_model import Processor
 
 _COPY_BYTES = 2 ** 28
 _FEW_COPY_BYTES = 2 ** 25  # more than the caches of most devices

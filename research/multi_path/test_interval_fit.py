@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.wcet.interval_fit import (
+from interval_fit import (
     MeasuredLayer,
     fit_interval_model,
     fit_oblivious_model,
 )
-from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from deadline_perception.wcet.layers import ConvolutionShape
 
 PROCESSOR = Processor(processors=1, lanes=16, clock_mhz=3000.0, line_bytes=64, bandwidth_gb_s=20.0, mshrs=12,

@@ -39,7 +39,7 @@ from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.wcet.layers import FLOAT_BYTES, LayerShape
 
 if TYPE_CHECKING:
-    from deadline_perception.wcet.segment_work import SegmentWork
+    from segment_work import SegmentWork
 
 # Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share
 # of 1. Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadline_perception.latency.device import DeviceFacts
-from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from deadline_perception.wcet.layers import ConvolutionShape
 
 # A miss costs 400 / 8 = 50 cycles in the queue for a register; a line 2 GHz * 64 B / 32 GB/s / 2 = 2 cycles.

@@ -13,7 +13,7 @@ from traced_layers import traced_operations  # noqa: E402
 from deadline_perception.engine.eager import Eager  # noqa: E402
 from deadline_perception.engine.segment_run import SegmentRun  # noqa: E402
 from deadline_perception.execution_path import WIDTH, Operator, PathSpace, Segment  # noqa: E402
-from deadline_perception.wcet.segment_work import SegmentWork, count_work  # noqa: E402
+from segment_work import SegmentWork, count_work  # noqa: E402
 
 
 class _Run(SegmentRun):

@@ -1,6 +1,6 @@
 """The analytical model of the engine in use: what it predicts from few measurements, and what its bounds hold.
 
-    python benchmarks/wcet_bounds.py [--quick] [--threads 1] [--frames 20000] [--profile FILE]
+    python research/multi_path/wcet_bounds.py [--quick] [--threads 1] [--frames 20000] [--profile FILE]
 
 Needs prepared segments (`profile --all-paths`). All times are of the engine that the node would run:
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,13 +53,15 @@ from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_oblivious_model
-from deadline_perception.wcet.interval_model import LayerCounts, Processor
-from deadline_perception.wcet.processor_facts import processor_here
-from deadline_perception.wcet.segment_model import (
-    EXECUTION, TERMS, fit_segment_model, fit_wcet, predict_times, whole_paths, worst_execution)
-from deadline_perception.wcet.segment_work import SegmentWork, count_work
+from deadline_perception.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
 from deadline_perception.wcet.step_model import LEAST_VALUES, fit_step_model
+from interval_fit import MeasuredLayer, fit_oblivious_model
+from interval_model import LayerCounts, Processor
+from processor_facts import processor_here
+from segment_prediction import TERMS, fit_segment_model, predict_times, worst_execution
+from segment_work import SegmentWork, count_work
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
 
 PARTS = ('predictions', 'unmeasured', 'bounds', 'budgets')
