@@ -13,6 +13,7 @@ from deadline_perception.contention.pruning import Candidate, memory_prune, pare
 from deadline_perception.datasets.class_names import counted, left_out, read_class_mapping, relabelled
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
+from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality, chance_errors
 from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, ranking_classes, sample_paths
 from deadline_perception.errors import command_line
@@ -26,17 +27,17 @@ from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.priority import ThreadPriority
 from deadline_perception.tools.evaluate import evaluate_with_progress, score_row
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised
 from deadline_perception.tools.model_words import classes_of_set, renamed
-from deadline_perception.tools.profile import Effort, measure_with_progress, say_if_busy
+from deadline_perception.tools.profile import Effort, measure_with_progress, say_if_busy, spread_images
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.tools.terminal import say
 
-_IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _TRIAL_IMAGES = 20  # of a rendered drive, that conventions are found on
 _LEAST_ENGINE_GAIN = 0.9  # share of OpenVINO's time that another engine may take to be preferred
@@ -75,7 +76,8 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     sequence = None if args.data is None else renamed(open_source(args.data), mapping)
     frames = [] if sequence is None else annotated_frames(sequence, args.limit)
     training = sequence if args.images is None else renamed(open_source(args.images), mapping)
-    images = _images(frames if args.images is None else training.frames)
+    seen = frames if args.images is None else training.frames
+    images = spread_images(seen or render_drive(seconds=8.0).frames)
     say_if_busy('the profile will make the models look slower than they are.')
     specs = _with_conventions(specs, training, images)
     specs = [one for spec in specs for one in at_open_sizes(spec, images[0].shape[:2], args.input_size is not None)]
@@ -115,17 +117,6 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     _report(args, network, profile, kept, ranking, words, quality)
     _tell_classes(network, sequence, frames)
     _next_steps(args, network, profile, table is not None)
-
-
-def _images(frames: Sequence[Frame]) -> list[np.ndarray]:
-    """Images of one size, spread evenly; of a rendered drive where no data are given."""
-    if not frames:
-        from deadline_perception.rendering.drive import render_drive
-
-        frames = render_drive(seconds=8.0).frames
-    step = max(1, len(frames) // _IMAGES)
-    images = [frame.load_bgr() for frame in frames[::step][:_IMAGES]]
-    return [image for image in images if image.shape == images[0].shape]
 
 
 def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
@@ -308,8 +299,6 @@ def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile
     """One table, and what to know of it."""
     from rich.console import Console
     from rich.table import Table
-
-    from deadline_perception.decision.frontier import FrontierPolicy
 
     forecast = PathForecast(profile, network.path_space)
     factor = math.exp(max(0.0, forecast.residual_quantile(_TARGET)))

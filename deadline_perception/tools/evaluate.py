@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
 from deadline_perception.datasets.joined_sequence import joined
@@ -32,10 +33,13 @@ from deadline_perception.evaluation.path_accuracy import (
     ranking_classes,
     sample_paths,
 )
+from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.tools.crop_evaluation import evaluate_crops
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.model_set.model_reference import find_weights, load_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.terminal import print_table, progress_bar
 from deadline_perception.workers import Workers, joined_workers, own_gpu
@@ -79,9 +83,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
-    from deadline_perception.latency.device import use_threads
-    from deadline_perception.model_set.model_reference import load_weights
-
     check_file('--json', args.json)
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
@@ -173,10 +174,6 @@ def _named(name: str, space: PathSpace) -> ExecutionPath:
 
 def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     """Paths that are best for the time they take, by the profile's times and the qualities known or predicted."""
-    from deadline_perception.decision.frontier import FrontierPolicy
-    from deadline_perception.latency.path_bound import PathForecast
-    from deadline_perception.latency.profile import LatencyProfile
-
     if args.profile is None or args.quality is None:
         raise EvaluationError(f'the frontier follows from --profile (see {command_line("profile")}) and --quality '
                               '(a table of this command, such as with --paths sample), expected both')

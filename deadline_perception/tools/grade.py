@@ -32,11 +32,11 @@ from deadline_perception.contention.schedule import SHAPES, Schedule, play, read
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, read_device_facts, use_threads
-from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.latency.profile import time_frame
+from deadline_perception.model_set.model_reference import find_weights, load_network
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
-from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
@@ -135,8 +135,6 @@ def _grade(args: argparse.Namespace, most: int, schedule: Schedule | None, earli
 
 def frame_runner(network, images: list, path, priority: ThreadPriority) -> Callable[[], float]:
     """What runs one frame of a path and gives its delay in ms."""
-    from deadline_perception.latency.profile import time_frame
-
     rng = random.Random(0)
 
     def run_frame() -> float:

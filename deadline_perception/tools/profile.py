@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from deadline_perception.contention.sensors import watch_cores_of_others
+from deadline_perception.datasets.records import Frame
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engine.segment_run import Network
@@ -28,7 +31,8 @@ from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.latency.transferred_profile import reference_profile, scaled_segments
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.model_set.model_reference import find_weights, is_set, load_weights
+from deadline_perception.model_set.set_file import use_engine
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.segment_preparation import prepare_for_engine
@@ -99,8 +103,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> int:
-    from deadline_perception.model_set.model_reference import is_set, load_weights
-
     use_threads(args.threads)
     weights = find_weights(args.weights)
     if is_set(weights) or args.device != 'cpu' or args.engine == 'eager':
@@ -115,8 +117,6 @@ def _prepare(args: argparse.Namespace) -> int:
 def _planned(args: argparse.Namespace, weights: Path, network: Network,
              facts: DeviceFacts) -> tuple[LatencyProfile | None, Sequence[ExecutionPath] | None]:
     """An earlier profile, of this device or another, and the paths that are useful by it; None: all are measured."""
-    from deadline_perception.model_set.model_reference import is_set
-
     if args.all_paths or is_set(weights):
         return None, None
     known = reference_profile(network, facts, share_folder() / 'models' / 'profiles')
@@ -135,8 +135,6 @@ def _keys(paths: Sequence[ExecutionPath] | None) -> set[str] | None:
 
 
 def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority) -> int:
-    from deadline_perception.model_set.model_reference import is_set, load_weights, use_engine
-
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
@@ -184,8 +182,8 @@ def say_if_busy(why_not: str) -> None:
         say(f'Other programs keep {cores:.1f} cores busy: {why_not}')
 
 
-def read_images(source: str | None, count: int = _IMAGES) -> list:
-    """Images spread evenly over a sequence, those that have the size of the first."""
+def read_images(source: str | None, count: int = _IMAGES) -> list[np.ndarray]:
+    """Images of a source, or of a rendered drive; see `spread_images`."""
     if source is None:
         from deadline_perception.rendering.drive import render_drive
 
@@ -194,6 +192,11 @@ def read_images(source: str | None, count: int = _IMAGES) -> list:
         from deadline_perception.datasets.source import open_source
 
         frames = open_source(source).frames
+    return spread_images(frames, count)
+
+
+def spread_images(frames: Sequence[Frame], count: int = _IMAGES) -> list[np.ndarray]:
+    """Images of some frames, spread evenly, those that have the size of the first."""
     step = max(1, len(frames) // count)
     images = [frame.load_bgr() for frame in frames[::step][:count]]
     return [image for image in images if image.shape == images[0].shape]

@@ -12,6 +12,7 @@ from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
+from deadline_perception.model_set.model_reference import is_set, load_weights
 
 
 class ProfilingError(DeadlinePerceptionError):
@@ -40,8 +41,6 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     Raises:
         ProfilingError: measuring failed; what went wrong has been printed.
     """
-    from deadline_perception.model_set.model_reference import is_set, load_weights
-
     use_threads(threads)
     environment = {**os.environ, **process_environment(threads)}
     facts = read_device_facts(device, environment=environment)
