@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.service_quality import DIAGNOSTICS
+
+_PERIOD_S = 1.0  # between two reports
 
 
 class Level(IntEnum):
@@ -56,18 +58,16 @@ class Health:
     Args:
         node: the node.
         read: returns the report; called on the executor.
-        period_s: time between two reports.
         hardware_id: device that the report is about.
     """
 
-    def __init__(self, node: Node, read: Callable[[], Report], *, period_s: float = 1.0,
-                 hardware_id: str = '') -> None:
+    def __init__(self, node: Node, read: Callable[[], Report], *, hardware_id: str = '') -> None:
         self._node = node
         self._read = read
         self.hardware_id = hardware_id
         self._logged = Level.OK
         self._publisher = node.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
-        self._timer = node.create_timer(period_s, self.publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(node, _PERIOD_S, self.publish)
 
     def publish(self) -> None:
         """Publishes the report now."""

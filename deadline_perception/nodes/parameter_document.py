@@ -39,7 +39,7 @@ def _meaning(row: Parameter) -> str:
     words = [row.description]
     if row.choices:
         words.append(f'One of {", ".join(row.choices)}.')
-    elif row.minimum is not None or row.maximum is not None:
+    elif row.minimum is not None:
         words.append(f'Range: {row.legal_range}.')
     if row.read_only:
         words.append('Fixed once the node runs.')

@@ -17,7 +17,7 @@ from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events
+from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
 
 TOPICS = {'odometry': (Odometry, 'odom'), 'twist': (TwistStamped, 'vehicle/speed')}
 
@@ -73,8 +73,7 @@ class VehicleSpeedNode(Node):
         for source, (kind, topic) in TOPICS.items():
             if self._values['source'] in (source, 'auto'):
                 self._intake.listen(kind, topic, getattr(self, f'_on_{source}'), ANY_SOURCE)
-        self._publisher = self.create_publisher(TwistStamped, '~/speed', RESULTS,
-                                                event_callbacks=publisher_events(self, '~/speed'))
+        self._publisher = open_output(self, TwistStamped, '~/speed')
         self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
@@ -138,7 +137,6 @@ class VehicleSpeedNode(Node):
 
 
 def main() -> int:
-    """Runs the node as a process."""
     return run_node('vehicle_speed', VehicleSpeedNode)
 
 

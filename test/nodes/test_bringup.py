@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,6 +67,8 @@ def test_config_is_what_the_declaration_writes(entry, repository):
     ((node, section),) = yaml.safe_load(text).items()
     assert node == f'/**/{entry.name}'
     assert section['ros__parameters'] == {row.name: row.default for row in parameters_of(entry)}
+    lines = text.splitlines()
+    assert all(lines[number - 1].startswith('    # ') for number, line in enumerate(lines) if re.match(r' {4}\w', line))
 
 
 def test_arguments_become_remaps_parameters_and_namespace():
