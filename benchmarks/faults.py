@@ -26,8 +26,8 @@ from pathlib import Path
 
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.bringup import NODES
 from deadline_perception.nodes.middleware import make_room_for_images
+from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.node_run import keep_to_this_machine

@@ -20,8 +20,16 @@ from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
 from deadline_perception.msg import FrameLatency, PathDecision
-from deadline_perception.nodes import detector_parameters
 from deadline_perception.nodes.background_preparation import BackgroundPreparation
+from deadline_perception.nodes.detector_parameters import (
+    PARAMETERS,
+    check,
+    make_conditions,
+    make_priority,
+    make_rules,
+    network_options,
+    reloaded_options,
+)
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, label_info, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.image_input import ImageInput
@@ -58,7 +66,7 @@ class DetectorNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__('detector')
-        self._values = declare(self, detector_parameters.PARAMETERS, detector_parameters.check)
+        self._values = declare(self, PARAMETERS, check)
         self._detector: DeadlineDetector | None = None
         self._hung: DeadlineDetector | None = None
         self._pipeline: FramePipeline | None = None
@@ -80,7 +88,7 @@ class DetectorNode(ManagedNode):
         """Loads network, profile and qualities, and warms every segment; blocks for seconds."""
         if self._still_hangs():
             return self._end_process('configured')
-        options = detector_parameters.network_options(self._values.snapshot())
+        options = network_options(self._values.snapshot())
         try:
             self._detector = DeadlineDetector(options, measures=False)
             loaded = self._detector.loaded
@@ -114,12 +122,12 @@ class DetectorNode(ManagedNode):
         self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
         self._ages, self._rate, self._dropped = ImageAge(self.get_parameter('use_sim_time').value), RateLimit(), 0
-        self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
-        priority = detector_parameters.make_priority(values, loaded.facts.kind)
+        self._conditions = make_conditions(values, loaded.degraded)
+        priority = make_priority(values, loaded.facts.kind)
         priority.raise_thread(Role.SUPPORTING)
         result = super().on_activate(state)
         self._publish_labels(label_info(loaded.task.network.class_names, self.get_clock().now().to_msg()))
-        self._pipeline = self._detector.open(self, detector_parameters.make_rules(values), priority=priority,
+        self._pipeline = self._detector.open(self, make_rules(values), priority=priority,
                                              prepare=lambda: self._messages.result, collects_garbage=True)
         self.get_logger().info('; '.join((f'inference runs with {priority.in_force}', *priority.refusals)))
         self._subscribe(values)
@@ -165,7 +173,7 @@ class DetectorNode(ManagedNode):
             cuda.empty_cache()
 
     def _replacement(self, running: LoadedTask) -> NetworkOptions:
-        return detector_parameters.reloaded_options(running.options, self._values.snapshot())
+        return reloaded_options(running.options, self._values.snapshot())
 
     def _replaced(self, loaded: LoadedTask) -> None:
         self._preparation.begin(loaded)

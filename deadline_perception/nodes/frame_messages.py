@@ -21,11 +21,7 @@ _ROOM_FOR_OBJECTS = 100
 
 
 class ClassesMessage:
-    """Scores of a whole image as ROS tools show them: the classes with a score above 0, most certain first.
-
-    Args:
-        class_names: what the scores stand for.
-    """
+    """Scores of a whole image as ROS tools show them: the classes with a score above 0, most certain first."""
 
     def __init__(self, class_names: Sequence[str]) -> None:
         self._class_names = class_names

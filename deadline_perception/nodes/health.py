@@ -26,10 +26,7 @@ class Level(IntEnum):
 class Report:
     """How a node does now.
 
-    Attributes:
-        level: how well.
-        message: one line for a person.
-        values: details by key; decimal numbers are shown with six digits.
+    `message` is one line for a person, `values` are details by key; decimal numbers are shown with six digits.
     """
 
     level: Level
@@ -56,8 +53,8 @@ class Health:
     The timer runs on the steady clock, so a node whose simulated clock stands still is heard all the same.
 
     Args:
-        node: the node.
-        read: returns the report; called on the executor.
+        node: whose report it is.
+        read: returns it; called on the executor.
         hardware_id: device that the report is about.
     """
 

@@ -120,15 +120,11 @@ class MessageIntake:
 
     def listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile, *, meaning: str = '',
                on_refused: Callable = lambda message: None) -> Subscription:
-        """Subscribes to a topic.
+        """Subscribes to a topic, as the node calls it; `callback` is given each legal message.
 
         Args:
-            kind: type of its messages.
-            topic: as the node calls it.
-            callback: is given each legal message.
-            quality: of service.
             meaning: topic of `RANGES`, where it is not the same.
-            on_refused: is given each other one, none of whose numbers is to be used.
+            on_refused: is given each other message, none of whose numbers is to be used.
         """
         meaning = meaning or topic
         assert meaning in RANGES

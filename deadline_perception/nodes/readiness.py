@@ -16,8 +16,8 @@ from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
-from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES
 from deadline_perception.nodes.health import reporting_node
+from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import DIAGNOSTICS

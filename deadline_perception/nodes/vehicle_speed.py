@@ -35,11 +35,7 @@ PARAMETERS = (
 
 
 class TraceReplay:
-    """A trace against a running clock; begins anew when the clock goes back.
-
-    Args:
-        trace: the speeds.
-    """
+    """A trace against a running clock; begins anew when the clock goes back."""
 
     def __init__(self, trace: SpeedTrace) -> None:
         self._trace = trace

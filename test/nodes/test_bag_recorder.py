@@ -109,11 +109,3 @@ def test_a_killed_recorder_leaves_what_it_had_counted_a_second_before(start_node
     assert [deserialize_message(raw, FrameLatency).path for raw in raws] == [str(n) for n in range(len(raws))]
     assert len(raws) >= counted > 0
     assert 'run.mcap was cut off' in BagFile(tmp_path / 'run.mcap').ending
-
-
-def test_existing_file_is_not_overwritten(start_node, tmp_path):
-    (tmp_path / 'run.mcap').write_text('precious')
-    recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
-    assert recorder.wait_ended() == 1
-    assert 'run.mcap exists already, expected a new name' in recorder.output and 'Traceback' not in recorder.output
-    assert (tmp_path / 'run.mcap').read_text() == 'precious'

@@ -119,9 +119,3 @@ def test_policy_changes_while_running_and_a_wrong_set_does_not(start_node, obser
     assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
     wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
     assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)
-
-
-def test_start_values_that_contradict_each_other_end_the_process(start_node):
-    node = start_node('time_budget', {'table': 'custom', 'table_budgets_ms': '[10.0, 20.0]'})
-    assert node.wait_ended() == 1
-    assert '14 speeds with 2 budgets' in node.output and 'Traceback' not in node.output
