@@ -16,7 +16,7 @@ from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Level, Report, report_of
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
@@ -201,10 +201,7 @@ class ContentionMonitorNode(ManagedNode):
                   'refused_messages': self._intake.refused, 'priority': self._priority.in_force}
         if self._levels:
             values['level'] = f'{level_at(self._levels, slowdown)} of 0 to {len(self._levels) - 1}'
-        concerns = '; '.join(filter(None, (self._problem, self._intake.concern)))
-        if concerns:
-            return Report(Level.WARN, concerns, values)
-        return Report(Level.OK, f'slowdown {slowdown:.2f}', values)
+        return report_of(values, f'slowdown {slowdown:.2f}', concerns=(self._problem, self._intake.concern))
 
 
 def main() -> int:

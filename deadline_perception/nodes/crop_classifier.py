@@ -26,7 +26,7 @@ from deadline_perception.detector.detections import Classification
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Level, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
@@ -138,7 +138,6 @@ class CropClassifierNode(ManagedNode):
         self._classifier = CropClassifier(self._loaded.task)
         self._publish = self._output(Detection2DArray, '~/detections')
         self._health.hardware_id = str(self._loaded.facts)
-        self._refusal = ''
         return super().on_configure(state)
 
     def _check_network(self) -> None:
@@ -345,13 +344,9 @@ class CropClassifierNode(ManagedNode):
             ('out_of_time', 'boxes did not fit into the time left'),
             ('failed_rounds', 'rounds failed'), ('rejected_images', 'images cannot be used')) if new[name]]
         problem, self._problem = self._problem, ''
-        concerns += [text for text in (*self._images_in.concerns, self._intake.concern, problem, *self._loaded.degraded)
-                     if text]
-        if self._images_in.fault:
-            return Report(Level.ERROR, self._images_in.fault, values)
-        if concerns:
-            return Report(Level.WARN, '; '.join(concerns), values)
-        return Report(Level.OK, 'classifying' if counts['rounds'] else 'active, no detections yet', values)
+        concerns += [*self._images_in.concerns, self._intake.concern, problem, *self._loaded.degraded]
+        return report_of(values, 'classifying' if counts['rounds'] else 'active, no detections yet',
+                         concerns=concerns, faults=(self._images_in.fault,))
 
 
 def main() -> int:

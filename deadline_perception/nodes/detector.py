@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -31,12 +31,12 @@ from deadline_perception.nodes.detector_parameters import (
     reloaded_options,
 )
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, label_info, path_decision
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Level, Report, report_of
 from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import REPLACE_STATUS, ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
-from deadline_perception.nodes.parameters import Value, declare
+from deadline_perception.nodes.parameters import declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED
@@ -108,7 +108,6 @@ class DetectorNode(ManagedNode):
         self._publish_late_latency = self._output(FrameLatency, '~/late')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
         self._health.hardware_id = str(loaded.facts)
-        self._refusal = ''
         self.get_logger().info(f'configured: {network.config_name} on {loaded.facts}, '
                                f'{loaded.ready_paths} of {len(network.path_space)} paths ready')
         self._preparation.begin(loaded)
@@ -130,8 +129,10 @@ class DetectorNode(ManagedNode):
         self._pipeline = self._detector.open(self, make_rules(values), priority=priority,
                                              prepare=lambda: self._messages.result, collects_garbage=True)
         self.get_logger().info('; '.join((f'inference runs with {priority.in_force}', *priority.refusals)))
-        self._subscribe(values)
-        self._refusal = ''
+        self._intake.listen_to_conditions(self._conditions)
+        self._images = ImageInput(
+            self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
+            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
         return result
 
     def _still_hangs(self) -> bool:
@@ -181,12 +182,6 @@ class DetectorNode(ManagedNode):
             self._conditions.standing = loaded.degraded
 
     # --- topics ---
-
-    def _subscribe(self, values: Mapping[str, Value]) -> None:
-        self._intake.listen_to_conditions(self._conditions)
-        self._images = ImageInput(
-            self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
-            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, dropped: int) -> None:
         arrival_ms = now_ms() - ms_from_ns(waited_ns)
@@ -282,14 +277,11 @@ class DetectorNode(ManagedNode):
                    'unpublished_frames': pipeline.unpublished, 'ready_paths': loaded.ready_paths,
                    'engine': loaded.task.network.engine.identity,
                    'priority': priority.in_force, 'priority_refused': '; '.join(priority.refusals)}
-        fault, images = self._images.fault, self._images.concerns
-        if fault:
-            return Report(Level.ERROR, fault, values)
-        # The last frame says why it was degraded, too.
-        concerns = tuple(dict.fromkeys(filter(None, (*images, *status.concerns(), self._intake.concern, *degraded))))
-        if concerns:
-            return Report(Level.WARN, '; '.join(concerns), values)
-        return Report(Level.OK, 'detecting' if status.frames else 'active, no image yet', values)
+        images = self._images
+        # Each once: the last frame says why it was degraded, too.
+        concerns = dict.fromkeys((*images.concerns, *status.concerns(), self._intake.concern, *degraded))
+        return report_of(values, 'detecting' if status.frames else 'active, no image yet',
+                         concerns=concerns, faults=(images.fault,))
 
     def _fault(self) -> str:
         """Which thread does not do its work any more; empty when all do."""

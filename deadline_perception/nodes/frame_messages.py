@@ -37,10 +37,7 @@ class ClassesMessage:
 class ResultKind:
     """How one type of result is published.
 
-    Attributes:
-        topic: where.
-        message: type of the message.
-        maker: called with the class names, gives an object whose `fill(result, header)` is the message.
+    `maker` is called with the class names, and gives an object whose `fill(result, header)` is the message.
     """
 
     topic: str

@@ -1,7 +1,7 @@
 """What a node says about itself on /diagnostics, by timer."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -32,6 +32,16 @@ class Report:
     level: Level
     message: str
     values: Mapping[str, object] = field(default_factory=dict)
+
+
+def report_of(values: Mapping[str, object], fine: str, *, concerns: Iterable[str] = (), faults: Iterable[str] = (),
+              ) -> Report:
+    """An error with all faults, else a warning with all concerns, else that it is fine; empty texts do not count."""
+    for level, texts in ((Level.ERROR, faults), (Level.WARN, concerns)):
+        message = '; '.join(filter(None, texts))
+        if message:
+            return Report(level, message, values)
+    return Report(Level.OK, fine, values)
 
 
 def reporting_node(status_name: str) -> tuple[str, str]:

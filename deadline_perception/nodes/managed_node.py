@@ -102,11 +102,11 @@ class ManagedNode(LifecycleNode):
         self._outputs.clear()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._state = 'inactive'
+        self._state, self._refusal = 'inactive', ''
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._state = 'active'
+        self._state, self._refusal = 'active', ''
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -20,7 +20,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.msg import ContentionState, FrameLatency
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 from deadline_perception.nodes.message_intake import MessageIntake
@@ -203,9 +203,7 @@ class PathVisualizerNode(Node):
         if self._images_in is not None:
             values['middleware_lost'] = self._images_in.flow.lost
             concerns += self._images_in.concerns if self._image_out.get_subscription_count() else ()
-        if any(concerns):
-            return Report(Level.WARN, '; '.join(filter(None, concerns)), values)
-        return Report(Level.OK, 'nobody is watching' if self._images_in is None else 'drawing', values)
+        return report_of(values, 'nobody is watching' if self._images_in is None else 'drawing', concerns=concerns)
 
 
 def headline(latency: FrameLatency, contention: ContentionState | None = None) -> str:

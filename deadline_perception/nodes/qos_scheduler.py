@@ -28,7 +28,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, label_info
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Level, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
@@ -169,7 +169,6 @@ class QosSchedulerNode(ManagedNode):
         for name, seat in self._seats.items():
             seat.followers = tuple(other for other, follower in self._seats.items()
                                    if follower.task.request.crops_of == name)
-        self._refusal = ''
         self._publish_schedule = self._output(Schedule, '~/schedule', LATCHED)
         self._publish_job = self._output(JobReport, '~/jobs', FRAMES)
         for seat in self._seats.values():
@@ -327,7 +326,7 @@ class QosSchedulerNode(ManagedNode):
             if schedule is not None:
                 values |= {f'{device} utilisation': schedule.allocation.utilisation,
                            f'{device} quality': schedule.allocation.quality}
-                concerns += [f'{device}: {schedule.refusal}'] if schedule.refusal else []
+                concerns.append(f'{device}: {schedule.refusal}' if schedule.refusal else '')
             concerns += [f'{name} hangs' for name in scheduler.hanging]
             for name, count in counts.items():
                 plan = None if schedule is None else schedule.plans.get(name)
@@ -343,14 +342,8 @@ class QosSchedulerNode(ManagedNode):
         for images in self._images:
             concerns += images.concerns
             values[f'{images.flow.topic} lost images'] = images.flow.lost
-        concerns += [self._intake.concern] if self._intake.concern else []
-        concerns += [self._failure] if now_ms() - self._failed_ms < TOLD_MS else []
-        faults = [images.fault for images in self._images if images.fault]
-        if faults:
-            return Report(Level.ERROR, '; '.join(faults), values)
-        if concerns:
-            return Report(Level.WARN, '; '.join(concerns), values)
-        return Report(Level.OK, 'scheduling', values)
+        concerns += [self._intake.concern, self._failure if now_ms() - self._failed_ms < TOLD_MS else '']
+        return report_of(values, 'scheduling', concerns=concerns, faults=[images.fault for images in self._images])
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from rclpy.node import Node
 
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace
 from deadline_perception.runtime.speed_filter import SpeedFilter
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
@@ -115,11 +115,8 @@ class VehicleSpeedNode(Node):
         values = {'speed_mps': speed_mps, 'age_s': age_s, 'source': self._source or self._values['source'],
                   'accepted': self._filter.accepted, 'rejected': self._intake.refused,
                   'last_rejection': self._intake.last_problem}
-        if self._intake.concern:
-            return Report(Level.WARN, self._intake.concern, values)
-        if not self._filter.is_fresh(now_s):
-            return Report(Level.WARN, self._silence(age_s), values)
-        return Report(Level.OK, f'{speed_mps:.1f} m/s', values)
+        silence = '' if self._filter.is_fresh(now_s) else self._silence(age_s)
+        return report_of(values, f'{speed_mps:.1f} m/s', concerns=(self._intake.concern or silence,))
 
     def _silence(self, age_s: float) -> str:
         if self._replay is not None:

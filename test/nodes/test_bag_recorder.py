@@ -8,6 +8,7 @@ from geometry_msgs.msg import TwistStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CameraInfo, Image
+from stamped_messages import twist
 from std_msgs.msg import String
 
 from deadline_perception.msg import FrameLatency
@@ -22,12 +23,6 @@ def recorded(file, topic):
     read = [raw for *_, raw in bag.messages({topic})]
     bag.close()
     return read
-
-
-def twist(number):
-    message = TwistStamped()
-    message.twist.linear.x = float(number)
-    return message
 
 
 def first_recorded(observer, wait_for, topic, say):

@@ -76,7 +76,7 @@ def test_arguments_become_remaps_parameters_and_namespace():
     assert not any(word.startswith('profile:=') for word in command)
 
 
-def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path, capsys):
+def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     file = tmp_path / 'tasks.yaml'
     file.write_text('tasks: {}')
     orders = bringup.start_orders(values(tasks=str(file)), one_process=False)
@@ -86,10 +86,6 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path, capsys):
     assert scheduler.environment['OMP_NUM_THREADS'] == '2'
     assert 'qos_scheduler' in bringup.readiness_order(values(tasks=str(file))).command
     assert 'detector' not in bringup.readiness_order(values(tasks=str(file))).command
-    assert bringup.main(['--tasks', str(tmp_path / 'missing.yaml')]) == 1
-    assert 'missing.yaml does not exist' in capsys.readouterr().err
-    assert bringup.main(['--tasks', str(file), '--one-process']) == 1
-    assert '--one-process runs the nodes of one detector' in capsys.readouterr().err
 
 
 def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
@@ -137,20 +133,6 @@ def test_the_detector_starts_with_the_environment_of_its_number_of_threads(tmp_p
     assert bringup.node_environment(NODES[0], values()) == {}
 
 
-@pytest.mark.parametrize('text', ['detector: [', 'detector:\n  ros__parameters:\n    threads: 0', '{a: ' * 100_000])
-def test_an_unusable_parameter_file_is_refused_by_name(tmp_path, text, capsys):
-    file = tmp_path / 'own.yaml'
-    file.write_text(text)
-    assert bringup.main(['--params-file', str(file)]) == 1
-    assert f'{file} cannot be used' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize('option', ['--params-file', '--bag'])
-def test_a_file_that_is_not_there_is_named(option, tmp_path, capsys):
-    assert bringup.main([option, str(tmp_path / 'missing')]) == 1
-    assert 'missing does not exist' in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(('namespace', 'section', 'threads'), [
     ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
     ('', '/front/detector: {ros__parameters: {threads: 3}}', '2'),
@@ -181,8 +163,11 @@ def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
 
 @pytest.fixture(scope='module')
 def bags(tmp_path_factory):
-    """Folder with bags of one camera: raw.mcap and compressed.mcap."""
+    """Folder with bags of one camera, raw.mcap and compressed.mcap, a task file, and unusable parameter files."""
     folder = tmp_path_factory.mktemp('bags')
+    for name, text in (('tasks', 'tasks: {}'), ('broken', 'detector: ['), ('deep', '{a: ' * 100_000),
+                       ('no_threads', 'detector:\n  ros__parameters:\n    threads: 0')):
+        (folder / f'{name}.yaml').write_text(text)
     drive = render_drive(seconds=0.2, rate_hz=10, width=96, height=64)
     for name in ('raw', 'compressed'):
         write_bag(drive, folder / f'{name}.mcap', compressed=name == 'compressed')
@@ -205,13 +190,20 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
     (('--bag', 'raw.mcap', '--record', 'run'), 'expected a name that ends with .mcap'),
     (('--record', 'raw.mcap'), 'raw.mcap exists already'),
     (('--bag', 'raw.mcap', '--rate', '0'), "rate is '0', expected a number in [0.01, 100]"),
-    (('--log-level', 'bogus'), "log_level is 'bogus', expected debug, info, warn, error or fatal")])
-def test_what_cannot_be_played_or_recorded_is_refused_in_one_line(bags, monkeypatch, capsys, words, complaint):
+    (('--log-level', 'bogus'), "log_level is 'bogus', expected debug, info, warn, error or fatal"),
+    (('--bag', 'missing'), 'missing does not exist'), (('--params-file', 'missing'), 'missing does not exist'),
+    (('--params-file', 'broken.yaml'), 'broken.yaml cannot be used'),
+    (('--params-file', 'deep.yaml'), 'deep.yaml cannot be used'),
+    (('--params-file', 'no_threads.yaml'), 'no_threads.yaml cannot be used'),
+    (('--tasks', 'missing.yaml'), 'missing.yaml does not exist'),
+    (('--tasks', 'tasks.yaml', '--one-process'), '--one-process runs the nodes of one detector')])
+def test_what_cannot_be_started_is_refused_in_one_line(bags, monkeypatch, capsys, words, complaint):
     monkeypatch.chdir(bags)
+    before = sorted(bags.iterdir())
     assert bringup.main(words) == 1
     said = capsys.readouterr().err
     assert complaint in said and len(said.splitlines()) == 1
-    assert sorted(file.name for file in bags.iterdir()) == ['compressed.mcap', 'raw.mcap']
+    assert sorted(bags.iterdir()) == before
 
 
 def test_a_replay_without_the_name_of_a_bag_says_so():

@@ -4,19 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from std_msgs.msg import Header
+from stamped_messages import header
 from visualization_msgs.msg import Marker
 
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
-from deadline_perception.nodes.messages import ns_to_stamp
 
 NAMES = ('vehicle', 'bike')
-
-
-def header(stamp_ns):
-    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')
 
 
 def test_markers_lie_where_the_camera_sees_the_box():

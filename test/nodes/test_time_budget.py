@@ -6,17 +6,12 @@ import signal
 import pytest
 from geometry_msgs.msg import TwistStamped
 from rosgraph_msgs.msg import Clock
+from stamped_messages import twist
 
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.parameters import validate
 from deadline_perception.nodes.time_budget import PARAMETERS, TABLES, make_policy
-
-
-def twist(speed_mps):
-    message = TwistStamped()
-    message.twist.linear.x = speed_mps
-    return message
 
 
 def policy(**given):
