@@ -16,7 +16,7 @@ from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
-from deadline_perception.nodes.health import Health, Level, Report, report_of
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
@@ -93,9 +93,7 @@ class ContentionMonitorNode(ManagedNode):
         self._timer = self._priority = None
         self._frames_in, self._taken = [], _NeverWaitedFor()
         self._intake = MessageIntake(self)
-        self._health = Health(self, self._report, hardware_id=self._values['device'])
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'], self._values['device'])
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Opens the sensors that exist and prepares the probe."""

@@ -26,7 +26,7 @@ from deadline_perception.detector.detections import Classification
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.health import Health, Level, Report, report_of
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
@@ -117,9 +117,7 @@ class CropClassifierNode(ManagedNode):
         self._reported: Counter[str] = Counter()
         self._levels: Counter[str] = Counter()
         self._lock = threading.Lock()  # of images and open rounds; nothing is computed or published under it
-        self._health = Health(self, self._report, hardware_id=self._values['device'])
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'], self._values['device'])
 
     # --- lifecycle ---
 

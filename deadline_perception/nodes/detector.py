@@ -24,14 +24,12 @@ from deadline_perception.nodes.background_preparation import BackgroundPreparati
 from deadline_perception.nodes.detector_parameters import (
     PARAMETERS,
     check,
-    make_conditions,
-    make_priority,
     make_rules,
     network_options,
     reloaded_options,
 )
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, label_info, path_decision
-from deadline_perception.nodes.health import Health, Level, Report, report_of
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import REPLACE_STATUS, ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
@@ -40,11 +38,13 @@ from deadline_perception.nodes.parameters import declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED
+from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
+from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
-from deadline_perception.runtime.priority import Role
+from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.rate_limit import RateLimit
 from deadline_perception.runtime.status import DetectorStatus
 
@@ -78,9 +78,7 @@ class DetectorNode(ManagedNode):
         self._status = DetectorStatus()
         self._reload = ReloadService(self, lambda: self._detector, self._replacement, self._replaced)
         self._preparation = BackgroundPreparation(self, self._reload)
-        self._health = Health(self, self._report)
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'])
 
     # --- lifecycle ---
 
@@ -121,8 +119,11 @@ class DetectorNode(ManagedNode):
         self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
         self._ages, self._rate, self._dropped = ImageAge(self.get_parameter('use_sim_time').value), RateLimit(), 0
-        self._conditions = make_conditions(values, loaded.degraded)
-        priority = make_priority(values, loaded.facts.kind)
+        self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
+                                            budget_timeout_ms=values['budget_timeout_ms'], standing=loaded.degraded)
+        # No locked memory with a GPU, whose driver maps more than there is.
+        priority = ThreadPriority(values['priority'], cores=parse_cores(values['cores']),
+                                  lock_memory=loaded.facts.kind == 'cpu')
         priority.raise_thread(Role.SUPPORTING)
         result = super().on_activate(state)
         self._publish_labels(label_info(loaded.task.network.class_names, self.get_clock().now().to_msg()))

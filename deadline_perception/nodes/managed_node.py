@@ -13,6 +13,7 @@ from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, T
 from rclpy.qos import QoSProfile
 
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.nodes.health import Health
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import interruptible
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events
@@ -34,8 +35,9 @@ def cause(error: BaseException) -> str:
 class ManagedNode(LifecycleNode):
     """What the lifecycle nodes of this package have in common.
 
-    A node takes what it needs in `on_configure` and `on_activate`, which end by calling those here, and gives it back
-    in `_halt` and `_release`, which are called in any state, also twice. `_state` is the state by name.
+    A node ends its own `__init__` with `_begin`, and says in `_report` how it does. It takes what it needs in
+    `on_configure` and `on_activate`, which end by calling those here, and gives it back in `_halt` and `_release`,
+    which are called in any state, also twice. `_state` is the state by name.
     """
 
     _state = 'unconfigured'
@@ -139,6 +141,12 @@ class ManagedNode(LifecycleNode):
         self._release()
         super().destroy_node()
         self._state_machine.destroy_when_not_in_use()  # which rclpy leaves, and with it the shared memory
+
+    def _begin(self, autostart: bool, hardware_id: str = '') -> None:
+        """Reports on itself from now on with `_report`, and starts by itself where that is wanted."""
+        self._health = Health(self, self._report, hardware_id=hardware_id)
+        if autostart:
+            self.start_by_itself()
 
     def start_by_itself(self) -> None:
         """Configures and, when that worked, activates the node as soon as it is spun."""

@@ -28,7 +28,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, label_info
-from deadline_perception.nodes.health import Health, Level, Report, report_of
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
@@ -134,9 +134,7 @@ class QosSchedulerNode(ManagedNode):
         self._intake = MessageIntake(self)
         self._speed_mps: float | None = None
         self._slowdown, self._made = 1.0, 0
-        self._health = Health(self, self._report)
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'])
 
     def _check(self, values: Mapping[str, Value]) -> None:
         parse_cores(values['cores'])
