@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
@@ -116,8 +115,11 @@ class ImageInput:
             events.incompatible_qos = weaken
         quality = newest(self._depth, reliable=reliability != 'best_effort')
         callback = self._on_message if _TELLS_NUMBERS else lambda message: self._on_message(message, {})
-        subscribe = partial(self._node.create_subscription, self._kind, topic, callback, quality,
-                            event_callbacks=events, callback_group=self._group)
+
+        def subscribe() -> Subscription:
+            return self._node.create_subscription(self._kind, topic, callback, quality, event_callbacks=events,
+                                                  callback_group=self._group)
+
         self._last_number = None
         try:
             subscription = subscribe()
