@@ -24,8 +24,8 @@ from pathlib import Path
 
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.bringup import NODES
 from deadline_perception.nodes.middleware import make_room_for_images
+from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.node_run import keep_to_this_machine
 from parts.fault_acts import Fault, Images

@@ -24,8 +24,8 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Image
 from visualization_msgs.msg import MarkerArray
 
-from deadline_perception.nodes.bringup import NODES
 from deadline_perception.nodes.middleware import make_room_for_images
+from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.node_run import keep_to_this_machine
 from parts.harness import Run, run_script

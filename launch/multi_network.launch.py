@@ -11,8 +11,8 @@ from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Opaq
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
-from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS
+from deadline_perception.nodes.node_table import BringupError
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -24,5 +24,5 @@ def generate_launch_description() -> LaunchDescription:
 
 def _check(context: LaunchContext) -> list:
     if not LaunchConfiguration('tasks').perform(context):
-        raise bringup.BringupError('tasks is empty, expected a task file; docs/several_networks.md has an example')
+        raise BringupError('tasks is empty, expected a task file; docs/several_networks.md has an example')
     return []

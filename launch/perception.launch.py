@@ -1,4 +1,4 @@
-"""All nodes, as `deadline_perception.nodes.bringup` lists them: camera images in, detections before a deadline out."""
+"""All nodes of `deadline_perception.nodes.node_table`: camera images in, detections before a deadline out."""
 from __future__ import annotations
 
 import inspect
@@ -11,6 +11,7 @@ from launch_ros.actions import LifecycleNode, Node
 
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
+from deadline_perception.nodes.node_table import NodeEntry, node_parameters, node_remaps
 from deadline_perception.runtime.supervision import RESPAWN_DELAY_S
 
 MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time
@@ -42,7 +43,7 @@ def _nodes(context: LaunchContext) -> list[Node | LogInfo]:
     return [*(LogInfo(msg=line) for line in bringup.unused_sections(values)), *nodes]
 
 
-def _node(entry: bringup.NodeEntry, values: dict[str, object]) -> Node:
+def _node(entry: NodeEntry, values: dict[str, object]) -> Node:
     kind = LifecycleNode if entry.lifecycle else Node
     ends = []
 
@@ -53,11 +54,11 @@ def _node(entry: bringup.NodeEntry, values: dict[str, object]) -> Node:
         return [LogInfo(msg=f'{entry.name} died {len(ends)} times: it stays down, the others go on without it')]
 
     return kind(
-        package=bringup.PACKAGE, executable=entry.name, name=entry.name, namespace=str(values['namespace']),
+        package='deadline_perception', executable=entry.name, name=entry.name, namespace=str(values['namespace']),
         output='screen', emulate_tty=True, respawn=True, respawn_delay=RESPAWN_DELAY_S,
         on_exit=say_when_given_up, **_LIMIT,
         additional_env=bringup.node_environment(entry, values),
         parameters=[*(str(file) for file in bringup.parameter_files(entry, values)),
-                    bringup.node_parameters(entry, values)],
-        remappings=bringup.node_remaps(entry, values),
+                    node_parameters(entry, values)],
+        remappings=node_remaps(entry, values),
         ros_arguments=['--log-level', str(values['log_level'])])

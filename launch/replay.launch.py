@@ -27,6 +27,7 @@ from launch.substitutions import LaunchConfiguration
 
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
+from deadline_perception.nodes.node_table import RECORDER, BringupError
 from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrder, describe_exit
 
 
@@ -53,7 +54,7 @@ def _check(context: LaunchContext) -> list:
 
 def _replay(context: LaunchContext) -> list:
     values = _values(context)
-    recorder = _start(bringup.process_order(bringup.RECORDER, values)) if values['record'] else []
+    recorder = _start(bringup.process_order(RECORDER, values)) if values['record'] else []
     return [*recorder, *_start(bringup.readiness_order(values))]
 
 
@@ -68,7 +69,7 @@ def _go_on(order: ProcessOrder, event: ProcessExited, context: LaunchContext) ->
     Raises:
         BringupError: the process failed, or ended before the others.
     """
-    failure = bringup.BringupError(f'{order.name} ended with {describe_exit(event.returncode)}')
+    failure = BringupError(f'{order.name} ended with {describe_exit(event.returncode)}')
     if context.is_shutdown:
         # Of an interrupted replay the recording matters. A process that Python itself was still starting ends with 1.
         if event.returncode > 0 and not (order.then or order.ends_run):

@@ -8,19 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from deadline_perception.nodes.bringup import BringupError, NodeEntry, node_parameters, node_remaps
+from deadline_perception.nodes.node_table import BringupError, NodeEntry, node_parameters, node_remaps
 
 _FORMAT, ENCLAVE = '0.2.0', '/'  # the latter is what nodes are in that are started without --enclave
 
 
 @dataclass(frozen=True)
 class Access:
-    """Topics and services of a node as it calls them itself, beside those of every node.
-
-    Attributes:
-        publishes, subscribes: topics.
-        serves: services.
-    """
+    """Topics and services of a node as it calls them itself, beside those of every node."""
 
     publishes: tuple[str, ...]
     subscribes: tuple[str, ...]
@@ -49,10 +44,6 @@ LIFECYCLE = Access(('~/transition_event',), (), tuple(
 def access_of(entry: NodeEntry, values: dict[str, object]) -> Access:
     """The same by full names, with every node's own.
 
-    Args:
-        entry: the node.
-        values: value of each argument by name.
-
     Raises:
         BringupError: the node's topics follow its task file.
     """
@@ -78,11 +69,7 @@ def access_of(entry: NodeEntry, values: dict[str, object]) -> Access:
 
 
 def policy_text(entries: Sequence[NodeEntry], values: dict[str, object]) -> str:
-    """The policy file of some nodes, all in one enclave.
-
-    Args:
-        entries: the nodes.
-        values: value of each argument by name.
+    """The policy file of some nodes, all in one enclave; `values` are those of the arguments by name.
 
     Raises:
         BringupError: see `access_of`.

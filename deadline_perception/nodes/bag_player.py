@@ -8,7 +8,6 @@ import time
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSProfile, QoSReliabilityPolicy
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock as ClockMessage
 
@@ -21,7 +20,7 @@ from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.restamp import Restamper
-from deadline_perception.nodes.service_quality import REPLAY, publisher_events
+from deadline_perception.nodes.service_quality import REPLAY, newest, open_output
 from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS
 
 PARAMETERS = (
@@ -79,7 +78,7 @@ class BagPlayerNode(Node):
             self.get_logger().warning(self._bag.ending)
         self._clock_out = None
         if self._keeps_stamps:
-            self._clock_out = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
+            self._clock_out = self.create_publisher(ClockMessage, '/clock', newest(10))
         self._health = Health(self, self._report)
         self._thread = threading.Thread(target=self._run, name='bag player')
         self._thread.start()
@@ -104,10 +103,8 @@ class BagPlayerNode(Node):
         if self.resolve_topic_name(name) in taken:
             self.get_logger().warning(f'{name} is not played: the camera {self._camera.name} takes its name')
             return
-        quality = REPLAY if topic.is_image else QoSProfile(
-            history=QoSHistoryPolicy.KEEP_LAST, depth=100, reliability=QoSReliabilityPolicy.RELIABLE,
-            durability=(QoSDurabilityPolicy.TRANSIENT_LOCAL if topic.latched else QoSDurabilityPolicy.VOLATILE))
-        publisher = self.create_publisher(kind, name, quality, event_callbacks=publisher_events(self, name))
+        quality = REPLAY if topic.is_image else newest(100, latched=topic.latched)
+        publisher = open_output(self, kind, name, quality)
         self._outputs[topic.name] = publisher
         if not self._keeps_stamps:
             self._restamper.prepare(topic.msgtype)
@@ -231,7 +228,6 @@ class BagPlayerNode(Node):
 
 
 def main() -> int:
-    """Runs the node as a process; ends by itself when the bag is over."""
     return run_node('bag_player', BagPlayerNode, done=lambda node: node.done, sends_images=True)
 
 

@@ -7,9 +7,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSProfile, QoSReliabilityPolicy
+from rclpy.qos import QoSDurabilityPolicy, QoSReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.task import Future
 
@@ -18,8 +17,9 @@ from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import SubscriptionEventCallbacks
+from deadline_perception.nodes.service_quality import SubscriptionEventCallbacks, newest
 
 # What a run is judged by: the package's own topics, and of the camera all but the images.
 DEFAULT_TOPICS = {
@@ -67,9 +67,8 @@ class BagRecorderNode(Node):
         for topic, msgtype in (_named(wanted) if wanted else DEFAULT_TOPICS).items():
             if topic not in self._patterns:
                 self._want(topic, msgtype)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(_DISCOVERY_PERIOD_S, self._discover, clock=steady)
-        self.create_timer(_TICK_S, self._tick, clock=steady)
+        steady_timer(self, _DISCOVERY_PERIOD_S, self._discover)
+        steady_timer(self, _TICK_S, self._tick)
         self._health = Health(self, self._report)
         self.get_logger().info(f'recording {len(self._topics)} topics to {self._values["output"]}')
 
@@ -90,12 +89,10 @@ class BagRecorderNode(Node):
             self.get_logger().error(f'{name} is not recorded: {error}')
             return
         self._unknown.pop(name, None)
-        self._subscribe(name, kind, topic in LATCHED_TOPICS or self._is_latched(name), QoSReliabilityPolicy.RELIABLE)
+        self._subscribe(name, kind, latched=topic in LATCHED_TOPICS or self._is_latched(name))
 
-    def _subscribe(self, name: str, kind: type, latched: bool, reliability: QoSReliabilityPolicy) -> None:
-        quality = QoSProfile(
-            history=QoSHistoryPolicy.KEEP_LAST, depth=_DEPTH, reliability=reliability,
-            durability=QoSDurabilityPolicy.TRANSIENT_LOCAL if latched else QoSDurabilityPolicy.VOLATILE)
+    def _subscribe(self, name: str, kind: type, *, reliable: bool = True, latched: bool = False) -> None:
+        quality = newest(_DEPTH, reliable=reliable, latched=latched)
         events = SubscriptionEventCallbacks(incompatible_qos=lambda _: self._subscribe_weaker(name, kind))
         old = self._topics.get(name)
         self._topics[name] = self.create_subscription(
@@ -106,7 +103,7 @@ class BagRecorderNode(Node):
     def _subscribe_weaker(self, name: str, kind: type) -> None:
         if self._topics[name].qos_profile.reliability != QoSReliabilityPolicy.BEST_EFFORT:
             self.get_logger().info(f'{name} is offered with best effort only, so messages may be lost on the way')
-            self._subscribe(name, kind, False, QoSReliabilityPolicy.BEST_EFFORT)
+            self._subscribe(name, kind, reliable=False)
 
     def _take(self, name: str, raw: bytes) -> None:
         self._taken += 1

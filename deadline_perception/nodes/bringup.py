@@ -1,4 +1,4 @@
-"""Which nodes there are and how they start: the one table behind both the launch files and the start-up without ROS.
+"""How the nodes of the table start: what is behind both the launch files and the start-up without ROS.
 
 `python -m deadline_perception.nodes.bringup --help` starts them all, each in a process of its own or all in one, and
 plays and records a bag where one is named.
@@ -11,80 +11,30 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.child_command import module_command
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
+from deadline_perception.nodes.access_policy import policy_text
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, as_text, read_values
+from deadline_perception.nodes.node_table import (
+    NODES,
+    OPTIONAL_NODES,
+    PLAYER,
+    RECORDER,
+    BringupError,
+    NodeEntry,
+    node_parameters,
+    node_remaps,
+)
 from deadline_perception.nodes.parameter_file import fits, parameters_of, read_sections
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.supervision import ProcessOrder, Supervisor
 
-PACKAGE = 'deadline_perception'
-NODES_PACKAGE = f'{PACKAGE}.nodes'  # `python -m` runs it with a node's name
+NODES_PACKAGE = 'deadline_perception.nodes'  # `python -m` runs it with a node's name
 LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends
-
-
-@dataclass(frozen=True)
-class NodeEntry:
-    """One node.
-
-    Attributes:
-        name: of the node, its executable, its module in `nodes/` and its file in `config/`.
-        remaps: topic of the node -> name of the argument that says what it is called outside.
-        parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
-        lifecycle: has the lifecycle services.
-        pinned_environment: must start with the environment of `latency.device.process_environment`.
-        wanted_by: of an optional node, name of the argument that brings it up when it is set.
-        unless: name of the argument that leaves it out when it is set.
-    """
-
-    name: str
-    remaps: tuple[tuple[str, str], ...] = ()
-    parameters: tuple[tuple[str, str], ...] = ()
-    lifecycle: bool = False
-    pinned_environment: bool = False
-    wanted_by: str = ''
-    unless: str = ''
-
-    @property
-    def module(self) -> str:
-        """Where its function `main` lies."""
-        return f'{NODES_PACKAGE}.{self.name}'
-
-
-_VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
-NODES = (  # started again when they end by themselves
-    NodeEntry('vehicle_speed', remaps=_VEHICLE),
-    NodeEntry('time_budget', unless='tasks'),
-    NodeEntry('contention_monitor', lifecycle=True,
-              parameters=(('device', 'device'), ('autostart', 'autostart'), ('levels', 'levels'))),
-    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True, unless='tasks',
-              parameters=(('model', 'model'), ('profile', 'profile'), ('device', 'device'),
-                          ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
-    NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),), unless='tasks',
-              parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
-)
-OPTIONAL_NODES = (  # the same of those that an argument asks for
-    NodeEntry('crop_classifier', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
-              parameters=(('device', 'device'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
-              wanted_by='classify_crops', unless='tasks'),
-    NodeEntry('qos_scheduler', lifecycle=True, pinned_environment=True,
-              parameters=(('tasks', 'tasks'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
-              wanted_by='tasks'),
-)
-# What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
-PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
-                   parameters=(('bag', 'bag'), ('rate', 'rate'), ('camera', 'camera'),
-                                ('image_topic', 'image_topic'), ('camera_info_topic', 'camera_info_topic')))
-RECORDER = NodeEntry('bag_recorder', remaps=(('camera/camera_info', 'camera_info_topic'),),
-                     parameters=(('output', 'record'),))
-
-
-class BringupError(DeadlinePerceptionError):
-    """The nodes cannot be started as asked."""
 
 
 def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
@@ -113,25 +63,6 @@ def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
     return files
 
 
-def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, object]:
-    """The parameters that the arguments set."""
-    given = {parameter: _value(values, argument) for parameter, argument in entry.parameters}
-    given = {parameter: value for parameter, value in given.items() if value != ''}
-    return {'use_sim_time': values['use_sim_time'], **given}
-
-
-def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, str]]:
-    """The topics that the arguments rename."""
-    return [(topic, str(_value(values, argument))) for topic, argument in entry.remaps
-            if _value(values, argument) != '']
-
-
-def _value(values: dict[str, object], argument: str) -> object:
-    if argument == 'camera_info_topic' and not values[argument]:  # beside the images
-        return ''.join(str(values['image_topic']).rpartition('/')[:2]) + 'camera_info'
-    return values[argument]
-
-
 def file_arguments(entries: Sequence[NodeEntry], values: dict[str, object]) -> list[str]:
     """The parameter files of nodes that share a process, each once, in the order in which they override.
 
@@ -146,8 +77,6 @@ def ros_arguments(entry: NodeEntry, values: dict[str, object], *, prefix: str = 
     """The parameters and topic names that the arguments set, as a node's process gets them after `--ros-args`.
 
     Args:
-        entry: the node.
-        values: value of each argument by name.
         prefix: `NAME:` restricts all to that node, for several nodes in one process.
     """
     words = []
@@ -321,8 +250,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             values = read_values(given)
             if policy:
-                from deadline_perception.nodes.access_policy import policy_text
-
                 print(policy_text(wanted_nodes(values), values), end='')
                 return 0
             orders = start_orders(values, one_process=one_process)

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, level_at
@@ -17,12 +16,13 @@ from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import FRAMES, RESULTS, publisher_events
+from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 
 RATE_HZ = 3.0
@@ -90,12 +90,10 @@ class ContentionMonitorNode(ManagedNode):
         self._levels: tuple[ContentionLevel, ...] = ()
         self._why_no_levels = ''
         self._readings = Readings()
-        self._publisher = self._timer = self._priority = None
+        self._timer = self._priority = None
         self._frames_in, self._taken = [], _NeverWaitedFor()
         self._intake = MessageIntake(self)
-        self._health = Health(self, self._report, hardware_id=self._values['device'])
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'], self._values['device'])
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Opens the sensors that exist and prepares the probe."""
@@ -118,20 +116,18 @@ class ContentionMonitorNode(ManagedNode):
         self._estimator = SlowdownEstimator()
         self._probe_ms, self._probed_ms, self._probing_ms = math.nan, 0.0, 0.0
         self._frames_came = False  # before the last look
-        self._publisher = self.create_lifecycle_publisher(ContentionState, '~/state', RESULTS,
-                                                          event_callbacks=publisher_events(self, '~/state'))
+        self._publish = self._output(ContentionState, '~/state')
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to measure and to publish."""
         self._priority = ThreadPriority(self._values['priority'], lock_memory=False)
         self._priority.raise_thread(Role.SUPPORTING)
-        self._frames_in = [self.create_subscription(FrameLatency, topic, self._on_frame, FRAMES,
+        self._frames_in = [self.create_subscription(FrameLatency, topic, lambda message: None, FRAMES,
                                                     callback_group=self._taken)
                            for topic in ('detector/latency', 'detector/late')]
         # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
-        self._timer = self.create_timer(1.0 / RATE_HZ, self._measure,
-                                        clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer = steady_timer(self, 1.0 / RATE_HZ, self._measure)
         return super().on_activate(state)
 
     def _halt(self) -> None:
@@ -143,13 +139,8 @@ class ContentionMonitorNode(ManagedNode):
             self._priority.restore()
 
     def _release(self) -> None:
-        if self._publisher is not None:
-            self.destroy_lifecycle_publisher(self._publisher)
-            self._publisher = None
+        super()._release()
         self._nvml = self._probe = None
-
-    def _on_frame(self, message: FrameLatency) -> None:
-        observe_frame(self._estimator, message)
 
     def _take_frames(self) -> bool:
         """Takes in the frames that came since the last call, as the executor would have. Returns whether any came."""
@@ -159,7 +150,7 @@ class ContentionMonitorNode(ManagedNode):
                 while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
                     came = True
                     if self._intake.accepts('detector/latency', taken[0]):
-                        self._on_frame(taken[0])
+                        observe_frame(self._estimator, taken[0])
         return came
 
     def _measure(self) -> None:
@@ -180,7 +171,7 @@ class ContentionMonitorNode(ManagedNode):
             **{name: getattr(self._readings, name) for name in (
                 'cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used')})
         message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
-        self._publisher.publish(message)
+        self._publish(message)
 
     @property
     def _problem(self) -> str:
@@ -208,14 +199,10 @@ class ContentionMonitorNode(ManagedNode):
                   'refused_messages': self._intake.refused, 'priority': self._priority.in_force}
         if self._levels:
             values['level'] = f'{level_at(self._levels, slowdown)} of 0 to {len(self._levels) - 1}'
-        concerns = '; '.join(filter(None, (self._problem, self._intake.concern)))
-        if concerns:
-            return Report(Level.WARN, concerns, values)
-        return Report(Level.OK, f'slowdown {slowdown:.2f}', values)
+        return report_of(values, f'slowdown {slowdown:.2f}', concerns=(self._problem, self._intake.concern))
 
 
 def main() -> int:
-    """Runs the node as a process."""
     return run_node('contention_monitor', ContentionMonitorNode)
 
 

@@ -26,15 +26,14 @@ from deadline_perception.detector.detections import Classification
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.msg import ContentionState, TimeBudget
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
-from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
+from deadline_perception.nodes.messages import best_hypothesis, box_xyxy_px, stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import RESULTS, publisher_events
+from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order
@@ -88,7 +87,7 @@ def refined(detection: Detection2D, scores: Sequence[float], class_names: Sequen
         scores: of the classifier, one per class; they add up to 1.
         class_names: what the scores stand for.
     """
-    best = _best(detection)
+    best = best_hypothesis(detection)
     possible = {name: float(scores[class_names.index(name)]) for name in possible_classes(best.class_id)}
     agreed = sum(possible.values())
     if agreed < _LEAST_AGREEMENT:
@@ -103,15 +102,6 @@ def refined(detection: Detection2D, scores: Sequence[float], class_names: Sequen
                        id=detection.id)
 
 
-def _best(detection: Detection2D) -> ObjectHypothesis:
-    return max((result.hypothesis for result in detection.results), key=lambda hypothesis: hypothesis.score)
-
-
-def _box(detection: Detection2D) -> tuple[float, float, float, float]:
-    centre, half_x, half_y = detection.bbox.center.position, detection.bbox.size_x / 2, detection.bbox.size_y / 2
-    return centre.x - half_x, centre.y - half_y, centre.x + half_x, centre.y + half_y
-
-
 class CropClassifierNode(ManagedNode):
     """See the module. Publishes `~/detections`, one message for each that the detector publishes."""
 
@@ -120,8 +110,6 @@ class CropClassifierNode(ManagedNode):
         self._values = declare(self, PARAMETERS)
         self._worker: Executor | None = None
         self._loaded: LoadedTask | None = None
-        self._publisher = None
-        self._inputs: list = []
         self._problem = ''
         self._images_in: ImageInput | None = None
         self._intake = MessageIntake(self)
@@ -129,9 +117,7 @@ class CropClassifierNode(ManagedNode):
         self._reported: Counter[str] = Counter()
         self._levels: Counter[str] = Counter()
         self._lock = threading.Lock()  # of images and open rounds; nothing is computed or published under it
-        self._health = Health(self, self._report, hardware_id=self._values['device'])
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'], self._values['device'])
 
     # --- lifecycle ---
 
@@ -148,10 +134,8 @@ class CropClassifierNode(ManagedNode):
         for warning in (*self._loaded.notices, *self._loaded.degraded):
             self.get_logger().warning(warning)
         self._classifier = CropClassifier(self._loaded.task)
-        self._publisher = self.create_lifecycle_publisher(Detection2DArray, '~/detections', RESULTS,
-                                                          event_callbacks=publisher_events(self, '~/detections'))
+        self._publish = self._output(Detection2DArray, '~/detections')
         self._health.hardware_id = str(self._loaded.facts)
-        self._refusal = ''
         return super().on_configure(state)
 
     def _check_network(self) -> None:
@@ -171,8 +155,7 @@ class CropClassifierNode(ManagedNode):
         self._ages = ImageAge(self.get_parameter('use_sim_time').value)
         self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
                                             budget_timeout_ms=values['budget_timeout_ms'])
-        self._reserve = Reserve(_LEAST_RESERVE_MS, _LONGEST_RESERVE_MS,
-                                quantile=0.95)
+        self._reserve = Reserve(_LEAST_RESERVE_MS, _LONGEST_RESERVE_MS, quantile=0.95)
         self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
         # Rounds of detections that neither the worker nor the watchdog has taken; the reason of each says what it
         # waits for.
@@ -183,20 +166,17 @@ class CropClassifierNode(ManagedNode):
         # Two images wait, since those of detections lie some frames back.
         self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
                                      on_image=self._on_image, depth=2)
-        listen = self._intake.listen
-        self._inputs = [listen(Detection2DArray, 'detector/detections', self._on_detections, RESULTS,
-                               on_refused=self._on_refused),
-                        listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
-                        listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
+        self._intake.listen(Detection2DArray, 'detector/detections', self._on_detections, RESULTS,
+                            on_refused=self._on_refused)
+        self._intake.listen_to_conditions(self._conditions)
         return result
 
     def _halt(self) -> None:
         if self._images_in is None:
             return
-        for subscription in self._inputs:
-            self.destroy_subscription(subscription)
+        self._intake.close()
         self._images_in.close()
-        self._images_in, self._inputs = None, []
+        self._images_in = None
         for one in list(self._open):
             if one.reason == _NO_IMAGE and self._claim(one):
                 self._pass_on(one, _NO_IMAGE)
@@ -205,9 +185,7 @@ class CropClassifierNode(ManagedNode):
         self._watchdog.stop()
 
     def _release(self) -> None:
-        if self._publisher is not None:
-            self.destroy_lifecycle_publisher(self._publisher)
-            self._publisher = None
+        super()._release()
         self._loaded = None
         if self._worker is not None:
             self._worker.close(0.0)
@@ -246,13 +224,6 @@ class CropClassifierNode(ManagedNode):
     def _on_refused(self, message: Detection2DArray) -> None:
         self._pass_on(Job(message, now_ms(), StampReading(math.nan, '')), 'refused_detections')
 
-    def _on_budget(self, message: TimeBudget) -> None:
-        self._conditions.hear_budget(message.budget_ms, message.min_budget_ms,
-                                     (message.reason or 'degraded') if message.degraded else '')
-
-    def _on_contention(self, message: ContentionState) -> None:
-        self._conditions.hear_contention(message.slowdown, '+'.join(message.sources))
-
     # --- answers ---
 
     def _look(self, at_ms: float) -> tuple[float, Act | None]:
@@ -275,7 +246,7 @@ class CropClassifierNode(ManagedNode):
     def _pass_on(self, one: Job, reason: str) -> None:
         """Publishes detections as they came, and counts why."""
         self._counts[reason] += 1
-        self._publisher.publish(one.message)
+        self._publish(one.message)
 
     def _submit(self, one: Job, image: Image | CompressedImage) -> None:
         one.reason = _LATE
@@ -297,7 +268,7 @@ class CropClassifierNode(ManagedNode):
         message = self._classified(one, image) if self._claim(one) else None
         if message is not None:
             begun_ms = now_ms()
-            self._publisher.publish(message)
+            self._publish(message)
             self._reserve.observe(now_ms() - begun_ms)
             self._counts['rounds'] += 1
 
@@ -316,8 +287,8 @@ class CropClassifierNode(ManagedNode):
             self._problem = f'image rejected: {error}'
             self._pass_on(one, 'rejected_images')
             return None
-        boxes = [_box(detections[at]) for at in chosen]
-        order = importance_order(boxes, [_best(detections[at]).class_id for at in chosen])
+        boxes = [box_xyxy_px(detections[at]) for at in chosen]
+        order = importance_order(boxes, [best_hypothesis(detections[at]).class_id for at in chosen])
         found = self._classifier.run(pixels, boxes, order, until_ms=one.until_ms, slowdown=one.conditions.slowdown)
         names, answers = self._loaded.task.network.class_names, list(detections)
         for at, result, path in zip(chosen, found.results, found.paths):
@@ -335,7 +306,7 @@ class CropClassifierNode(ManagedNode):
         """Places of the detections that are to be classified."""
         chosen = []
         for at, detection in enumerate(detections):
-            best = _best(detection) if detection.results else None
+            best = best_hypothesis(detection) if detection.results else None
             if best is None or best.score < self._values['min_score'] \
                     or max(detection.bbox.size_x, detection.bbox.size_y) < _LEAST_SIZE_PX:
                 continue
@@ -371,17 +342,12 @@ class CropClassifierNode(ManagedNode):
             ('out_of_time', 'boxes did not fit into the time left'),
             ('failed_rounds', 'rounds failed'), ('rejected_images', 'images cannot be used')) if new[name]]
         problem, self._problem = self._problem, ''
-        concerns += [text for text in (*self._images_in.concerns, self._intake.concern, problem, *self._loaded.degraded)
-                     if text]
-        if self._images_in.fault:
-            return Report(Level.ERROR, self._images_in.fault, values)
-        if concerns:
-            return Report(Level.WARN, '; '.join(concerns), values)
-        return Report(Level.OK, 'classifying' if counts['rounds'] else 'active, no detections yet', values)
+        concerns += [*self._images_in.concerns, self._intake.concern, problem, *self._loaded.degraded]
+        return report_of(values, 'classifying' if counts['rounds'] else 'active, no detections yet',
+                         concerns=concerns, faults=(self._images_in.fault,))
 
 
 def main() -> int:
-    """Runs the node as a process."""
     return run_node('crop_classifier', CropClassifierNode)
 
 

@@ -9,36 +9,42 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
-from rclpy.lifecycle import LifecyclePublisher, LifecycleState, TransitionCallbackReturn
-from rclpy.qos import QoSProfile
-from rclpy.subscription import Subscription
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import CompressedImage, Image
-from vision_msgs.msg import LabelInfo, VisionClass
+from vision_msgs.msg import LabelInfo
 
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
-from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
-from deadline_perception.nodes import detector_parameters
+from deadline_perception.msg import FrameLatency, PathDecision
 from deadline_perception.nodes.background_preparation import BackgroundPreparation
-from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, path_decision
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.detector_parameters import (
+    PARAMETERS,
+    check,
+    make_rules,
+    network_options,
+    reloaded_options,
+)
+from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, label_info, path_decision
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import REPLACE_STATUS, ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
-from deadline_perception.nodes.parameters import Value, declare
+from deadline_perception.nodes.parameters import declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
-from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events
+from deadline_perception.nodes.service_quality import LATCHED
+from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
+from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
-from deadline_perception.runtime.priority import Role
+from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.rate_limit import RateLimit
 from deadline_perception.runtime.status import DetectorStatus
 
@@ -60,23 +66,19 @@ class DetectorNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__('detector')
-        self._values = declare(self, detector_parameters.PARAMETERS, detector_parameters.check)
+        self._values = declare(self, PARAMETERS, check)
         self._detector: DeadlineDetector | None = None
         self._hung: DeadlineDetector | None = None
         self._pipeline: FramePipeline | None = None
-        self._inputs: list[Subscription] = []
         self._images: ImageInput | None = None
         self._lost = 0  # images, since the activation
         self._dropped = 0  # images, since the last one that was taken
         self._rate = RateLimit()
         self._intake = MessageIntake(self)
-        self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
         self._reload = ReloadService(self, lambda: self._detector, self._replacement, self._replaced)
         self._preparation = BackgroundPreparation(self, self._reload)
-        self._health = Health(self, self._report)
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'])
 
     # --- lifecycle ---
 
@@ -84,7 +86,7 @@ class DetectorNode(ManagedNode):
         """Loads network, profile and qualities, and warms every segment; blocks for seconds."""
         if self._still_hangs():
             return self._end_process('configured')
-        options = detector_parameters.network_options(self._values.snapshot())
+        options = network_options(self._values.snapshot())
         try:
             self._detector = DeadlineDetector(options, measures=False)
             loaded = self._detector.loaded
@@ -104,7 +106,6 @@ class DetectorNode(ManagedNode):
         self._publish_late_latency = self._output(FrameLatency, '~/late')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
         self._health.hardware_id = str(loaded.facts)
-        self._refusal = ''
         self.get_logger().info(f'configured: {network.config_name} on {loaded.facts}, '
                                f'{loaded.ready_paths} of {len(network.path_space)} paths ready')
         self._preparation.begin(loaded)
@@ -118,16 +119,21 @@ class DetectorNode(ManagedNode):
         self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
         self._ages, self._rate, self._dropped = ImageAge(self.get_parameter('use_sim_time').value), RateLimit(), 0
-        self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
-        priority = detector_parameters.make_priority(values, loaded.facts.kind)
+        self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
+                                            budget_timeout_ms=values['budget_timeout_ms'], standing=loaded.degraded)
+        # No locked memory with a GPU, whose driver maps more than there is.
+        priority = ThreadPriority(values['priority'], cores=parse_cores(values['cores']),
+                                  lock_memory=loaded.facts.kind == 'cpu')
         priority.raise_thread(Role.SUPPORTING)
         result = super().on_activate(state)
-        self._publish_labels(self._label_info())
-        self._pipeline = self._detector.open(self, detector_parameters.make_rules(values), priority=priority,
+        self._publish_labels(label_info(loaded.task.network.class_names, self.get_clock().now().to_msg()))
+        self._pipeline = self._detector.open(self, make_rules(values), priority=priority,
                                              prepare=lambda: self._messages.result, collects_garbage=True)
         self.get_logger().info('; '.join((f'inference runs with {priority.in_force}', *priority.refusals)))
-        self._subscribe(values)
-        self._refusal = ''
+        self._intake.listen_to_conditions(self._conditions)
+        self._images = ImageInput(
+            self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
+            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
         return result
 
     def _still_hangs(self) -> bool:
@@ -147,12 +153,11 @@ class DetectorNode(ManagedNode):
     def _halt(self) -> None:
         if self._pipeline is None:
             return
-        for subscription in self._inputs:
-            self.destroy_subscription(subscription)
+        self._intake.close()
         if self._images is not None:
             _ = self._lost_total  # known also without them
             self._images.close()
-        self._inputs, self._images = [], None
+        self._images = None
         if not self._detector.halt():
             self._hung = self._detector
             self.get_logger().error('the network did not let go of a frame in time')
@@ -161,9 +166,7 @@ class DetectorNode(ManagedNode):
 
     def _release(self) -> None:
         self._preparation.end()
-        for publisher in self._outputs:
-            self.destroy_lifecycle_publisher(publisher)
-        self._outputs.clear()
+        super()._release()
         if self._detector is not None:
             self._detector.close()
             self._detector = None
@@ -172,7 +175,7 @@ class DetectorNode(ManagedNode):
             cuda.empty_cache()
 
     def _replacement(self, running: LoadedTask) -> NetworkOptions:
-        return detector_parameters.reloaded_options(running.options, self._values.snapshot())
+        return reloaded_options(running.options, self._values.snapshot())
 
     def _replaced(self, loaded: LoadedTask) -> None:
         self._preparation.begin(loaded)
@@ -180,20 +183,6 @@ class DetectorNode(ManagedNode):
             self._conditions.standing = loaded.degraded
 
     # --- topics ---
-
-    def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Callable:
-        publisher = self.create_lifecycle_publisher(kind, topic, quality,
-                                                    event_callbacks=publisher_events(self, topic))
-        self._outputs.append(publisher)
-        return publisher.publish
-
-    def _subscribe(self, values: Mapping[str, Value]) -> None:
-        listen = self._intake.listen
-        self._inputs = [listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
-                        listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
-        self._images = ImageInput(
-            self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
-            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, dropped: int) -> None:
         arrival_ms = now_ms() - ms_from_ns(waited_ns)
@@ -207,28 +196,12 @@ class DetectorNode(ManagedNode):
             pipeline.arrive(Job(message, arrival_ms, stamp, self._dropped))
             self._dropped = 0
 
-    def _on_budget(self, message: TimeBudget) -> None:
-        reason = (message.reason or 'degraded') if message.degraded else ''
-        self._conditions.hear_budget(message.budget_ms, message.min_budget_ms, reason)
-
-    def _on_contention(self, message: ContentionState) -> None:
-        self._conditions.hear_contention(message.slowdown, '+'.join(message.sources))
-
-    def _label_info(self) -> LabelInfo:
-        info = LabelInfo()
-        info.header.stamp = self.get_clock().now().to_msg()
-        info.class_map = [VisionClass(class_id=number, class_name=name)
-                          for number, name in enumerate(self._detector.loaded.task.network.class_names)]
-        return info
-
     # --- FrameClient: on the inference thread, publication also on the watchdog's ---
 
     def conditions(self, job: Job) -> Conditions:
-        """See `FrameClient`."""
         return self._conditions.now()
 
     def convert(self, job: Job) -> np.ndarray | None:
-        """See `FrameClient`: an image that cannot be used is counted."""
         try:
             image = to_bgr(job.message)
         except ImageError as error:
@@ -242,11 +215,9 @@ class DetectorNode(ManagedNode):
         return image
 
     def publish(self, job: Job, result: object) -> None:
-        """See `FrameClient`."""
         self._publish_result(self._messages.result.fill(result, job.message.header))
 
     def on_record(self, record: JobRecord) -> None:
-        """See `FrameClient`."""
         task = self._detector.loaded.task
         self._status.note(record)
         self._conditions.hear_frame(record)
@@ -255,7 +226,6 @@ class DetectorNode(ManagedNode):
                                          target_miss_probability=task.times.calibrator.alpha))
 
     def on_late_record(self, record: JobRecord) -> None:
-        """See `FrameClient`."""
         self._conditions.hear_frame(record)
         self._publish_late_latency(self._latency_message(record))
 
@@ -271,20 +241,17 @@ class DetectorNode(ManagedNode):
         return self._lost
 
     def on_ready(self) -> None:
-        """See `FrameClient`."""
         images = self._images
         if images is not None:
             images.wake()
 
     def on_failure(self, error: Exception) -> None:
-        """See `FrameClient`."""
         self._status.fail(error)
         if self.context.ok():
             self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}',
                                     throttle_duration_sec=THROTTLE_S)
 
     def on_notice(self, words: str) -> None:
-        """See `FrameClient`."""
         self.get_logger().error(words)
 
     # --- diagnostics ---
@@ -311,14 +278,11 @@ class DetectorNode(ManagedNode):
                    'unpublished_frames': pipeline.unpublished, 'ready_paths': loaded.ready_paths,
                    'engine': loaded.task.network.engine.identity,
                    'priority': priority.in_force, 'priority_refused': '; '.join(priority.refusals)}
-        fault, images = self._images.fault, self._images.concerns
-        if fault:
-            return Report(Level.ERROR, fault, values)
-        # The last frame says why it was degraded, too.
-        concerns = tuple(dict.fromkeys(filter(None, (*images, *status.concerns(), self._intake.concern, *degraded))))
-        if concerns:
-            return Report(Level.WARN, '; '.join(concerns), values)
-        return Report(Level.OK, 'detecting' if status.frames else 'active, no image yet', values)
+        images = self._images
+        # Each once: the last frame says why it was degraded, too.
+        concerns = dict.fromkeys((*images.concerns, *status.concerns(), self._intake.concern, *degraded))
+        return report_of(values, 'detecting' if status.frames else 'active, no image yet',
+                         concerns=concerns, faults=(images.fault,))
 
     def _fault(self) -> str:
         """Which thread does not do its work any more; empty when all do."""
@@ -328,7 +292,6 @@ class DetectorNode(ManagedNode):
 
 
 def main() -> int:
-    """Runs the node as a process."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_node('detector', DetectorNode)
 

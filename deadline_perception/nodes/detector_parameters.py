@@ -7,11 +7,10 @@ from dataclasses import replace
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.latency.time_model import BOTH, BOUNDS, FEW_FRAMES
 from deadline_perception.latency.device import DEFAULT_THREADS
-from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.loading import NetworkOptions, check_policy
 from deadline_perception.runtime.kernel_thread import parse_cores
-from deadline_perception.runtime.priority import MODES, ThreadPriority
+from deadline_perception.runtime.priority import MODES
 from deadline_perception.runtime.tracks import LatePolicy
 from deadline_perception.share_folder import DEFAULT_MODEL
 from deadline_perception.nodes.image_input import RELIABILITY
@@ -100,18 +99,3 @@ def make_rules(values: Mapping[str, Value]) -> FrameRules:
     """How images are answered. Frames under the policy `frontier` end before the next image where they can."""
     return FrameRules(min_score=values['min_score'], late_policy=LatePolicy(values['late_policy']),
                       spare_next_image=values['policy'] == 'frontier')
-
-
-def make_priority(values: Mapping[str, Value], device_kind: str) -> ThreadPriority:
-    """Raises the threads that compute and answer. Memory is locked for a CPU; a GPU's driver maps more than there is.
-
-    Raises:
-        ValueError: the cores are none, or none that this process may use.
-    """
-    return ThreadPriority(values['priority'], cores=parse_cores(values['cores']), lock_memory=device_kind == 'cpu')
-
-
-def make_conditions(values: Mapping[str, Value], standing: tuple[str, ...] = ()) -> ConditionTracker:
-    """Remembers budget and contention; `standing` is what degrades every frame."""
-    return ConditionTracker(default_budget_ms=values['default_budget_ms'],
-                            budget_timeout_ms=values['budget_timeout_ms'], standing=standing)

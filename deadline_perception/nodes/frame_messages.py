@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from std_msgs.msg import Header
 from vision_msgs.msg import Classification as ClassificationMessage
-from vision_msgs.msg import Detection2DArray, ObjectHypothesis
+from vision_msgs.msg import Detection2DArray, LabelInfo, ObjectHypothesis, VisionClass
 
 from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.execution_path import PathSpace, setting_text
@@ -20,11 +21,7 @@ _ROOM_FOR_OBJECTS = 100
 
 
 class ClassesMessage:
-    """Scores of a whole image as ROS tools show them: the classes with a score above 0, most certain first.
-
-    Args:
-        class_names: what the scores stand for.
-    """
+    """Scores of a whole image as ROS tools show them: the classes with a score above 0, most certain first."""
 
     def __init__(self, class_names: Sequence[str]) -> None:
         self._class_names = class_names
@@ -40,10 +37,7 @@ class ClassesMessage:
 class ResultKind:
     """How one type of result is published.
 
-    Attributes:
-        topic: where.
-        message: type of the message.
-        maker: called with the class names, gives an object whose `fill(result, header)` is the message.
+    `maker` is called with the class names, and gives an object whose `fill(result, header)` is the message.
     """
 
     topic: str
@@ -54,6 +48,14 @@ class ResultKind:
 RESULT_KINDS = {Detections: ResultKind('~/detections', Detection2DArray,
                                        lambda class_names: DetectionsMessage(class_names, _ROOM_FOR_OBJECTS)),
                 Classification: ResultKind('~/classification', ClassificationMessage, ClassesMessage)}
+
+
+def label_info(class_names: Sequence[str], stamp: Time) -> LabelInfo:
+    """What the numbers of classes stand for."""
+    message = LabelInfo(class_map=[VisionClass(class_id=number, class_name=name)
+                                   for number, name in enumerate(class_names)])
+    message.header.stamp = stamp
+    return message
 
 
 def operator_decisions(record: JobRecord) -> list[OperatorDecision]:

@@ -1,15 +1,17 @@
 """What a node says about itself on /diagnostics, by timer."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.service_quality import DIAGNOSTICS
+
+_PERIOD_S = 1.0  # between two reports
 
 
 class Level(IntEnum):
@@ -24,15 +26,22 @@ class Level(IntEnum):
 class Report:
     """How a node does now.
 
-    Attributes:
-        level: how well.
-        message: one line for a person.
-        values: details by key; decimal numbers are shown with six digits.
+    `message` is one line for a person, `values` are details by key; decimal numbers are shown with six digits.
     """
 
     level: Level
     message: str
     values: Mapping[str, object] = field(default_factory=dict)
+
+
+def report_of(values: Mapping[str, object], fine: str, *, concerns: Iterable[str] = (), faults: Iterable[str] = (),
+              ) -> Report:
+    """An error with all faults, else a warning with all concerns, else that it is fine; empty texts do not count."""
+    for level, texts in ((Level.ERROR, faults), (Level.WARN, concerns)):
+        message = '; '.join(filter(None, texts))
+        if message:
+            return Report(level, message, values)
+    return Report(Level.OK, fine, values)
 
 
 def reporting_node(status_name: str) -> tuple[str, str]:
@@ -54,20 +63,18 @@ class Health:
     The timer runs on the steady clock, so a node whose simulated clock stands still is heard all the same.
 
     Args:
-        node: the node.
-        read: returns the report; called on the executor.
-        period_s: time between two reports.
+        node: whose report it is.
+        read: returns it; called on the executor.
         hardware_id: device that the report is about.
     """
 
-    def __init__(self, node: Node, read: Callable[[], Report], *, period_s: float = 1.0,
-                 hardware_id: str = '') -> None:
+    def __init__(self, node: Node, read: Callable[[], Report], *, hardware_id: str = '') -> None:
         self._node = node
         self._read = read
         self.hardware_id = hardware_id
         self._logged = Level.OK
         self._publisher = node.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
-        self._timer = node.create_timer(period_s, self.publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(node, _PERIOD_S, self.publish)
 
     def publish(self) -> None:
         """Publishes the report now."""

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Mapping
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import ReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import CompressedImage, Image
 
 from deadline_perception.nodes.parameters import Parameter
-from deadline_perception.nodes.service_quality import subscription_events
+from deadline_perception.nodes.periodic_clock import steady_timer
+from deadline_perception.nodes.service_quality import newest, subscription_events
 from deadline_perception.runtime.image_flow import IMAGE_TIMEOUT_S, ImageFlow
 
 LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
@@ -108,23 +108,24 @@ class ImageInput:
             if self._subscription is subscription:
                 self._node.get_logger().info(f'{topic} is offered with best effort only: lost images stay lost')
                 self._subscribe('best_effort')
-                self._strengthener = self._node.create_timer(_STRENGTHEN_PERIOD_S, self._strengthen,
-                                                             clock=Clock(clock_type=ClockType.STEADY_TIME))
+                self._strengthener = steady_timer(self._node, _STRENGTHEN_PERIOD_S, self._strengthen)
 
         events = subscription_events(self._node, topic, on_lost=self.flow.lose)
         if reliability == 'auto':
             events.incompatible_qos = weaken
-        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=self._depth, reliability=(
-            ReliabilityPolicy.BEST_EFFORT if reliability == 'best_effort' else ReliabilityPolicy.RELIABLE))
+        quality = newest(self._depth, reliable=reliability != 'best_effort')
         callback = self._on_message if _TELLS_NUMBERS else lambda message: self._on_message(message, {})
+
+        def subscribe() -> Subscription:
+            return self._node.create_subscription(self._kind, topic, callback, quality, event_callbacks=events,
+                                                  callback_group=self._group)
+
         self._last_number = None
         try:
-            subscription = self._node.create_subscription(self._kind, topic, callback, quality, event_callbacks=events,
-                                                          callback_group=self._group)
+            subscription = subscribe()
         except RuntimeError:  # Humble's Fast DDS cannot tell what it lost: rclpy's UnsupportedEventTypeError
             events.message_lost = None
-            subscription = self._node.create_subscription(self._kind, topic, callback, quality, event_callbacks=events,
-                                                          callback_group=self._group)
+            subscription = subscribe()
         self._subscription = subscription
         if old is not None:
             self._node.destroy_subscription(old)

@@ -9,11 +9,14 @@ from functools import partial
 
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import ChangeState
-from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
+from rclpy.qos import QoSProfile
 
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.nodes.health import Health
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import interruptible
+from deadline_perception.nodes.service_quality import RESULTS, publisher_events
 from deadline_perception.runtime.process_memory import give_back_memory
 
 
@@ -32,8 +35,9 @@ def cause(error: BaseException) -> str:
 class ManagedNode(LifecycleNode):
     """What the lifecycle nodes of this package have in common.
 
-    A node takes what it needs in `on_configure` and `on_activate`, which end by calling those here, and gives it back
-    in `_halt` and `_release`, which are called in any state, also twice. `_state` is the state by name.
+    A node ends its own `__init__` with `_begin`, and says in `_report` how it does. It takes what it needs in
+    `on_configure` and `on_activate`, which end by calling those here, and gives it back in `_halt` and `_release`,
+    which are called in any state, also twice. `_state` is the state by name.
     """
 
     _state = 'unconfigured'
@@ -41,6 +45,7 @@ class ManagedNode(LifecycleNode):
 
     def __init__(self, name: str, **options) -> None:
         super().__init__(name, **options)
+        self._outputs: list[LifecyclePublisher] = []
         # rclpy's own table of the methods above, the same from Humble to Kilted.
         self._callbacks = {state: partial(self._told, callback) for state, callback in self._callbacks.items()}
         self._callbacks[State.TRANSITION_STATE_CONFIGURING] = partial(self._limited, self.on_configure)
@@ -83,37 +88,41 @@ class ManagedNode(LifecycleNode):
             self.get_logger().error(self._refusal)
         return TransitionCallbackReturn.FAILURE
 
+    def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Callable:
+        """What publishes to a topic, until `_release`."""
+        publisher = self.create_lifecycle_publisher(kind, topic, quality, event_callbacks=publisher_events(self, topic))
+        self._outputs.append(publisher)
+        return publisher.publish
+
     def _halt(self) -> None:
         """Ends the work of an active node."""
 
     def _release(self) -> None:
-        """Lets go of what `on_configure` took."""
+        """Lets go of what `on_configure` took, also the outputs."""
+        for publisher in self._outputs:
+            self.destroy_lifecycle_publisher(publisher)
+        self._outputs.clear()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Is configured."""
-        self._state = 'inactive'
+        self._state, self._refusal = 'inactive', ''
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Works from now on."""
-        self._state = 'active'
+        self._state, self._refusal = 'active', ''
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stops to work."""
         self._halt()
         self._state = 'inactive'
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Lets go of everything."""
         self._release()
         give_back_memory()  # also what is left in cycles, which would stand beside what is configured next
         self._state = 'unconfigured'
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stops whatever runs and lets go of everything."""
         self._halt()
         self._release()
         self._state = 'finalized'
@@ -133,9 +142,15 @@ class ManagedNode(LifecycleNode):
         super().destroy_node()
         self._state_machine.destroy_when_not_in_use()  # which rclpy leaves, and with it the shared memory
 
+    def _begin(self, autostart: bool, hardware_id: str = '') -> None:
+        """Reports on itself from now on with `_report`, and starts by itself where that is wanted."""
+        self._health = Health(self, self._report, hardware_id=hardware_id)
+        if autostart:
+            self.start_by_itself()
+
     def start_by_itself(self) -> None:
         """Configures and, when that worked, activates the node as soon as it is spun."""
-        self._starter = self.create_timer(0.0, self._start, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._starter = steady_timer(self, 0.0, self._start)
 
     def _start(self) -> None:
         self.destroy_timer(self._starter)

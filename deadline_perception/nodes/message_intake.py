@@ -14,7 +14,9 @@ from rclpy.subscription import Subscription
 
 from deadline_perception.contention.slowdown import MAX_SLOWDOWN
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.service_quality import subscription_events
+from deadline_perception.msg import ContentionState, TimeBudget
+from deadline_perception.nodes.service_quality import RESULTS, subscription_events
+from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.deadline import MAX_BUDGET_MS, TOLD_MS
 
 THROTTLE_S = 10.0
@@ -114,19 +116,15 @@ class MessageIntake:
     def __init__(self, node: Node, clock_ms: Callable[[], float] = now_ms) -> None:
         self._node, self._clock_ms = node, clock_ms
         self.refused, self.last_problem, self._refused_ms = 0, '', -math.inf
+        self._subscriptions: list[Subscription] = []
 
     def listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile, *, meaning: str = '',
-               on_refused: Callable = lambda message: None, **options) -> Subscription:
-        """Subscribes to a topic.
+               on_refused: Callable = lambda message: None) -> Subscription:
+        """Subscribes to a topic, as the node calls it; `callback` is given each legal message.
 
         Args:
-            kind: type of its messages.
-            topic: as the node calls it.
-            callback: is given each legal message.
-            quality: of service.
             meaning: topic of `RANGES`, where it is not the same.
-            on_refused: is given each other one, none of whose numbers is to be used.
-            options: of `Node.create_subscription`.
+            on_refused: is given each other message, none of whose numbers is to be used.
         """
         meaning = meaning or topic
         assert meaning in RANGES
@@ -134,8 +132,28 @@ class MessageIntake:
         def on_message(message: object) -> None:
             (callback if self.accepts(meaning, message) else on_refused)(message)
 
-        return self._node.create_subscription(kind, topic, on_message, quality,
-                                              event_callbacks=subscription_events(self._node, topic), **options)
+        subscription = self._node.create_subscription(
+            kind, topic, on_message, quality, event_callbacks=subscription_events(self._node, topic))
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def listen_to_conditions(self, conditions: ConditionTracker) -> None:
+        """Subscribes to budget and contention."""
+        def on_budget(message: TimeBudget) -> None:
+            reason = (message.reason or 'degraded') if message.degraded else ''
+            conditions.hear_budget(message.budget_ms, message.min_budget_ms, reason)
+
+        def on_contention(message: ContentionState) -> None:
+            conditions.hear_contention(message.slowdown, '+'.join(message.sources))
+
+        self.listen(TimeBudget, 'time_budget/budget', on_budget, RESULTS)
+        self.listen(ContentionState, 'contention_monitor/state', on_contention, RESULTS)
+
+    def close(self, subscription: Subscription | None = None) -> None:
+        """Ends one subscription, or all; what was refused is still known."""
+        for ended in list(self._subscriptions) if subscription is None else [subscription]:
+            self._node.destroy_subscription(ended)
+            self._subscriptions.remove(ended)
 
     def accepts(self, topic: str, message: object) -> bool:
         """Whether a message is legal; one that is not is counted and logged."""

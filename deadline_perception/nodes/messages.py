@@ -1,7 +1,7 @@
 """Conversions between ROS messages and the package's own types: images, detections, ground truth, time stamps.
 
-Images of common encodings are read by `datasets/image_message.py`, which bags need as well; all others, and those that
-are published, go through cv_bridge where it is installed.
+Images of common encodings are read by `datasets/image_message.py`, which bags need as well; all others go through
+cv_bridge where it is installed.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
-from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesisWithPose
+from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
 from deadline_perception.datasets import image_message
 from deadline_perception.datasets.image_message import ImageError
@@ -74,18 +74,10 @@ def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
     """
     if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3:
         raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
-    if _BRIDGE is not None:
-        return _BRIDGE.cv2_to_imgmsg(image_bgr, 'bgr8', header)
     height, width, _ = image_bgr.shape
-    message = Image(header=header, height=height, width=width, encoding='bgr8', is_bigendian=0, step=3 * width)
-    message.data = _byte_array(np.ascontiguousarray(image_bgr))
-    return message
-
-
-def _byte_array(pixels: np.ndarray) -> array.array:
     data = array.array('B')  # the message's own type: assigned without a check of every byte
-    data.frombytes(memoryview(pixels).cast('B'))
-    return data
+    data.frombytes(memoryview(np.ascontiguousarray(image_bgr)).cast('B'))
+    return Image(header=header, height=height, width=width, encoding='bgr8', step=3 * width, data=data)
 
 
 class DetectionsMessage:
@@ -109,10 +101,26 @@ class DetectionsMessage:
         Raises:
             ValueError: a label has no name.
         """
-        while len(self._parts) < len(detections):
+        boxes, labels, names = detections.boxes_xyxy_px, detections.labels, self._class_names
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(names):
+            raise ValueError(f'labels lie in [{labels.min()}, {labels.max()}], expected indices below {len(names)}, '
+                             f'the number of class names')
+        while len(self._parts) < len(labels):
             self._parts.append(_blank_detection())
-        return _fill(self._parts, detections.boxes_xyxy_px, detections.labels, detections.scores, self._class_names,
-                     header)
+        centres = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
+        sizes = (boxes[:, 2:] - boxes[:, :2]).tolist()
+        for part, (x, y), (width, height), label, score in zip(
+                self._parts, centres, sizes, labels.tolist(), detections.scores.tolist()):
+            part.header = header
+            box, hypothesis = part.bbox, part.results[0].hypothesis
+            box.center.position.x, box.center.position.y = x, y
+            box.size_x, box.size_y = width, height
+            hypothesis.class_id, hypothesis.score = names[label], score
+        return Detection2DArray(header=header, detections=self._parts[:len(labels)])
+
+
+def _blank_detection() -> Detection2D:
+    return Detection2D(results=[ObjectHypothesisWithPose()])
 
 
 def message_to_detections(message: Detection2DArray, class_names: Sequence[str]) -> Detections:
@@ -121,47 +129,33 @@ def message_to_detections(message: Detection2DArray, class_names: Sequence[str])
     Raises:
         ValueError: a class is not among the names, or a detection has no hypothesis.
     """
-    boxes, labels, scores = _read_boxes(message, class_names)
-    return Detections(boxes, scores, labels)
+    index = {name: label for label, name in enumerate(class_names)}
+    boxes, labels, scores = [], [], []
+    for detection in message.detections:
+        if not detection.results:
+            raise ValueError('a detection has no hypothesis, expected at least one with a class name')
+        best = best_hypothesis(detection)
+        if best.class_id not in index:
+            raise ValueError(f'class is {best.class_id!r}, expected one of {", ".join(class_names)}')
+        boxes.append(box_xyxy_px(detection))
+        labels.append(index[best.class_id])
+        scores.append(best.score)
+    return Detections(np.array(boxes, np.float32).reshape(-1, 4), np.array(scores, np.float32),
+                      np.array(labels, np.int64))
+
+
+def best_hypothesis(detection: Detection2D) -> ObjectHypothesis:
+    """The hypothesis of the highest score; there must be one."""
+    return max((result.hypothesis for result in detection.results), key=lambda hypothesis: hypothesis.score)
+
+
+def box_xyxy_px(detection: Detection2D) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of a detection's box."""
+    centre, half_x, half_y = detection.bbox.center.position, detection.bbox.size_x / 2, detection.bbox.size_y / 2
+    return centre.x - half_x, centre.y - half_y, centre.x + half_x, centre.y + half_y
 
 
 def class_names_in(message: Detection2DArray) -> tuple[str, ...]:
     """The distinct class names of a message, in the order of first appearance."""
     return tuple(dict.fromkeys(detection.results[0].hypothesis.class_id
                                for detection in message.detections if detection.results))
-
-
-def _blank_detection() -> Detection2D:
-    return Detection2D(results=[ObjectHypothesisWithPose()])
-
-
-def _fill(parts: Sequence[Detection2D], boxes: np.ndarray, labels: np.ndarray, scores: np.ndarray,
-          class_names: Sequence[str], header: Header) -> Detection2DArray:
-    if len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names):
-        raise ValueError(f'labels lie in [{labels.min()}, {labels.max()}], expected indices below {len(class_names)}, '
-                         f'the number of class names')
-    centres = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
-    sizes = (boxes[:, 2:] - boxes[:, :2]).tolist()
-    for part, (x, y), (width, height), label, score in zip(parts, centres, sizes, labels.tolist(), scores.tolist()):
-        part.header = header
-        box, hypothesis = part.bbox, part.results[0].hypothesis
-        box.center.position.x, box.center.position.y = x, y
-        box.size_x, box.size_y = width, height
-        hypothesis.class_id, hypothesis.score = class_names[label], float(score)
-    return Detection2DArray(header=header, detections=list(parts[:len(labels)]))
-
-
-def _read_boxes(message: Detection2DArray, class_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    index = {name: label for label, name in enumerate(class_names)}
-    boxes, labels, scores = [], [], []
-    for detection in message.detections:
-        if not detection.results:
-            raise ValueError('a detection has no hypothesis, expected at least one with a class name')
-        best = max((result.hypothesis for result in detection.results), key=lambda hypothesis: hypothesis.score)
-        if best.class_id not in index:
-            raise ValueError(f'class is {best.class_id!r}, expected one of {", ".join(class_names)}')
-        centre, half_x, half_y = detection.bbox.center.position, detection.bbox.size_x / 2, detection.bbox.size_y / 2
-        boxes.append((centre.x - half_x, centre.y - half_y, centre.x + half_x, centre.y + half_y))
-        labels.append(index[best.class_id])
-        scores.append(best.score)
-    return (np.array(boxes, np.float32).reshape(-1, 4), np.array(labels, np.int64), np.array(scores, np.float32))

@@ -7,15 +7,15 @@ import sys
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
-from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES, PACKAGE, NodeEntry
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
+from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, NodeEntry
 from deadline_perception.nodes.process import run_nodes
 
 
 def node_class(entry: NodeEntry) -> type[Node]:
     """The class of a node: `path_visualizer` is `PathVisualizerNode` in its module."""
     name = ''.join(word.capitalize() for word in entry.name.split('_')) + 'Node'
-    return getattr(importlib.import_module(f'{PACKAGE}.nodes.{entry.name}'), name)
+    return getattr(importlib.import_module(f'deadline_perception.nodes.{entry.name}'), name)
 
 
 def main() -> int:

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Union
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -15,7 +14,6 @@ from rclpy.node import Node
 from deadline_perception.errors import DeadlinePerceptionError
 
 Value = Union[bool, int, float, str, Sequence[float], Sequence[str]]
-_LARGEST_INTEGER = 2 ** 63 - 1
 _FOREIGN = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')  # rclpy's own
 
 
@@ -33,7 +31,7 @@ class Parameter:
             `['']`, for ROS cannot tell the type of an empty list.
         description: meaning in one sentence.
         unit: of the value, empty where it has none.
-        minimum: smallest legal value, of numbers and of each number of a list.
+        minimum: smallest legal value, of numbers and of each number of a list; given where `maximum` is.
         maximum: largest legal value.
         choices: legal texts; empty allows all.
         read_only: cannot be changed once the node runs.
@@ -69,12 +67,8 @@ class Parameter:
         if self.choices:
             return 'one of ' + ', '.join(self.choices)
         unit = f' {self.unit}' if self.unit else ''
-        if self.minimum is None and self.maximum is None:
-            return f'a finite number{unit and " of" + unit}' if isinstance(self._sample, float) else 'any value'
-        if self.maximum is None:
-            return f'at least {self.minimum:g}{unit}'
         if self.minimum is None:
-            return f'at most {self.maximum:g}{unit}'
+            return f'a finite number{unit and " of" + unit}' if isinstance(self._sample, float) else 'any value'
         return f'[{self.minimum:g}, {self.maximum:g}]{unit}'
 
     @property
@@ -99,10 +93,9 @@ class Parameter:
             if type(element) is not type(self._sample):
                 wanted = {bool: 'true or false', int: 'a whole number', float: 'a decimal number', str: 'a text'}
                 return f'{self.name} is {value!r}, expected {wanted[type(self._sample)]}'
-            too_small = self.minimum is not None and not element >= self.minimum
-            too_large = self.maximum is not None and not element <= self.maximum
+            is_outside = self.minimum is not None and not self.minimum <= element <= self.maximum
             is_infinite = isinstance(element, float) and not math.isfinite(element)
-            if too_small or too_large or is_infinite or (self.choices and element not in self.choices):
+            if is_outside or is_infinite or (self.choices and element not in self.choices):
                 shown = repr(value) if isinstance(element, str) else f'{value} {self.unit}'.rstrip()
                 return f'{self.name} is {shown}, expected {self.legal_range}'
         return ''
@@ -112,44 +105,20 @@ class Parameter:
         text = self.description + (f' Unit: {self.unit}.' if self.unit else '')
         described = ParameterDescriptor(name=self.name, description=text, read_only=self.read_only,
                                         additional_constraints=self.legal_range)
-        if self.minimum is None and self.maximum is None:
-            return described
-        if type(self.default) is float:
-            described.floating_point_range = [FloatingPointRange(
-                from_value=float(-sys.float_info.max if self.minimum is None else self.minimum),
-                to_value=float(sys.float_info.max if self.maximum is None else self.maximum))]
-        elif type(self.default) is int:
-            described.integer_range = [IntegerRange(
-                from_value=int(-_LARGEST_INTEGER if self.minimum is None else self.minimum),
-                to_value=int(_LARGEST_INTEGER if self.maximum is None else self.maximum))]
+        if self.minimum is not None and type(self.default) is float:
+            described.floating_point_range = [FloatingPointRange(from_value=float(self.minimum),
+                                                                 to_value=float(self.maximum))]
+        if self.minimum is not None and type(self.default) is int:
+            described.integer_range = [IntegerRange(from_value=self.minimum, to_value=self.maximum)]
         return described
 
 
-class ParameterValues(Mapping):
-    """The values in force, by name; every read sees the latest accepted change.
-
-    A whole set is replaced at once, so `snapshot()` never mixes two sets.
-    """
-
-    def __init__(self, values: Mapping[str, Value]) -> None:
-        self._values = MappingProxyType(dict(values))
-
-    def __getitem__(self, name: str) -> Value:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
+class ParameterValues(UserDict):
+    """The values in force, by name; every read sees the latest accepted change."""
 
     def snapshot(self) -> Mapping[str, Value]:
-        """The set in force now, which later changes leave alone."""
-        return self._values
-
-    def replace(self, values: Mapping[str, Value]) -> None:
-        """Puts a whole new set into force."""
-        self._values = MappingProxyType(dict(values))
+        """The set in force now, which later changes leave alone: they put another one in its place."""
+        return self.data
 
 
 def validate(table: Sequence[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
@@ -214,7 +183,7 @@ def declare(node: Node, table: Sequence[Parameter],
             return SetParametersResult(successful=False, reason=str(error))
         waiting = [f'{row.name} takes force at the next {row.waits_for}' for row in table
                    if row.waits_for and proposed[row.name] != in_force[row.name]]
-        in_force.replace(proposed)
+        in_force.data = proposed
         said.extend(waiting)
         if waiting:
             node.get_logger().info('; '.join(waiting))

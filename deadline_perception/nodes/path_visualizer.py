@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
@@ -20,7 +20,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.msg import ContentionState, FrameLatency
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 from deadline_perception.nodes.message_intake import MessageIntake
@@ -32,8 +32,9 @@ from deadline_perception.nodes.messages import (
     to_bgr,
 )
 from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events
+from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, open_output
 from deadline_perception.nodes.stamp_cache import StampCache
 
 PARAMETERS = (
@@ -47,7 +48,7 @@ PARAMETERS = (
               1000.0),
 )
 _CACHED_IMAGES = 20  # until their detections come
-_FOCAL_PX = 500.0  # while no camera_info has come
+_ASSUMED_CAMERA = PinholeCamera((500.0, 500.0), (320.0, 190.0))  # while no camera_info has come
 OUTCOMES = {outcome.value: outcome.name.lower() for outcome in Outcome}
 _LOOK_PERIOD_S = 0.5
 _IMAGE_DEPTH = 10  # images that come while one is drawn
@@ -87,15 +88,13 @@ class PathVisualizerNode(Node):
         self._images_in: ImageInput | None = None  # while somebody watches
         self._info_in: Subscription | None = None
         self._intake = MessageIntake(self)
-        self._image_out = self.create_publisher(Image, '~/image', RESULTS,
-                                                event_callbacks=publisher_events(self, '~/image'))
-        self._markers_out = self.create_publisher(MarkerArray, '~/markers', RESULTS,
-                                                  event_callbacks=publisher_events(self, '~/markers'))
-        for kind, topic, callback in ((Detection2DArray, 'detector/detections', self._on_detections),
-                                      (FrameLatency, 'detector/latency', self._on_latency),
+        self._image_out = open_output(self, Image, '~/image')
+        self._markers_out = open_output(self, MarkerArray, '~/markers')
+        for kind, topic, callback in ((Detection2DArray, 'detector/detections', partial(self._hear, 'detections')),
+                                      (FrameLatency, 'detector/latency', partial(self._hear, 'latency')),
                                       (ContentionState, 'contention_monitor/state', self._on_contention)):
             self._intake.listen(kind, topic, callback, RESULTS)
-        self.create_timer(_LOOK_PERIOD_S, self._look_for_viewers, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(self, _LOOK_PERIOD_S, self._look_for_viewers)
         self._health = Health(self, self._report)
 
     def _look_for_viewers(self) -> None:
@@ -105,7 +104,7 @@ class PathVisualizerNode(Node):
             return
         if not wanted:
             self._images_in.close()
-            self.destroy_subscription(self._info_in)
+            self._intake.close(self._info_in)
             self._images_in = self._info_in = None
             self._images.clear()
             self._answers.clear()
@@ -137,16 +136,10 @@ class PathVisualizerNode(Node):
         except ValueError as error:
             self._reject(f'camera_info is left out: {error}')
 
-    def _on_detections(self, message: Detection2DArray) -> None:
-        self._hear(message, 'detections')
-
-    def _on_latency(self, message: FrameLatency) -> None:
-        self._hear(message, 'latency')
-
     def _on_contention(self, message: ContentionState) -> None:
         self._contention = message
 
-    def _hear(self, message: Detection2DArray | FrameLatency, part: str) -> None:
+    def _hear(self, part: str, message: Detection2DArray | FrameLatency) -> None:
         if self._images_in is None:
             return
         stamp_ns = stamp_to_ns(message.header.stamp)
@@ -167,7 +160,7 @@ class PathVisualizerNode(Node):
         detections = detections.with_score(self._values['min_score'])
         if self._markers_out.get_subscription_count():
             self._markers_out.publish(detection_markers(
-                detections, names, found.header, self._camera or self._assumed_camera(),
+                detections, names, found.header, self._camera or _ASSUMED_CAMERA,
                 self._values['marker_distance_m'], headline(latency, self._contention)))
         if self._image_out.get_subscription_count():
             frame, image = Frame(detections, names, latency), self._images.take(stamp_ns)
@@ -192,9 +185,6 @@ class PathVisualizerNode(Node):
         self._image_out.publish(bgr_to_image(drawn, latency.header))
         self._drawn += 1
 
-    def _assumed_camera(self) -> PinholeCamera:
-        return PinholeCamera((_FOCAL_PX, _FOCAL_PX), (_FOCAL_PX * 0.64, _FOCAL_PX * 0.38))
-
     def _reject(self, problem: str) -> None:
         self._rejected += 1
         self._problem = problem
@@ -213,9 +203,7 @@ class PathVisualizerNode(Node):
         if self._images_in is not None:
             values['middleware_lost'] = self._images_in.flow.lost
             concerns += self._images_in.concerns if self._image_out.get_subscription_count() else ()
-        if any(concerns):
-            return Report(Level.WARN, '; '.join(filter(None, concerns)), values)
-        return Report(Level.OK, 'nobody is watching' if self._images_in is None else 'drawing', values)
+        return report_of(values, 'nobody is watching' if self._images_in is None else 'drawing', concerns=concerns)
 
 
 def headline(latency: FrameLatency, contention: ContentionState | None = None) -> str:
@@ -230,7 +218,6 @@ def headline(latency: FrameLatency, contention: ContentionState | None = None) -
 
 
 def main() -> int:
-    """Runs the node as a process."""
     return run_node('path_visualizer', PathVisualizerNode, sends_images=True)
 
 

@@ -15,12 +15,10 @@ from pathlib import Path
 
 import numpy as np
 from geometry_msgs.msg import TwistStamped
-from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
-from vision_msgs.msg import LabelInfo, VisionClass
+from vision_msgs.msg import LabelInfo
 
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
@@ -29,21 +27,17 @@ from deadline_perception.latency.device import DEFAULT_THREADS, use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
-from deadline_perception.nodes.frame_messages import RESULT_KINDS
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.frame_messages import RESULT_KINDS, label_info
+from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import to_bgr
 from deadline_perception.nodes.parameters import Parameter, Value, declare
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
-from deadline_perception.nodes.service_quality import (
-    ANY_SOURCE,
-    LATCHED,
-    RESULTS,
-    publisher_events,
-)
+from deadline_perception.nodes.service_quality import ANY_SOURCE, FRAMES, LATCHED, RESULTS
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.job import Job, JobRecord
@@ -100,7 +94,6 @@ class _Seat(FrameClient):
     rejected: int = 0
 
     def convert(self, job: Job) -> np.ndarray | None:
-        """See `FrameClient`."""
         try:
             self.image_bgr = job.message.pixels_bgr if isinstance(job.message, Crop) else to_bgr(job.message)
         except DeadlinePerceptionError as error:
@@ -111,19 +104,16 @@ class _Seat(FrameClient):
         return self.image_bgr
 
     def publish(self, job: Job, result: object) -> None:
-        """See `FrameClient`."""
         header = job.message.header
         self.publish_result(self.filler.fill(result, header))
         if self.followers:
             self.node.hand_on(self, header, result)
 
     def on_record(self, record: JobRecord) -> None:
-        """See `FrameClient`."""
         self.task.observe(record)
         self.node.tell(self.task, record)
 
     def on_failure(self, error: Exception) -> None:
-        """See `FrameClient`."""
         self.node.on_failure(error)
 
 
@@ -135,7 +125,6 @@ class QosSchedulerNode(ManagedNode):
         self._seats: dict[str, _Seat] = {}
         self._values = declare(self, PARAMETERS, self._check)
         self._loader: Executor | None = None
-        self._outputs, self._inputs = [], []
         self._schedulers: dict[str, NetworkScheduler] = {}
         self._schedules: dict[str, NetworkSchedule] = {}
         self._priority: ThreadPriority | None = None
@@ -145,9 +134,7 @@ class QosSchedulerNode(ManagedNode):
         self._intake = MessageIntake(self)
         self._speed_mps: float | None = None
         self._slowdown, self._made = 1.0, 0
-        self._health = Health(self, self._report)
-        if self._values['autostart']:
-            self.start_by_itself()
+        self._begin(self._values['autostart'])
 
     def _check(self, values: Mapping[str, Value]) -> None:
         parse_cores(values['cores'])
@@ -180,10 +167,8 @@ class QosSchedulerNode(ManagedNode):
         for name, seat in self._seats.items():
             seat.followers = tuple(other for other, follower in self._seats.items()
                                    if follower.task.request.crops_of == name)
-        self._refusal = ''
         self._publish_schedule = self._output(Schedule, '~/schedule', LATCHED)
-        self._publish_job = self._output(JobReport, '~/jobs', QoSProfile(
-            history=HistoryPolicy.KEEP_LAST, depth=100, reliability=ReliabilityPolicy.RELIABLE))
+        self._publish_job = self._output(JobReport, '~/jobs', FRAMES)
         for seat in self._seats.values():
             for notice in seat.task.notices:
                 self.get_logger().warning(f'{seat.task.name}: {notice}')
@@ -205,22 +190,20 @@ class QosSchedulerNode(ManagedNode):
                 executor, {name: (seat.task, seat) for name, seat in self._seats.items()
                            if seat.task.request.device == device}, raises_levels=values['raise_levels'])
         for seat in self._seats.values():
-            seat.publish_labels(self._labels(seat))
+            seat.publish_labels(label_info(seat.task.network.class_names, self.get_clock().now().to_msg()))
         self._look()
         self._subscribe(values)
-        self._timer = self.create_timer(_LOOK_PERIOD_S, self._look,
-                                        clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer = steady_timer(self, _LOOK_PERIOD_S, self._look)
         return result
 
     def _halt(self) -> None:
         if self._timer is None:
             return
         self.destroy_timer(self._timer)
-        for subscription in self._inputs:
-            self.destroy_subscription(subscription)
+        self._intake.close()
         for images in self._images:
             images.close()
-        self._timer, self._inputs, self._images = None, [], []
+        self._timer, self._images = None, []
         for device, scheduler in self._schedulers.items():
             if not scheduler.stop():
                 self.get_logger().error(f'a network on {device} did not let go of its job')
@@ -228,20 +211,14 @@ class QosSchedulerNode(ManagedNode):
         self._schedulers, self._schedules = {}, {}
 
     def _release(self) -> None:
-        for publisher in self._outputs:
-            self.destroy_lifecycle_publisher(publisher)
-        seats, self._outputs, self._seats = self._seats, [], {}
+        super()._release()
+        seats, self._seats = self._seats, {}
         if self._loader is not None:
             self._loader.submit(seats.clear)  # networks are let go of where they were loaded, which may take its time
             self._loader.close(_STOP_TIMEOUT_S)
             self._loader = None
 
     # --- topics ---
-
-    def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Callable:
-        publisher = self.create_lifecycle_publisher(kind, topic, quality, event_callbacks=publisher_events(self, topic))
-        self._outputs.append(publisher)
-        return publisher.publish
 
     def _seat(self, task: NestedTask) -> _Seat:
         network = task.network
@@ -262,9 +239,8 @@ class QosSchedulerNode(ManagedNode):
         self._images = [ImageInput(self, topic, values['image_transport'], values['reliability'],
                                    on_image=partial(self._on_image, tuple(names)))
                         for topic, names in by_topic.items()]
-        listen = self._intake.listen
-        self._inputs = [listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS),
-                        listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)]
+        self._intake.listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)
+        self._intake.listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)
 
     def _on_image(self, names: tuple[str, ...], message: Image | CompressedImage, waited_ns: int,
                   left_out: int) -> None:
@@ -279,12 +255,6 @@ class QosSchedulerNode(ManagedNode):
     def _on_speed(self, message: TwistStamped) -> None:
         if not math.isnan(message.twist.linear.x):  # NaN: not known, the one before stays in force
             self._speed_mps = abs(message.twist.linear.x)
-
-    def _labels(self, seat: _Seat) -> LabelInfo:
-        info = LabelInfo(class_map=[VisionClass(class_id=number, class_name=name)
-                                    for number, name in enumerate(seat.task.network.class_names)])
-        info.header.stamp = self.get_clock().now().to_msg()
-        return info
 
     # --- schedules ---
 
@@ -354,7 +324,7 @@ class QosSchedulerNode(ManagedNode):
             if schedule is not None:
                 values |= {f'{device} utilisation': schedule.allocation.utilisation,
                            f'{device} quality': schedule.allocation.quality}
-                concerns += [f'{device}: {schedule.refusal}'] if schedule.refusal else []
+                concerns.append(f'{device}: {schedule.refusal}' if schedule.refusal else '')
             concerns += [f'{name} hangs' for name in scheduler.hanging]
             for name, count in counts.items():
                 plan = None if schedule is None else schedule.plans.get(name)
@@ -370,18 +340,11 @@ class QosSchedulerNode(ManagedNode):
         for images in self._images:
             concerns += images.concerns
             values[f'{images.flow.topic} lost images'] = images.flow.lost
-        concerns += [self._intake.concern] if self._intake.concern else []
-        concerns += [self._failure] if now_ms() - self._failed_ms < TOLD_MS else []
-        faults = [images.fault for images in self._images if images.fault]
-        if faults:
-            return Report(Level.ERROR, '; '.join(faults), values)
-        if concerns:
-            return Report(Level.WARN, '; '.join(concerns), values)
-        return Report(Level.OK, 'scheduling', values)
+        concerns += [self._intake.concern, self._failure if now_ms() - self._failed_ms < TOLD_MS else '']
+        return report_of(values, 'scheduling', concerns=concerns, faults=[images.fault for images in self._images])
 
 
 def main() -> int:
-    """Runs the node as a process."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_node('qos_scheduler', QosSchedulerNode)
 

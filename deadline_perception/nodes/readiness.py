@@ -12,13 +12,13 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import GetState
 from rclpy.client import Client
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
-from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES
 from deadline_perception.nodes.health import reporting_node
+from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
+from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import DIAGNOSTICS
 
@@ -44,7 +44,7 @@ class ReadinessNode(Node):
         self._missing = list(self._names)
         self._rounds = 0
         self.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, DIAGNOSTICS)
-        self.create_timer(PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(self, PERIOD_S, self._look)
 
     def _look(self) -> None:
         if self.finished.done():

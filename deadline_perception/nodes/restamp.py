@@ -71,10 +71,7 @@ class Restamper:
     def restamp(self, raw: bytes, msgtype: str, now_ns: int) -> bytes:
         """The message with its stamps moved: those seen for the first time to now, others to where they went then.
 
-        Args:
-            raw: the message in CDR.
-            msgtype: its type.
-            now_ns: time on the clock of the new stamps.
+        `raw` is in CDR, `now_ns` on the clock of the new stamps.
         """
         if msgtype not in self._places:
             self.prepare(msgtype)

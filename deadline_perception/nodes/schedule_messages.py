@@ -18,13 +18,11 @@ _OUTCOMES = {Outcome.DETECTED: JobReport.DONE, Outcome.LATE: JobReport.LATE, Out
 
 
 def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], device: str, stamp: Time) -> Schedule:
-    """A schedule; the quality of each task is without its weight, the sum with it.
+    """A schedule of some tasks; the quality of each is without its weight, the sum with it.
 
     Args:
-        schedule: of some tasks.
-        tasks: these, in its order.
+        tasks: in the order of the schedule.
         device: that they share, as the frame of the header.
-        stamp: when it was made.
     """
     allocation = schedule.allocation
     message = Schedule(feasible=allocation.schedulable, utilisation=allocation.utilisation,
@@ -38,13 +36,7 @@ def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], dev
 
 
 def job_report(record: JobRecord, task: NestedTask, header: Header) -> JobReport:
-    """What became of a job of a task.
-
-    Args:
-        record: of the job.
-        task: that it is of.
-        header: frame of its image, and when it ended by the node's clock.
-    """
+    """What became of a job; the header has the frame of its image, and when it ended by the node's clock."""
     release_ns, deadline_ns, started_ns, finished_ns = (round(time_ms * NS_PER_MS) for time_ms in (
         record.arrived_ms, record.arrived_ms + record.conditions.budget_ms, record.started_ms, record.answered_ms))
     return JobReport(

@@ -8,11 +8,7 @@ Item = TypeVar('Item')
 
 
 class StampCache(Generic[Item]):
-    """The latest items by stamp; the oldest goes when it is full.
-
-    Args:
-        size: most items kept, at least 1.
-    """
+    """At most `size` items by stamp; the oldest goes when it is full."""
 
     def __init__(self, size: int) -> None:
         self._items: OrderedDict[int, Item] = OrderedDict()

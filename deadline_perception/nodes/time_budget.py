@@ -21,7 +21,7 @@ from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events
+from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
 
 # One metre: what the vehicle may travel between an image and its detections.
 ROAD_SPEEDS_MPS = (4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0, 30.0, 40.0)
@@ -72,8 +72,7 @@ class TimeBudgetNode(Node):
         self._speed_mps: float | None = None
         self._heard_ns: int | None = None
         self._values = declare(self, PARAMETERS, self._apply)
-        self._publisher = self.create_publisher(TimeBudget, '~/budget', RESULTS,
-                                                event_callbacks=publisher_events(self, '~/budget'))
+        self._publisher = open_output(self, TimeBudget, '~/budget')
         self._intake = MessageIntake(self)
         self._intake.listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)
         self._clock_of_ages = periodic_clock(self)
@@ -129,7 +128,6 @@ class TimeBudgetNode(Node):
 
 
 def main() -> int:
-    """Runs the node as a process."""
     return run_node('time_budget', TimeBudgetNode)
 
 

@@ -12,12 +12,12 @@ from rclpy.node import Node
 
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace
 from deadline_perception.runtime.speed_filter import SpeedFilter
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events
+from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
 
 TOPICS = {'odometry': (Odometry, 'odom'), 'twist': (TwistStamped, 'vehicle/speed')}
 
@@ -35,11 +35,7 @@ PARAMETERS = (
 
 
 class TraceReplay:
-    """A trace against a running clock; begins anew when the clock goes back.
-
-    Args:
-        trace: the speeds.
-    """
+    """A trace against a running clock; begins anew when the clock goes back."""
 
     def __init__(self, trace: SpeedTrace) -> None:
         self._trace = trace
@@ -73,8 +69,7 @@ class VehicleSpeedNode(Node):
         for source, (kind, topic) in TOPICS.items():
             if self._values['source'] in (source, 'auto'):
                 self._intake.listen(kind, topic, getattr(self, f'_on_{source}'), ANY_SOURCE)
-        self._publisher = self.create_publisher(TwistStamped, '~/speed', RESULTS,
-                                                event_callbacks=publisher_events(self, '~/speed'))
+        self._publisher = open_output(self, TwistStamped, '~/speed')
         self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
@@ -120,11 +115,8 @@ class VehicleSpeedNode(Node):
         values = {'speed_mps': speed_mps, 'age_s': age_s, 'source': self._source or self._values['source'],
                   'accepted': self._filter.accepted, 'rejected': self._intake.refused,
                   'last_rejection': self._intake.last_problem}
-        if self._intake.concern:
-            return Report(Level.WARN, self._intake.concern, values)
-        if not self._filter.is_fresh(now_s):
-            return Report(Level.WARN, self._silence(age_s), values)
-        return Report(Level.OK, f'{speed_mps:.1f} m/s', values)
+        silence = '' if self._filter.is_fresh(now_s) else self._silence(age_s)
+        return report_of(values, f'{speed_mps:.1f} m/s', concerns=(self._intake.concern or silence,))
 
     def _silence(self, age_s: float) -> str:
         if self._replay is not None:
@@ -138,7 +130,6 @@ class VehicleSpeedNode(Node):
 
 
 def main() -> int:
-    """Runs the node as a process."""
     return run_node('vehicle_speed', VehicleSpeedNode)
 
 

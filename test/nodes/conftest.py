@@ -2,117 +2,18 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import threading
+import textwrap
 
 import pytest
-import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.parameter import Parameter
-from waiting import WAIT_S, answer_of, wait
+from observed_nodes import NodeProcess, Observer, Repeater
+from waiting import WAIT_S, wait
 
 from deadline_perception.nodes.middleware import make_room_for_images
 
 _numbers = itertools.count()
-
-
-class NodeProcess:
-    """One node as a process; what it says is kept in a file."""
-
-    def __init__(self, name, namespace, log, parameters, remaps, words, folder, environment, program):
-        program = program or (sys.executable, '-m', f'deadline_perception.nodes.{name}')
-        command = [*program, '--ros-args', '-r', f'__ns:={namespace}', *words]
-        for key, value in parameters.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            command += ['-p', f'{key}:={text}']
-        for topic, outside in remaps.items():
-            command += ['-r', f'{topic}:={outside}']
-        self.name, self._log = name, log
-        with log.open('w') as stream:
-            self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=folder,
-                                            start_new_session=True, env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0',
-                                                                      **environment})
-
-    @property
-    def output(self):
-        return self._log.read_text()
-
-    def wait_ended(self):
-        """Exit status of a process that ends by itself."""
-        return self.process.wait(WAIT_S)
-
-    def end(self, number=signal.SIGINT):
-        """Sends a signal; returns the exit status."""
-        self.process.send_signal(number)
-        return self.process.wait(WAIT_S)
-
-
-class Observer:
-    """A node that hears and speaks, spun by a thread of its own."""
-
-    def __init__(self, namespace):
-        self.context = rclpy.Context()
-        rclpy.init(context=self.context)
-        self.node = rclpy.create_node('observer', namespace=namespace, context=self.context)
-        self._executor = SingleThreadedExecutor(context=self.context)
-        self._executor.add_node(self.node)
-        self._statuses = {}
-        self.node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 100)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def _spin(self):
-        try:
-            self._executor.spin()
-        except ExternalShutdownException:
-            pass
-
-    def _on_diagnostics(self, message):
-        for status in message.status:
-            self._statuses[status.name.partition(': ')[0].rsplit('/', 1)[-1]] = status
-
-    def hear(self, kind, topic, quality=100):
-        """A list that grows by every message of a topic."""
-        heard = []
-        self.node.create_subscription(kind, topic, heard.append, quality)
-        return heard
-
-    def speaker(self, kind, topic, quality=10, subscribers=1):
-        """A publisher that somebody listens to."""
-        publisher = self.node.create_publisher(kind, topic, quality)
-        wait(lambda: publisher.get_subscription_count() >= subscribers, f'a subscriber of {topic}')
-        return publisher
-
-    def status(self, name):
-        """Level, message and values of a node's newest diagnostic; level -1 before the first."""
-        status = self._statuses.get(name)
-        if status is None:
-            return -1, '', {}
-        return status.level[0], status.message, {entry.key: entry.value for entry in status.values}
-
-    def call(self, kind, service, request):
-        """The answer of a service."""
-        client = self.node.create_client(kind, service)
-        return answer_of(client, request, f'the answer of {service}')
-
-    def set_parameters(self, node, **values):
-        """Sets parameters as a set; returns the reason of a refusal, empty when they were taken."""
-        from rcl_interfaces.srv import SetParametersAtomically
-
-        request = SetParametersAtomically.Request(
-            parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
-        result = self.call(SetParametersAtomically, f'{node}/set_parameters_atomically', request).result
-        return '' if result.successful else result.reason or 'refused'
-
-    def close(self):
-        self.context.try_shutdown()
-        self._thread.join(WAIT_S)
-        self.node.destroy_node()
 
 
 @pytest.fixture(scope='session', autouse=True)
@@ -136,6 +37,20 @@ def observer(namespace):
     observer = Observer(namespace)
     yield observer
     observer.close()
+
+
+@pytest.fixture
+def repeat(observer):
+    """Does something after each period, until it is stopped or the test ends."""
+    repeaters = []
+
+    def start(act, period_s=0.02):
+        repeaters.append(Repeater(act, period_s))
+        return repeaters[-1]
+
+    yield start
+    for repeater in repeaters:
+        repeater.stop()
 
 
 _STEPPING_CLOCK = r"""
@@ -190,3 +105,14 @@ def start_node(tmp_path, namespace):
             node.process.kill()
             node.process.wait(WAIT_S)
         print(f'{node.name} said:\n{node.output}')
+
+
+@pytest.fixture
+def start_script(start_node, tmp_path):
+    """Starts lines of Python as a node's process."""
+    def start(name, lines, **options):
+        script = tmp_path / f'{name}_script.py'
+        script.write_text(textwrap.dedent(lines))
+        return start_node(name, program=(sys.executable, script), **options)
+
+    return start

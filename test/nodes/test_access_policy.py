@@ -3,18 +3,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from xml.etree import ElementTree
 
 import pytest
-import rclpy
 from made_up_network import write_network
+from rclpy.node import NodeNameNonExistentError
 from sensor_msgs.msg import Image
 
-from deadline_perception.nodes import bringup
-from deadline_perception.nodes.bringup import NODES
+from deadline_perception.nodes.access_policy import ACCESS
+from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 
-WAIT_S = 90.0
 ARGUMENTS = ('--namespace', '/car', '--image-topic', '/cam/image', '--odometry-topic', 'wheels')
 OPTIONAL = {  # what the graph need not show: where time is simulated, images compressed, or of newer rclpy
     'subscribe': {'/clock', '/parameter_events', '/cam/image/compressed'}, 'publish': set(),
@@ -52,23 +50,13 @@ def graph_of(observer, name):
             'reply': {service for service, _ in observer.get_service_names_and_types_by_node(name, '/car')}}
 
 
-@pytest.fixture
-def observer():
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node('observer', context=context)
-    yield node
-    node.destroy_node()
-    context.try_shutdown()
-
-
 def differences(allowed, observer):
     """Names that a node uses and may not, and those that it may and does not."""
     found = []
     for entry in NODES:
         try:
             graph = graph_of(observer, entry.name)
-        except rclpy.node.NodeNameNonExistentError:
+        except NodeNameNonExistentError:
             found.append(f'no {entry.name}')
             continue
         for right, names in graph.items():
@@ -80,25 +68,26 @@ def differences(allowed, observer):
     return sorted(found)
 
 
-def test_it_allows_what_the_nodes_use_and_nothing_else(allowed, observer, tmp_path):
+def test_it_allows_what_the_nodes_use_and_nothing_else(allowed, observer, wait_for, tmp_path):
     write_network(tmp_path)
     with (tmp_path / 'log').open('w') as log:
         process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', *ARGUMENTS, '--model',
                                     str(tmp_path / 'good.safetensors'), '--profile', str(tmp_path / 'good.json')],
                                    stderr=log, stdout=log)
-    observer.create_subscription(Image, '/car/path_visualizer/image', lambda message: None, 1)  # opens the camera
-    executor = rclpy.executors.SingleThreadedExecutor(context=observer.context)
-    executor.add_node(observer)
+    observer.hear(Image, '/car/path_visualizer/image')  # opens the camera
+    found = []
+
+    def agree():
+        assert process.poll() is None
+        found[:] = differences(allowed, observer.node)
+        return not found
+
     try:
-        until = time.monotonic() + WAIT_S
-        while (found := differences(allowed, observer)) and time.monotonic() < until:
-            assert process.poll() is None, (tmp_path / 'log').read_text()
-            executor.spin_once(timeout_sec=0.5)
-        assert not found, (tmp_path / 'log').read_text()[-2000:]
+        wait_for(agree, 'the rights of all nodes')
     finally:
-        executor.shutdown()
         process.terminate()
         process.wait(60)
+        print(found, (tmp_path / 'log').read_text()[-2000:])
 
 
 def test_it_follows_the_arguments(allowed):
@@ -118,6 +107,4 @@ def test_a_task_file_is_refused_in_one_line(tmp_path):
 
 
 def test_every_node_of_the_table_but_the_one_of_task_files_has_its_rights():
-    from deadline_perception.nodes.access_policy import ACCESS
-
-    assert {*ACCESS, 'qos_scheduler'} == {entry.name for entry in (*NODES, *bringup.OPTIONAL_NODES)}
+    assert {*ACCESS, 'qos_scheduler'} == {entry.name for entry in (*NODES, *OPTIONAL_NODES)}

@@ -6,7 +6,6 @@ import pytest
 from invented_networks import make_classifier, make_magnifier, make_single
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
-from std_msgs.msg import Header
 from vision_msgs.msg import Classification, Detection2DArray
 
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -17,7 +16,6 @@ from deadline_perception.latency.device import DEFAULT_THREADS, process_environm
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
-from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
 
 IMAGES = 12
 
@@ -26,7 +24,7 @@ IMAGES = 12
     (make_magnifier, 'detections', Detection2DArray), (make_single, 'detections', Detection2DArray),
     (make_classifier, 'classification', Classification)])
 def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, start_node, observer, wait_for, namespace,
-                                                         tmp_path, repository, monkeypatch):
+                                                         tmp_path, repository):
     network = make()
     image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
     measure_profile(network, [image], repeats=8, whole_paths=4, path_repeats=4).save(tmp_path / 'profile.json')
@@ -36,12 +34,10 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     best = FrontierPolicy(network.path_space, forecast, quality).frontier(network.path_space.largest, 0)
     assert best[-1][2] == 1.0 and set(profile.segments) == set(network.path_space.carriers())
 
-    monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
-    for name, value in process_environment(DEFAULT_THREADS).items():
-        monkeypatch.setenv(name, value)
     # The first image may be there before the first budget.
     detector = start_node('detector', {'model': f'invented_networks:{make.__name__}',
-                                       'profile': tmp_path / 'profile.json', 'default_budget_ms': 2000.0})
+                                       'profile': tmp_path / 'profile.json', 'default_budget_ms': 2000.0},
+                          environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': str(repository / 'test')})
     recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
     results = observer.hear(kind, f'{namespace}/detector/{topic}')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
@@ -56,8 +52,7 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     number = 0
     while number < IMAGES or not is_recorded('path') or not is_recorded('latency'):
         budget.publish(TimeBudget(budget_ms=2000.0, min_budget_ms=2000.0, max_budget_ms=2000.0))
-        now = observer.node.get_clock().now().nanoseconds
-        camera.publish(bgr_to_image(image, Header(stamp=ns_to_stamp(now), frame_id='camera')))
+        camera.publish(observer.image(image))
         wait_for(lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
                  f'answer {number}: {detector.output}')
         number += 1

@@ -3,34 +3,30 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-import rclpy
 import yaml
-from lifecycle_msgs.msg import State
-from lifecycle_msgs.srv import GetState
 
 from deadline_perception.child_command import module_command
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.bag_file import BagError
 from deadline_perception.nodes import bringup
-from deadline_perception.nodes.parameter_document import document_of
-from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES, PLAYER, RECORDER
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
+from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, PLAYER, RECORDER
+from deadline_perception.nodes.parameter_document import document_of
 from deadline_perception.rendering.drive import render_drive
 
-WAIT_S = 90.0
 ALL = (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
+DETECTOR = next(entry for entry in NODES if entry.name == 'detector')
 
 
 def parameters_of(entry):
-    name = 'detector_parameters' if entry.name == 'detector' else entry.name
-    return importlib.import_module(f'deadline_perception.nodes.{name}').PARAMETERS
+    return importlib.import_module(f'deadline_perception.nodes.{entry.name}').PARAMETERS
 
 
 def values(**given):
@@ -39,8 +35,7 @@ def values(**given):
 
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
 def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
-    module = importlib.import_module(entry.module)
-    assert callable(module.main)
+    assert callable(importlib.import_module(f'deadline_perception.nodes.{entry.name}').main)
     known = {row.name for row in parameters_of(entry)}
     assert {name for name, _ in entry.parameters} <= known
     arguments = {argument.name for argument in ARGUMENTS}
@@ -66,12 +61,13 @@ def test_config_is_what_the_declaration_writes(entry, repository):
     ((node, section),) = yaml.safe_load(text).items()
     assert node == f'/**/{entry.name}'
     assert section['ros__parameters'] == {row.name: row.default for row in parameters_of(entry)}
+    lines = text.splitlines()
+    assert all(lines[number - 1].startswith('    # ') for number, line in enumerate(lines) if re.match(r' {4}\w', line))
 
 
 def test_arguments_become_remaps_parameters_and_namespace():
-    detector = next(entry for entry in NODES if entry.name == 'detector')
     given = values(namespace='/front/', image_topic='/cam', model='compact', use_sim_time=True, log_level='debug')
-    command = bringup.process_order(detector, given).command
+    command = bringup.process_order(DETECTOR, given).command
     start = module_command('deadline_perception.nodes', 'detector', '--ros-args')
     assert list(command[:len(start)]) == start
     for words in (('-r', '__ns:=/front'), ('-r', 'image:=/cam'), ('-p', 'model:=compact'),
@@ -80,7 +76,7 @@ def test_arguments_become_remaps_parameters_and_namespace():
     assert not any(word.startswith('profile:=') for word in command)
 
 
-def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path, capsys):
+def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     file = tmp_path / 'tasks.yaml'
     file.write_text('tasks: {}')
     orders = bringup.start_orders(values(tasks=str(file)), one_process=False)
@@ -90,10 +86,6 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path, capsys):
     assert scheduler.environment['OMP_NUM_THREADS'] == '2'
     assert 'qos_scheduler' in bringup.readiness_order(values(tasks=str(file))).command
     assert 'detector' not in bringup.readiness_order(values(tasks=str(file))).command
-    assert bringup.main(['--tasks', str(tmp_path / 'missing.yaml')]) == 1
-    assert 'missing.yaml does not exist' in capsys.readouterr().err
-    assert bringup.main(['--tasks', str(file), '--one-process']) == 1
-    assert '--one-process runs the nodes of one detector' in capsys.readouterr().err
 
 
 def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
@@ -132,29 +124,13 @@ def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp
 
 
 def test_the_detector_starts_with_the_environment_of_its_number_of_threads(tmp_path):
-    detector = next(entry for entry in NODES if entry.name == 'detector')
-    assert bringup.node_environment(detector, values())['OMP_NUM_THREADS'] == '2'
+    assert bringup.node_environment(DETECTOR, values())['OMP_NUM_THREADS'] == '2'
     file = tmp_path / 'own.yaml'
     file.write_text('detector:\n  ros__parameters:\n    threads: 3\n')
-    environment = bringup.node_environment(detector, values(params_file=str(file)))
+    environment = bringup.node_environment(DETECTOR, values(params_file=str(file)))
     assert environment['OMP_NUM_THREADS'] == '3'
     assert environment['OMP_WAIT_POLICY'] == 'PASSIVE'
     assert bringup.node_environment(NODES[0], values()) == {}
-
-
-@pytest.mark.parametrize('text', ['detector: [', 'detector: 5', 'detector:\n  ros__parameters:\n    threads: 0',
-                                  '- a\n- b'])
-def test_an_unusable_parameter_file_is_refused_by_name(tmp_path, text, capsys):
-    file = tmp_path / 'own.yaml'
-    file.write_text(text)
-    assert bringup.main(['--params-file', str(file)]) == 1
-    assert f'{file} cannot be used' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize('option', ['--params-file', '--bag'])
-def test_a_file_that_is_not_there_is_named(option, tmp_path, capsys):
-    assert bringup.main([option, str(tmp_path / 'missing')]) == 1
-    assert 'missing does not exist' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(('namespace', 'section', 'threads'), [
@@ -167,8 +143,7 @@ def test_a_file_that_is_not_there_is_named(option, tmp_path, capsys):
 def test_the_environment_follows_the_parameters_of_this_node_alone(tmp_path, namespace, section, threads):
     file = tmp_path / 'own.yaml'
     file.write_text(section)
-    detector = next(entry for entry in NODES if entry.name == 'detector')
-    environment = bringup.node_environment(detector, values(params_file=str(file), namespace=namespace))
+    environment = bringup.node_environment(DETECTOR, values(params_file=str(file), namespace=namespace))
     assert environment['OMP_NUM_THREADS'] == threads
 
 
@@ -184,14 +159,15 @@ def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
         '/detektor is no node here, and its parameters have no effect; expected a name such as /front/detector',
         '/rear/time_budget is no node here, and its parameters have no effect; expected a name such as '
         '/front/time_budget']
-    file.write_text('{a: ' * 100_000)
-    assert bringup.main(['--params-file', str(file)]) == 1
 
 
 @pytest.fixture(scope='module')
 def bags(tmp_path_factory):
-    """Folder with bags of one camera: raw.mcap and compressed.mcap."""
+    """Folder with bags of one camera, raw.mcap and compressed.mcap, a task file, and unusable parameter files."""
     folder = tmp_path_factory.mktemp('bags')
+    for name, text in (('tasks', 'tasks: {}'), ('broken', 'detector: ['), ('deep', '{a: ' * 100_000),
+                       ('no_threads', 'detector:\n  ros__parameters:\n    threads: 0')):
+        (folder / f'{name}.yaml').write_text(text)
     drive = render_drive(seconds=0.2, rate_hz=10, width=96, height=64)
     for name in ('raw', 'compressed'):
         write_bag(drive, folder / f'{name}.mcap', compressed=name == 'compressed')
@@ -214,13 +190,20 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
     (('--bag', 'raw.mcap', '--record', 'run'), 'expected a name that ends with .mcap'),
     (('--record', 'raw.mcap'), 'raw.mcap exists already'),
     (('--bag', 'raw.mcap', '--rate', '0'), "rate is '0', expected a number in [0.01, 100]"),
-    (('--log-level', 'bogus'), "log_level is 'bogus', expected debug, info, warn, error or fatal")])
-def test_what_cannot_be_played_or_recorded_is_refused_in_one_line(bags, monkeypatch, capsys, words, complaint):
+    (('--log-level', 'bogus'), "log_level is 'bogus', expected debug, info, warn, error or fatal"),
+    (('--bag', 'missing'), 'missing does not exist'), (('--params-file', 'missing'), 'missing does not exist'),
+    (('--params-file', 'broken.yaml'), 'broken.yaml cannot be used'),
+    (('--params-file', 'deep.yaml'), 'deep.yaml cannot be used'),
+    (('--params-file', 'no_threads.yaml'), 'no_threads.yaml cannot be used'),
+    (('--tasks', 'missing.yaml'), 'missing.yaml does not exist'),
+    (('--tasks', 'tasks.yaml', '--one-process'), '--one-process runs the nodes of one detector')])
+def test_what_cannot_be_started_is_refused_in_one_line(bags, monkeypatch, capsys, words, complaint):
     monkeypatch.chdir(bags)
+    before = sorted(bags.iterdir())
     assert bringup.main(words) == 1
     said = capsys.readouterr().err
     assert complaint in said and len(said.splitlines()) == 1
-    assert sorted(file.name for file in bags.iterdir()) == ['compressed.mcap', 'raw.mcap']
+    assert sorted(bags.iterdir()) == before
 
 
 def test_a_replay_without_the_name_of_a_bag_says_so():
@@ -251,7 +234,7 @@ def test_rviz_listens_in_the_namespace_of_the_nodes(tmp_path, monkeypatch, names
     program.chmod(0o755)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
     order = bringup.rviz_order(values(namespace=namespace))
-    said = subprocess.run(order.command, capture_output=True, text=True, timeout=WAIT_S, check=True).stdout
+    said = subprocess.run(order.command, capture_output=True, text=True, timeout=90, check=True).stdout
     assert said.split() == [f'{namespace}/path_visualizer/image', f'{namespace}/path_visualizer/markers']
 
 
@@ -262,26 +245,6 @@ def test_package_is_valid_and_brings_what_nodes_and_colcon_test_need(repository)
 
 
 # --- as processes ---
-
-@pytest.fixture
-def observer():
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node('observer', context=context, namespace='/car')
-    executor = rclpy.executors.SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    node.spin = lambda: executor.spin_once(timeout_sec=0.05)
-    yield node
-    node.destroy_node()
-    context.try_shutdown()
-
-
-def wait(node, condition, what):
-    until = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until, f'waited {WAIT_S:.0f} s for {what}'
-        node.spin()
-
 
 def children(pid, word):
     """Process numbers of the children of a process that have a word in their command line."""
@@ -297,23 +260,22 @@ def children(pid, word):
     return found
 
 
-def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, tmp_path):
+def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, wait_for, namespace, tmp_path):
     log = (tmp_path / 'log').open('w+')
-    process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--namespace', '/car',
+    process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--namespace', namespace,
                                 '--no-autostart', '--image-topic', '/cam'], stderr=log)
     try:
         names = {entry.name for entry in NODES}
-        wait(observer, lambda: names <= set(observer.get_node_names()), 'all nodes')
+        wait_for(lambda: names <= set(observer.node.get_node_names()), 'all nodes')
         for topic in ('vehicle_speed/speed', 'time_budget/budget'):
-            wait(observer, lambda: observer.count_publishers(topic), topic)
-        check_state(observer, 'detector')
-        check_state(observer, 'contention_monitor')
+            wait_for(lambda: observer.node.count_publishers(topic), topic)
+        assert observer.state('detector') == observer.state('contention_monitor') == 'unconfigured'
         killed = [pid for name in names for pid in children(process.pid, name)]
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
         for name in names:
-            wait(observer, lambda: set(children(process.pid, name)) - set(killed), f'{name} to come back')
-        check_state(observer, 'detector')
+            wait_for(lambda: set(children(process.pid, name)) - set(killed), f'{name} to come back')
+        assert observer.state('detector') == 'unconfigured'
         assert all(f'{name} died: killed by SIGKILL' in (tmp_path / 'log').read_text() for name in names)
         pids = [pid for name in names for pid in children(process.pid, name)]
         assert len(pids) == len(names)
@@ -323,22 +285,3 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(ob
     finally:
         process.kill()
         log.close()
-
-
-def check_state(observer, name):
-    """Asks until it is answered: a node that was killed is still listed for a while."""
-    client = observer.create_client(GetState, f'{name}/get_state')
-    answers = []
-
-    def answered():
-        if client.service_is_ready():
-            future = client.call_async(GetState.Request())
-            until = time.monotonic() + 1.0
-            while not future.done() and time.monotonic() < until:
-                observer.spin()
-            if future.done():
-                answers.append(future.result().current_state.id)
-        return answers
-    wait(observer, answered, f'the state of {name}')
-    assert answers == [State.PRIMARY_STATE_UNCONFIGURED]
-    observer.destroy_client(client)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
-from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
 from deadline_perception.classifier.classes import CLASS_NAMES
@@ -14,7 +13,7 @@ from deadline_perception.latency.device import DEFAULT_THREADS, process_environm
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.crop_classifier import refined
-from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp
+from deadline_perception.nodes.messages import DetectionsMessage
 from deadline_perception.rendering.single_object import render_object
 
 torch = pytest.importorskip('torch')
@@ -68,10 +67,11 @@ class Stand:
         self._wait_for(lambda: self.budgets.publish(TimeBudget(
             budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms)) or self._observer.status(
                 'crop_classifier')[2].get('budget_ms') == f'{budget_ms:.6g}', 'the budget in force')
-        header = Header(stamp=ns_to_stamp(self._observer.node.get_clock().now().nanoseconds), frame_id='camera')
+        picture = self._observer.image(np.zeros((1, 1, 3), np.uint8) if image is None else image)
+        header = picture.header
         messages = [(self.detector, DetectionsMessage(NAMES).fill(found, header))]
         if image is not None:
-            messages.insert(0 if image_first else 1, (self.camera, bgr_to_image(image, header)))
+            messages.insert(0 if image_first else 1, (self.camera, picture))
         for speaker, message in messages:
             speaker.publish(message)
         self._wait_for(lambda: len(self.answers) > count, f'an answer: {self.node.output}')

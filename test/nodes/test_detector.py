@@ -1,7 +1,6 @@
 """The detector as a real process over the real middleware: images in, detections out, whatever is sent."""
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -9,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from dataclasses import replace
@@ -20,25 +18,22 @@ import hanging_network
 import numpy as np
 import pytest
 import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
 from made_up_network import CLASSES, made_up_profile, write_network
+from observed_nodes import Observer
 from rcl_interfaces.srv import SetParameters
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import String
 from vision_msgs.msg import Detection2DArray, LabelInfo
-from waiting import WAIT_S, answer_of, wait
+from waiting import WAIT_S, wait
 
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
-from deadline_perception.nodes.middleware import make_room_for_images
-from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
+from deadline_perception.nodes.messages import ns_to_stamp, stamp_to_ns
+from deadline_perception.nodes.service_quality import LATCHED
 
 BUDGET_MS = 20_000.0  # nothing is late by accident on a busy machine
 
@@ -57,59 +52,31 @@ def files(tmp_path_factory):
     return folder
 
 
-class Station:
+class Station(Observer):
     """Sends images to a detector and keeps what it says."""
 
-    def __init__(self, name):
-        make_room_for_images()
-        self.context = rclpy.Context()
-        rclpy.init(context=self.context)
-        self.node = rclpy.create_node(name, context=self.context)
+    def __init__(self):
+        super().__init__('/')
         self.images = self.node.create_publisher(Image, 'image', 10)
         # The raw images come reliably, the compressed ones only as best effort does.
         self.compressed = self.node.create_publisher(
             CompressedImage, 'image/compressed', QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
         self.budgets = self.node.create_publisher(TimeBudget, 'time_budget/budget', 5)
         self.contention = self.node.create_publisher(ContentionState, 'contention_monitor/state', 5)
-        self.detections, self.paths, self.latencies, self.labels, self.diagnostics = [], [], [], [], []
-        for kind, topic, kept, quality in (
-                (Detection2DArray, 'detector/detections', self.detections, 100),
-                (PathDecision, 'detector/path', self.paths, 100),
-                (FrameLatency, 'detector/latency', self.latencies, 100),
-                (LabelInfo, 'detector/label_info', self.labels,
-                 QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)),
-                (DiagnosticArray, '/diagnostics', self.diagnostics, 100)):
-            self.node.create_subscription(kind, topic, kept.append, quality)
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
-        self.thread = threading.Thread(target=self.spin, daemon=True)
-        self.thread.start()
-
-    def spin(self):
-        with contextlib.suppress(ExternalShutdownException):
-            self.executor.spin()
-
-    def close(self):
-        self.context.try_shutdown()
-        self.thread.join(WAIT_S)
-        self.node.destroy_node()
-
-    def call(self, kind, service, request):
-        client = self.node.create_client(kind, service)
-        try:
-            return answer_of(client, request, service)
-        finally:
-            self.node.destroy_client(client)
+        self.detections = self.hear(Detection2DArray, 'detector/detections')
+        self.paths = self.hear(PathDecision, 'detector/path')
+        self.latencies = self.hear(FrameLatency, 'detector/latency')
+        self.labels = self.hear(LabelInfo, 'detector/label_info', LATCHED)
 
     def state(self):
-        return self.call(GetState, 'detector/get_state', GetState.Request()).current_state.label
+        return super().state('detector')
 
     def change(self, transition):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        return self.call(ChangeState, 'detector/change_state', request).success
+        return super().change('detector', transition)
 
     def set(self, **values):
-        """Sets parameters; returns why they were refused, empty when they were taken, and keeps what was said then."""
+        """Sets parameters as `ros2 param set` does; returns why they were refused, empty when they were taken, and
+        keeps what was said then."""
         request = SetParameters.Request(
             parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         results = self.call(SetParameters, 'detector/set_parameters', request).results
@@ -117,20 +84,15 @@ class Station:
         return '; '.join(result.reason for result in results if not result.successful)
 
     def status(self):
-        """Level, message and values of the detector's newest diagnostic."""
-        for array in reversed(self.diagnostics):
-            for status in array.status:
-                if status.name.endswith('detector: status'):
-                    return status.level[0], status.message, {pair.key: pair.value for pair in status.values}
-        return None, '', {}
+        return super().status('detector')
 
     def now_ns(self):
         return self.node.get_clock().now().nanoseconds
 
     def image(self, stamp_ns=None, size=(48, 64), **fields):
-        message = bgr_to_image(np.full((*size, 3), 90, np.uint8), Image().header)
-        message.header.frame_id = 'camera'
-        message.header.stamp = ns_to_stamp(self.now_ns() if stamp_ns is None else stamp_ns)
+        message = super().image(np.full((*size, 3), 90, np.uint8))
+        if stamp_ns is not None:
+            message.header.stamp = ns_to_stamp(stamp_ns)
         for name, value in fields.items():
             setattr(message, name, value)
         return message
@@ -166,7 +128,7 @@ def end(process):
 
 @pytest.fixture(scope='module')
 def station():
-    station = Station('station')
+    station = Station()
     yield station
     station.close()
 
@@ -488,9 +450,9 @@ def test_a_process_whose_network_still_hangs_refuses_to_be_activated_and_ends_to
     until_first_answer(station)
     start_hanging.flag.touch()
     station.answer(station.image())
-    assert station.change(Transition.TRANSITION_DEACTIVATE)
+    assert station.change('deactivate')
     wait(lambda: station.status()[0] == 2 and 'still hangs' in station.status()[1], 'the diagnostic of the hang')
-    assert not station.change(Transition.TRANSITION_ACTIVATE)
+    assert not station.change('activate')
     assert process.wait(30) == 70
     assert 'cannot be activated: the network still hangs in a frame' in start_hanging.log.read_text()
 
@@ -583,7 +545,7 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
         ({'device': 'cuda:97'}, 'cuda:97')]
     for values, reason in refusals:
         assert not station.set(**values)
-        assert not station.change(Transition.TRANSITION_CONFIGURE)
+        assert not station.change('configure')
         assert station.state() == 'unconfigured'
         wait(lambda: reason in station.status()[1], reason)
         assert station.status()[0] == 2
@@ -595,25 +557,25 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
     kept = files / 'kept' / 'factor.json'
     assert not station.set(device='cpu', calibration_file=str(kept), profile=str(files / 'other_mode.json'))
 
-    assert station.change(Transition.TRANSITION_CONFIGURE)
+    assert station.change('configure')
     assert station.state() == 'inactive'
     faults = ("power mode is 'MAXN' in the profile", 'deadline-perception profile --weights', 'MALLOC_TOP_PAD_=')
     wait(lambda: station.status()[0] == 1 and all(fault in station.status()[1] for fault in faults), 'a warning')
-    assert station.change(Transition.TRANSITION_ACTIVATE)
+    assert station.change('activate')
     wait(station.compressed.get_subscription_count, 'the subscription')
     check_compressed(station)
     assert station.latencies[-1].degraded and all(fault in station.latencies[-1].reason for fault in faults)
     wait(lambda: station.status()[2].get('frames') == '2', 'the diagnostic')
     assert station.status()[0] == 1 and all(station.status()[1].count(fault) == 1 for fault in faults)
 
-    assert station.change(Transition.TRANSITION_DEACTIVATE)
+    assert station.change('deactivate')
     wait(lambda: station.compressed.get_subscription_count() == 0, 'the subscription to go')
     assert {'origin', 'frames', 'misses'} <= set(json.loads(kept.read_text()))
-    assert station.change(Transition.TRANSITION_ACTIVATE)
-    assert station.change(Transition.TRANSITION_DEACTIVATE)
-    assert station.change(Transition.TRANSITION_CLEANUP)
+    assert station.change('activate')
+    assert station.change('deactivate')
+    assert station.change('cleanup')
     assert station.state() == 'unconfigured'
-    assert station.change(Transition.TRANSITION_UNCONFIGURED_SHUTDOWN)
+    assert station.change('shutdown')
     assert station.state() == 'finalized'
 
 

@@ -2,13 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadline_perception.nodes.detector_parameters import (
-    PARAMETERS,
-    check,
-    make_conditions,
-    make_rules,
-    network_options,
-)
+from deadline_perception.nodes.detector_parameters import PARAMETERS, check, make_rules, network_options
 from deadline_perception.nodes.parameters import validate
 from deadline_perception.share_folder import DEFAULT_MODEL
 
@@ -20,7 +14,6 @@ def values(**given):
 def test_the_defaults_fit_each_other_and_make_every_part():
     check(values())
     assert network_options(values()).model == DEFAULT_MODEL
-    assert make_conditions(values()).now().budget_ms == 100.0
     assert make_rules(values()).spare_next_image and not make_rules(values(policy='own.policy:Mine')).spare_next_image
 
 

@@ -13,7 +13,7 @@ def test_details_are_texts(value, text):
 
 def test_report_is_published_by_timer_with_level_message_and_details(observer, wait_for):
     reports = [Report(Level.WARN, 'too warm', {'degrees': 31.5, 'is_on': True})]
-    health = Health(observer.node, lambda: reports[-1], period_s=0.05, hardware_id='oven')
+    health = Health(observer.node, lambda: reports[-1], hardware_id='oven')
     wait_for(lambda: observer.status('observer')[0] == 1, 'a warning')
     assert observer.status('observer') == (1, 'too warm', {'degrees': '31.5', 'is_on': 'true'})
     reports.append(Report(Level.ERROR, 'on fire'))

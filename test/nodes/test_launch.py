@@ -27,8 +27,8 @@ from launch.event_handlers import OnProcessIO  # noqa: E402
 from launch_ros.actions import PushRosNamespace  # noqa: E402
 
 from deadline_perception.msg import TimeBudget  # noqa: E402
-from deadline_perception.nodes.bringup import NODES  # noqa: E402
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values  # noqa: E402
+from deadline_perception.nodes.node_table import NODES  # noqa: E402
 
 
 def load(repository, name):
@@ -45,20 +45,15 @@ def test_declares_its_arguments_without_model_or_data(repository, name):
     assert declared == {argument.name for argument in ARGUMENTS if argument.launch or name == 'replay'}
 
 
-def test_starts_the_nodes_of_the_table(repository):
-    module = load(repository, 'perception')
-    context = LaunchContext()
+@pytest.mark.parametrize(('given', 'names'), [
+    ({}, [entry.name for entry in NODES]),
+    ({'tasks': __file__}, ['vehicle_speed', 'contention_monitor', 'qos_scheduler'])])
+def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, names):
+    module, context = load(repository, 'perception'), LaunchContext()
+    context.launch_configurations.update(given)
     for action in module.generate_launch_description().get_launch_arguments():
         action.execute(context)
-    nodes = module._nodes(context)
-    assert [node.node_executable for node in nodes] == [entry.name for entry in NODES]
-
-
-def test_choices_of_the_table_are_those_of_launch(repository):
-    declared = {action.name: action for action in load(repository, 'replay').generate_launch_description()
-                .get_launch_arguments()}
-    assert declared['image_transport'].choices == ['', 'raw', 'compressed']
-    assert all((declared[argument.name].choices or []) == list(argument.choices) for argument in ARGUMENTS)
+    assert [node.node_executable for node in module._nodes(context)] == names
 
 
 def test_a_namespace_that_the_including_file_pushed_counts_for_all(repository, tmp_path, monkeypatch):
@@ -84,17 +79,6 @@ def test_a_namespace_that_the_including_file_pushed_counts_for_all(repository, t
     for node in nodes:
         node._perform_substitutions(context)
         assert node.expanded_node_namespace == '/fleet/front'
-
-
-def test_a_task_file_starts_the_nodes_of_several_networks(repository, tmp_path):
-    module = load(repository, 'perception')
-    (tmp_path / 'tasks.yaml').write_text('tasks: {}')
-    context = LaunchContext()
-    context.launch_configurations['tasks'] = str(tmp_path / 'tasks.yaml')
-    for action in module.generate_launch_description().get_launch_arguments():
-        action.execute(context)
-    assert [node.node_executable for node in module._nodes(context)] == [
-        'vehicle_speed', 'contention_monitor', 'qos_scheduler']
 
 
 # --- the steps of replay.launch.py, with small programs in the place of the nodes ---

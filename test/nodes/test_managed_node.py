@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 
 import pytest
@@ -130,18 +129,18 @@ class Ended(Recorded):
         self.create_publisher(State, 'state', 1)
 
 
-def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_node, tmp_path):
-    script = tmp_path / 'endless.py'
-    script.write_text('import time\n'
-                      'import rclpy\n'
-                      'from deadline_perception.nodes import managed_node\n'
-                      'managed_node.MOST_LOADING_S = 0.5\n'
-                      'class Endless(managed_node.ManagedNode):\n'
-                      '    def on_configure(self, state):\n'
-                      '        time.sleep(1000)\n'
-                      'rclpy.init()\n'
-                      'Endless("endless").trigger_configure()\n')
-    node = start_node('endless', program=(sys.executable, script))
+def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_script):
+    node = start_script('endless', '''
+        import time
+        import rclpy
+        from deadline_perception.nodes import managed_node
+        managed_node.MOST_LOADING_S = 0.5
+        class Endless(managed_node.ManagedNode):
+            def on_configure(self, state):
+                time.sleep(1000)
+        rclpy.init()
+        Endless("endless").trigger_configure()
+        ''')
     assert node.process.wait(120) == 70
     assert 'cannot be configured: loading has taken more than 0 s. This process ends with status 70' in node.output
 

@@ -4,19 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from std_msgs.msg import Header
+from stamped_messages import header
 from visualization_msgs.msg import Marker
 
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
-from deadline_perception.nodes.messages import ns_to_stamp
 
 NAMES = ('vehicle', 'bike')
-
-
-def header(stamp_ns):
-    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')
 
 
 def test_markers_lie_where_the_camera_sees_the_box():
@@ -35,16 +30,13 @@ def test_markers_lie_where_the_camera_sees_the_box():
     assert all(marker.lifetime.sec > 0 for marker in array if marker.action == Marker.ADD)
 
 
-@pytest.mark.parametrize('wrong', [0.0, -500.0, 1e-300, math.inf, math.nan])
-def test_camera_whose_points_would_not_be_finite_is_refused(wrong):
-    with pytest.raises(ValueError, match=r'focal length is .*, expected \[1, 100000\] px'):
-        PinholeCamera((wrong, 500.0), (320.0, 190.0))
-
-
-@pytest.mark.parametrize('wrong', [1e300, -math.inf, math.nan])
-def test_principal_point_far_from_the_image_is_refused(wrong):
-    with pytest.raises(ValueError, match='principal point is .*, expected at most 100000 px'):
-        PinholeCamera((500.0, 500.0), (320.0, wrong))
+def test_camera_whose_points_would_not_be_finite_is_refused():
+    for wrong in (0.0, -500.0, 1e-300, math.inf, math.nan):
+        with pytest.raises(ValueError, match=r'focal length is .*, expected \[1, 100000\] px'):
+            PinholeCamera((wrong, 500.0), (320.0, 190.0))
+    for wrong in (1e300, -math.inf, math.nan):
+        with pytest.raises(ValueError, match='principal point is .*, expected at most 100000 px'):
+            PinholeCamera((500.0, 500.0), (320.0, wrong))
 
 
 def test_principal_point_lies_straight_ahead():

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image
+from stamped_messages import header
 from std_msgs.msg import Header
 
 from deadline_perception.datasets.image_message import ImageError
@@ -28,10 +29,6 @@ NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 
 def picture(height=6, width=8, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
-
-
-def header():
-    return Header(stamp=ns_to_stamp(1_700_000_000_123_456_789), frame_id='camera')
 
 
 def test_outgoing_image_survives_the_wire():

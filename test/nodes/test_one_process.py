@@ -6,14 +6,12 @@ import subprocess
 import sys
 
 import pytest
-import rclpy
 from made_up_network import write_network
 
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.nodes.bringup import NODES
-from deadline_perception.nodes.one_process import node_class
+from deadline_perception.nodes.node_table import NODES
 
 FRAMES = 12
 FAILING = """
@@ -26,11 +24,6 @@ def fail(self):
 TimeBudgetNode._publish = fail
 raise SystemExit(one_process.main())
 """
-
-
-@pytest.mark.parametrize('entry', NODES, ids=lambda entry: entry.name)
-def test_every_node_can_share_a_process(entry):
-    assert issubclass(node_class(entry), rclpy.node.Node)
 
 
 @pytest.mark.parametrize('sim_time', [False, True], ids=['restamped', 'simulated_time'])
@@ -52,11 +45,9 @@ def test_a_bag_goes_through_all_nodes_and_no_frame_is_lost(tmp_path, sim_time):
         assert frame.decision is not None
 
 
-def test_a_failing_callback_ends_the_process_with_status_1_and_the_node_s_name(start_node, tmp_path):
+def test_a_failing_callback_ends_the_process_with_status_1_and_the_node_s_name(start_script):
     """Whoever started it starts it again; before, the node was gone and all others went on."""
-    script = tmp_path / 'failing.py'
-    script.write_text(FAILING)
-    node = start_node('one_process', program=(sys.executable, str(script)))
+    node = start_script('one_process', FAILING)
     assert node.wait_ended() == 1
     assert 'nodes: time_budget failed, all nodes end' in node.output
     assert 'ZeroDivisionError: made up' in node.output

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
-from std_msgs.msg import Header
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.model_set.set_file import SetFile
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
-from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
 from deadline_perception.nodes.service_quality import LATCHED
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
@@ -52,8 +50,7 @@ def test_the_model_follows_the_budget_and_every_frame_has_a_bound(set_file, star
         number = len(latencies)
         budget.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms))
         wait_for(lambda: detector.process.poll() is None, detector.output)
-        now = observer.node.get_clock().now().nanoseconds
-        camera.publish(bgr_to_image(IMAGE, Header(stamp=ns_to_stamp(now), frame_id='camera')))
+        camera.publish(observer.image(IMAGE))
         wait_for(lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
                  f'an answer: {detector.output}')
 

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
-from std_msgs.msg import Header
+from stamped_messages import header
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
@@ -18,10 +18,6 @@ from deadline_perception.nodes.path_visualizer import headline
 
 NAMES = ('vehicle', 'bike')
 FOUND = Detections([(100, 100, 200, 150), (10, 10, 40, 40)], [0.9, 0.1], [0, 1])
-
-
-def header(stamp_ns):
-    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')
 
 
 def latency(stamp_ns, **changes):

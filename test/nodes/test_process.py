@@ -28,20 +28,30 @@ def test_signal_ends_the_process_cleanly(start_node, observer, wait_for, number)
     assert 'Traceback' not in node.output
 
 
-def test_unusable_parameter_file_ends_the_process_with_one_line(start_node, tmp_path):
-    contents = {
-        'params file': 'time_budget: [broken', 'Error opening YAML file': None,
-        "speed_timeout_s is 'fast', expected a decimal number": '/**:\n  ros__parameters:\n    speed_timeout_s: fast\n',
-        'use_sim_time': '/**:\n  ros__parameters:\n    use_sim_time: 5\n'}
-    nodes = {}
-    for number, (complaint, content) in enumerate(contents.items()):
-        file = tmp_path / f'parameters{number}.yaml'
-        if content is not None:
-            file.write_text(content)
-        nodes[complaint] = start_node('time_budget', words=('--params-file', str(file)))
-    for complaint, node in nodes.items():
+def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node, tmp_path):
+    for name, text in (('broken', 'time_budget: [broken'),
+                       ('text', '/**:\n  ros__parameters:\n    speed_timeout_s: fast\n'),
+                       ('number', '/**:\n  ros__parameters:\n    use_sim_time: 5\n'), ('taken.mcap', 'precious')):
+        (tmp_path / name).write_text(text)
+    refused = []
+    for name, parameters, complaint in (
+            ('vehicle_speed', {'source': 'trace'}, 'source is trace and trace_file is empty, expected a file'),
+            ('vehicle_speed', {'source': 'trace', 'trace_file': '/none.csv'}, 'speed trace /none.csv does not exist'),
+            ('vehicle_speed', {'source': 'wheel'},
+             "source is 'wheel', expected one of auto, odometry, twist, trace"),
+            ('vehicle_speed', {'timeout_s': 1000.0}, 'timeout_s is 1000.0 s, expected [0.01, 60] s'),
+            ('time_budget', {'table': 'custom', 'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
+            ('contention_monitor', {'device': 'tpu'}, "device is 'tpu', expected cpu, cuda or cuda:N"),
+            ('bag_recorder', {'output': tmp_path / 'taken.mcap'}, 'taken.mcap exists already, expected a new name')):
+        refused.append((start_node(name, parameters), complaint))
+    for file, complaint in (('broken', 'params file'), ('missing', 'Error opening YAML file'),
+                            ('text', "speed_timeout_s is 'fast', expected a decimal number"),
+                            ('number', 'use_sim_time')):
+        refused.append((start_node('time_budget', words=('--params-file', str(tmp_path / file))), complaint))
+    for node, complaint in refused:
         assert node.wait_ended() == 1
-        assert complaint in node.output and 'time_budget: ' in node.output and 'Traceback' not in node.output
+        assert complaint in node.output and f'{node.name}: ' in node.output and 'Traceback' not in node.output
+    assert (tmp_path / 'taken.mcap').read_text() == 'precious'
 
 
 def test_own_parameters_are_taken_and_what_does_not_fit_is_logged_with_the_fix(start_node, observer, wait_for,
@@ -98,63 +108,63 @@ def test_signal_while_the_detector_loads_ends_it_cleanly(start_node, observer, w
     assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
 
 
-def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_node, tmp_path):
-    script = tmp_path / 'told_twice.py'
-    script.write_text('import signal\n'
-                      'from deadline_perception.nodes import process\n'
-                      'def close(*given, close=process._close):\n'
-                      '    print("closing", flush=True)\n'
-                      '    close(*given)\n'
-                      'ignore = signal.signal\n'
-                      'def told_again(number, handler):  # between the first interrupt and the end of its handling\n'
-                      '    signal.raise_signal(signal.SIGINT)\n'
-                      '    return ignore(number, handler)\n'
-                      'def create():\n'
-                      '    signal.signal = told_again\n'
-                      '    signal.raise_signal(signal.SIGINT)\n'
-                      'process._close = close\n'
-                      'raise SystemExit(process.run_node("told", create))\n')
-    node = start_node('told', program=(sys.executable, script))
+def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_script):
+    node = start_script('told', '''
+        import signal
+        from deadline_perception.nodes import process
+        def close(*given, close=process._close):
+            print("closing", flush=True)
+            close(*given)
+        ignore = signal.signal
+        def told_again(number, handler):  # between the first interrupt and the end of its handling
+            signal.raise_signal(signal.SIGINT)
+            return ignore(number, handler)
+        def create():
+            signal.signal = told_again
+            signal.raise_signal(signal.SIGINT)
+        process._close = close
+        raise SystemExit(process.run_node("told", create))
+        ''')
     assert node.wait_ended() == 0
     assert node.output == 'closing\n'
 
 
-def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_process_cleanly(start_node, tmp_path):
+def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_process_cleanly(start_script):
     """rclpy ends the context before the signal reaches Python, which is then busy with the error of the node."""
-    script = tmp_path / 'half_made.py'
-    script.write_text('import signal\n'
-                      'import rclpy\n'
-                      'from deadline_perception.nodes import process\n'
-                      'def ended(*given):\n'
-                      '    signal.raise_signal(signal.SIGTERM)\n'
-                      '    return False\n'
-                      'def create():\n'
-                      '    rclpy.shutdown()\n'
-                      '    rclpy.ok = ended\n'
-                      '    return rclpy.create_node("half_made")\n'
-                      'raise SystemExit(process.run_node("half_made", create))\n')
-    node = start_node('half_made', program=(sys.executable, script))
+    node = start_script('half_made', '''
+        import signal
+        import rclpy
+        from deadline_perception.nodes import process
+        def ended(*given):
+            signal.raise_signal(signal.SIGTERM)
+            return False
+        def create():
+            rclpy.shutdown()
+            rclpy.ok = ended
+            return rclpy.create_node("half_made")
+        raise SystemExit(process.run_node("half_made", create))
+        ''')
     assert node.wait_ended() == 0
     assert node.output == ''
 
 
-def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_executors(start_node, wait_for, tmp_path):
+def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_executors(start_script, wait_for):
     """rclpy's thread for signals goes through the conditions of all executors; many make it slow, as a busy machine."""
-    script = tmp_path / 'many.py'
-    script.write_text('import rclpy\n'
-                      'from rclpy.signals import SignalHandlerGuardCondition\n'
-                      'from deadline_perception.nodes import process\n'
-                      'conditions = []\n'
-                      'def create():\n'
-                      '    node = rclpy.create_node("many")\n'
-                      '    def listen():  # the executor was the first\n'
-                      '        timer.cancel()\n'
-                      '        conditions.extend(SignalHandlerGuardCondition(node.context) for _ in range(10000))\n'
-                      '        print("listens", flush=True)\n'
-                      '    timer = node.create_timer(0.0, listen)\n'
-                      '    return node\n'
-                      'raise SystemExit(process.run_node("many", create))\n')
-    node = start_node('many', program=(sys.executable, script), environment={'MALLOC_PERTURB_': '165'})  # freed is gone
+    node = start_script('many', '''
+        import rclpy
+        from rclpy.signals import SignalHandlerGuardCondition
+        from deadline_perception.nodes import process
+        conditions = []
+        def create():
+            node = rclpy.create_node("many")
+            def listen():  # the executor was the first
+                timer.cancel()
+                conditions.extend(SignalHandlerGuardCondition(node.context) for _ in range(10000))
+                print("listens", flush=True)
+            timer = node.create_timer(0.0, listen)
+            return node
+        raise SystemExit(process.run_node("many", create))
+        ''', environment={'MALLOC_PERTURB_': '165'})  # freed is gone
     wait_for(lambda: 'listens' in node.output, 'the conditions')
     time.sleep(0.1)  # the executor waits again
     assert node.end() == 0, node.output
@@ -224,12 +234,12 @@ def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_no
     assert 'Traceback' not in node.output
 
 
-def test_a_failing_callback_ends_the_process_with_status_1_and_a_clear_line(start_node, tmp_path):
-    script = tmp_path / 'failing.py'
-    script.write_text('from deadline_perception.nodes import time_budget\n'
-                      'time_budget.TimeBudgetNode._publish = lambda self: 1 / 0\n'
-                      'raise SystemExit(time_budget.main())\n')
-    node = start_node('time_budget', program=(sys.executable, script))
+def test_a_failing_callback_ends_the_process_with_status_1_and_a_clear_line(start_script):
+    node = start_script('time_budget', '''
+        from deadline_perception.nodes import time_budget
+        time_budget.TimeBudgetNode._publish = lambda self: 1 / 0
+        raise SystemExit(time_budget.main())
+        ''')
     assert node.wait_ended() == 1
     assert node.output.splitlines()[-1] == ('time_budget: ends, for a callback failed: ZeroDivisionError: division by '
                                             'zero')
@@ -270,48 +280,48 @@ def test_signal_during_a_load_that_does_not_end_leaves_no_abort(start_node, wait
     assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
 
 
-def test_the_process_does_not_wait_for_the_end_of_python(start_node, observer, wait_for, tmp_path):
+def test_the_process_does_not_wait_for_the_end_of_python(start_script, observer, wait_for):
     """Which goes through a network of hundreds of MB for longer than launch waits; nodes are closed by then."""
-    script = tmp_path / 'slow_end.py'
-    script.write_text('import atexit, time\n'
-                      'from deadline_perception.nodes import time_budget\n'
-                      'atexit.register(time.sleep, 1000)\n'
-                      'close = time_budget.TimeBudgetNode.destroy_node\n'
-                      'time_budget.TimeBudgetNode.destroy_node = lambda self: (close(self), print("closed"))\n'
-                      'raise SystemExit(time_budget.main())\n')
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    node = start_node('time_budget', program=(sys.executable, script))
+    node = start_script('time_budget', '''
+        import atexit, time
+        from deadline_perception.nodes import time_budget
+        atexit.register(time.sleep, 1000)
+        close = time_budget.TimeBudgetNode.destroy_node
+        time_budget.TimeBudgetNode.destroy_node = lambda self: (close(self), print("closed"))
+        raise SystemExit(time_budget.main())
+        ''')
     wait_for(lambda: heard, 'a budget')
     assert node.end() == 0
     assert node.output.splitlines()[-1] == 'closed'
 
 
-def test_an_executor_is_not_left_to_the_garbage_collector(start_node, tmp_path):
+def test_an_executor_is_not_left_to_the_garbage_collector(start_script):
     """Of a cycle, the collector may finalise the guard condition first, and the executor then complains."""
-    script = tmp_path / 'cycle.py'
-    script.write_text('import gc\n'
-                      'import rclpy\n'
-                      'from rclpy.signals import SignalHandlerGuardCondition\n'
-                      'from deadline_perception.nodes import process\n'
-                      'def close(*given, close=process._close):\n'
-                      '    close(*given)\n'
-                      '    gc.collect()\n'
-                      '    print("closed", flush=True)\n'
-                      'process._close = close\n'
-                      'def create():\n'
-                      '    node = rclpy.create_node("cycle")\n'
-                      '    older = [SignalHandlerGuardCondition(node.context)]  # the collector goes by age\n'
-                      '    node.done = rclpy.task.Future()\n'
-                      '    def tie():\n'
-                      '        executor = node.executor\n'
-                      '        executor.itself = executor\n'
-                      '        executor._sigint_gc.destroy()\n'
-                      '        executor._sigint_gc = older.pop()\n'
-                      '        node.done.set_result(0)\n'
-                      '    timer = node.create_timer(0.0, lambda: timer.cancel() or tie())\n'
-                      '    return node\n'
-                      'raise SystemExit(process.run_node("cycle", create, done=lambda node: node.done))\n')
-    node = start_node('cycle', program=(sys.executable, script))
+    node = start_script('cycle', '''
+        import gc
+        import rclpy
+        from rclpy.signals import SignalHandlerGuardCondition
+        from deadline_perception.nodes import process
+        def close(*given, close=process._close):
+            close(*given)
+            gc.collect()
+            print("closed", flush=True)
+        process._close = close
+        def create():
+            node = rclpy.create_node("cycle")
+            older = [SignalHandlerGuardCondition(node.context)]  # the collector goes by age
+            node.done = rclpy.task.Future()
+            def tie():
+                executor = node.executor
+                executor.itself = executor
+                executor._sigint_gc.destroy()
+                executor._sigint_gc = older.pop()
+                node.done.set_result(0)
+            timer = node.create_timer(0.0, lambda: timer.cancel() or tie())
+            return node
+        raise SystemExit(process.run_node("cycle", create, done=lambda node: node.done))
+        ''')
     assert node.wait_ended() == 0
     assert node.output == 'closed\n'
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 
@@ -10,16 +9,15 @@ import numpy as np
 import pytest
 import yaml
 from hanging_network import FLAG, NAN_FLAG
+from hanging_network import make as make_hanging
 from invented_networks import make_classifier, make_magnifier
 from sensor_msgs.msg import Image
-from std_msgs.msg import Header
 from vision_msgs.msg import Classification, Detection2DArray
 
 from deadline_perception.contention.slowdown import MAX_SLOWDOWN
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.msg import ContentionState, JobReport, Schedule
-from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -49,30 +47,18 @@ def write_tasks(folder, **tasks):
     return file
 
 
-class Camera:
-    """Publishes images for as long as it is open."""
+@pytest.fixture
+def start_camera(observer, repeat):
+    """Publishes images to topics, until the camera is stopped."""
+    def start(*topics):
+        publishers = [observer.speaker(Image, topic) for topic in topics]
+        return repeat(lambda: [publisher.publish(observer.image(PIXELS)) for publisher in publishers])
 
-    def __init__(self, observer, *topics):
-        self._observer, self._ends = observer, threading.Event()
-        self._publishers = [observer.speaker(Image, topic) for topic in topics]
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-
-    def __exit__(self, *_):
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self):
-        while not self._ends.wait(0.02):
-            now = self._observer.node.get_clock().now().nanoseconds
-            for publisher in self._publishers:
-                publisher.publish(bgr_to_image(PIXELS, Header(stamp=ns_to_stamp(now), frame_id='camera')))
+    return start
 
 
 def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(start_node, observer, wait_for, namespace,
-                                                                              tmp_path):
+                                                                              tmp_path, start_camera):
     tasks = write_tasks(
         tmp_path,
         front={'model': 'invented_networks:make_magnifier', 'image_topic': 'front', 'periods_ms': [120, 240, 480],
@@ -87,39 +73,39 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(st
     found = observer.hear(Detection2DArray, f'{namespace}/qos_scheduler/front/detections')
     closer = observer.hear(Classification, f'{namespace}/qos_scheduler/closer/classification')
     named = observer.hear(Classification, f'{namespace}/qos_scheduler/side/classification')
-    with_camera = Camera(observer, f'{namespace}/front', f'{namespace}/side')
     wait_for(lambda: schedules, f'a schedule: {node.output}')
     first = schedules[0]
     assert first.feasible and 0.0 < first.utilisation <= 1.0 and first.header.frame_id == 'cpu'
     assert [task.task for task in first.tasks] == ['front', 'side', 'closer']
     qualities = [task.quality for task in first.tasks]
     assert first.total_quality == pytest.approx(qualities[0] + 0.5 * qualities[1] + qualities[2])
-    with with_camera:
-        wait_for(lambda: all(Counter(job.task for job in jobs)[name] >= 8 for name in ('front', 'side')),
-                 f'jobs: {node.output}')
-        wait_for(lambda: len(found) >= 5 and len(named) >= 5 and closer, 'results')
-        assert closer[0].header.frame_id == 'camera' and closer[0].results[0].class_id == 'dog'
-        assert found[0].detections[0].results[0].hypothesis.class_id == 'thing'
-        assert named[0].results[0].class_id == 'dog'
-        check_one_at_a_time(jobs)
-        # A machine a hundred times as slow: nothing fits, which is said, and goes on all the same.
-        contention = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state', RESULTS)
-        contention.publish(ContentionState(slowdown=MAX_SLOWDOWN))
-        wait_for(lambda: not schedules[-1].feasible, 'a schedule that says so')
-        assert {task.period_ms for task in schedules[-1].tasks} == {480.0}
-        wait_for(lambda: 'fits its own period' in observer.status('qos_scheduler')[1], 'a diagnostic')
-        contention.publish(ContentionState(slowdown=1.0))
-        wait_for(lambda: schedules[-1].feasible, 'a schedule again')
-        contention.publish(ContentionState(slowdown=1e15))
-        wait_for(lambda: 'slowdown is 1e+15, expected [1, 100]' in observer.status('qos_scheduler')[1], 'a refusal')
-        said = observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['nobody'])
-        assert said == 'active_tasks names nobody, expected some of front, side, closer'
-        assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
-        wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task')
-        time.sleep(0.5)
-        before = len(jobs)
-        wait_for(lambda: len(jobs) >= before + 3, 'jobs')
-        assert {job.task for job in jobs[before:]} == {'side'}
+    camera = start_camera(f'{namespace}/front', f'{namespace}/side')
+    wait_for(lambda: all(Counter(job.task for job in jobs)[name] >= 8 for name in ('front', 'side')),
+             f'jobs: {node.output}')
+    wait_for(lambda: len(found) >= 5 and len(named) >= 5 and closer, 'results')
+    assert closer[0].header.frame_id == 'camera' and closer[0].results[0].class_id == 'dog'
+    assert found[0].detections[0].results[0].hypothesis.class_id == 'thing'
+    assert named[0].results[0].class_id == 'dog'
+    check_one_at_a_time(jobs)
+    # A machine a hundred times as slow: nothing fits, which is said, and goes on all the same.
+    contention = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state', RESULTS)
+    contention.publish(ContentionState(slowdown=MAX_SLOWDOWN))
+    wait_for(lambda: not schedules[-1].feasible, 'a schedule that says so')
+    assert {task.period_ms for task in schedules[-1].tasks} == {480.0}
+    wait_for(lambda: 'fits its own period' in observer.status('qos_scheduler')[1], 'a diagnostic')
+    contention.publish(ContentionState(slowdown=1.0))
+    wait_for(lambda: schedules[-1].feasible, 'a schedule again')
+    contention.publish(ContentionState(slowdown=1e15))
+    wait_for(lambda: 'slowdown is 1e+15, expected [1, 100]' in observer.status('qos_scheduler')[1], 'a refusal')
+    said = observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['nobody'])
+    assert said == 'active_tasks names nobody, expected some of front, side, closer'
+    assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
+    wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task')
+    time.sleep(0.5)
+    before = len(jobs)
+    wait_for(lambda: len(jobs) >= before + 3, 'jobs')
+    assert {job.task for job in jobs[before:]} == {'side'}
+    camera.stop()
     assert {job.header.frame_id for job in jobs} == {'camera'}
     wait_for(lambda: observer.status('qos_scheduler')[2]['front level'] == 'rests', 'the diagnostic')
     _, _, values = observer.status('qos_scheduler')
@@ -141,35 +127,33 @@ def check_one_at_a_time(jobs):
 
 
 def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer, wait_for, namespace, tmp_path,
-                                                           monkeypatch):
-    from hanging_network import make
-
+                                                           monkeypatch, start_camera):
     flag, no_number = tmp_path / 'hang', tmp_path / 'nan'
     monkeypatch.setenv(FLAG, str(flag))
     monkeypatch.setenv(NAN_FLAG, str(no_number))
     tasks = write_tasks(
         tmp_path,
         bad={'model': 'hanging_network:make', 'image_topic': 'image', 'periods_ms': [200],
-             'profile': write_profile(tmp_path, make)},
+             'profile': write_profile(tmp_path, make_hanging)},
         good={'model': 'invented_networks:make_classifier', 'image_topic': 'image', 'periods_ms': [200],
               'profile': write_profile(tmp_path, make_classifier)})
     node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
     jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
-    with Camera(observer, f'{namespace}/image'):
-        wait_for(lambda: {job.task for job in jobs} == {'bad', 'good'}, f'jobs of both: {node.output}')
-        flag.touch()
-        wait_for(lambda: any(job.outcome == JobReport.HUNG for job in jobs), 'the hang to be reported')
-        before = len(jobs)
-        wait_for(lambda: len(jobs) >= before + 5, 'jobs of the other')
-        assert {job.task for job in jobs[before:]} == {'good'}
-        wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'a diagnostic')
-        flag.unlink()
-        wait_for(lambda: jobs[-1].task == 'bad', 'the network to come back')
-        no_number.touch()  # a network that went NaN is no empty road
-        wait_for(lambda: 'a job of bad failed: ' in observer.status('qos_scheduler')[1], 'the failed job')
-        level, message, _ = observer.status('qos_scheduler')
-        assert level == 1 and 'boxes or scores hold NaN or infinity' in message
-        no_number.unlink()
+    start_camera(f'{namespace}/image')
+    wait_for(lambda: {job.task for job in jobs} == {'bad', 'good'}, f'jobs of both: {node.output}')
+    flag.touch()
+    wait_for(lambda: any(job.outcome == JobReport.HUNG for job in jobs), 'the hang to be reported')
+    before = len(jobs)
+    wait_for(lambda: len(jobs) >= before + 5, 'jobs of the other')
+    assert {job.task for job in jobs[before:]} == {'good'}
+    wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'a diagnostic')
+    flag.unlink()
+    wait_for(lambda: jobs[-1].task == 'bad', 'the network to come back')
+    no_number.touch()  # a network that went NaN is no empty road
+    wait_for(lambda: 'a job of bad failed: ' in observer.status('qos_scheduler')[1], 'the failed job')
+    level, message, _ = observer.status('qos_scheduler')
+    assert level == 1 and 'boxes or scores hold NaN or infinity' in message
+    no_number.unlink()
     assert node.end() == 0, node.output
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from made_up_network import CLASSES, made_up_profile
 from sensor_msgs.msg import Image
-from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 from vision_msgs.msg import Detection2DArray
 
@@ -23,7 +19,7 @@ from deadline_perception.detector.checkpoint import build_detector, load_detecto
 from deadline_perception.detector.configuration import COMPACT
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.msg import FrameLatency
-from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
+from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.nodes.reload import short_turns
 
 torch = pytest.importorskip('torch')
@@ -58,29 +54,34 @@ def files(tmp_path):
     return tmp_path
 
 
-class Camera:
-    """Publishes an image after each period, from a thread of its own."""
+@pytest.fixture
+def start_camera(observer, repeat, namespace):
+    """Publishes an image after each period, and keeps the stamps, until it is stopped."""
+    def start(period_s=PERIOD_S):
+        speaker, stamps_ns = observer.speaker(Image, f'{namespace}/image'), []
 
-    def __init__(self, observer, topic, period_s=PERIOD_S):
-        self._period_s = period_s
-        self.stamps_ns, self._speaker, self._observer = [], observer.speaker(Image, topic), observer
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        def show():
+            image = observer.image(IMAGE)
+            stamps_ns.append(stamp_to_ns(image.header.stamp))
+            speaker.publish(image)
 
-    def _serve(self):
-        while not self._ends.wait(self._period_s):
-            stamp_ns = self._observer.node.get_clock().now().nanoseconds
-            self.stamps_ns.append(stamp_ns)
-            self._speaker.publish(bgr_to_image(IMAGE, Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')))
+        camera = repeat(show, period_s)
+        camera.stamps_ns = stamps_ns
+        return camera
 
-    def end(self):
-        self._ends.set()
-        self._thread.join()
+    return start
+
+
+def check_all_answered_once(latencies, camera):
+    """Every image from the first answer on is answered or replaced, in order."""
+    answered = [stamp_to_ns(latency.header.stamp) for latency in latencies]
+    begin = camera.stamps_ns.index(answered[0])
+    assert answered == sorted(set(answered))
+    assert len(answered) + sum(latency.replaced_frames for latency in latencies[1:]) == len(camera.stamps_ns) - begin
 
 
 def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refused(
-        files, start_node, observer, wait_for, namespace):
+        files, start_node, observer, wait_for, namespace, start_camera):
     bikes = load_detector(files / 'bikes.safetensors')
     path = bikes.path_space.smallest
     shutil.copy(files / 'vehicles.safetensors', files / 'model.safetensors')
@@ -97,18 +98,15 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     answer = reload()
     assert not answer.success and 'the node is not configured' in answer.message
     assert not observer.set_parameters(f'{namespace}/detector', model='refusing_networks:exits')
-    configure = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
-    assert not observer.call(ChangeState, f'{namespace}/detector/change_state', configure).success
+    assert not observer.change('detector', 'configure')
     wait_for(lambda: observer.status('detector')[1] == 'cannot be configured: SystemExit: 3', 'the diagnostic')
     assert not observer.set_parameters(f'{namespace}/detector', model=str(files / 'model.safetensors'))
-    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        assert observer.call(ChangeState, f'{namespace}/detector/change_state', request).success
+    assert observer.change('detector', 'configure') and observer.change('detector', 'activate')
 
     def said(detections):
         return {detection.results[0].hypothesis.class_id for detection in detections.detections}
 
-    camera = Camera(observer, f'{namespace}/image')
+    camera = start_camera()
     wait_for(lambda: found and said(found[-1]) == {'vehicle'}, f'detections: {node.output}')
     for name, reason in (('damaged', 'cannot be read as safetensors'), ('wider', 'its shape: small'),
                          ('fewer', f'its classes: {", ".join(CLASSES[:-1])}; expected'),
@@ -134,13 +132,10 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     assert answer.success and answer.message == f'reloaded {files / "model.safetensors"}: it runs'
     after_ns = observer.node.get_clock().now().nanoseconds
     wait_for(lambda: stamp_to_ns(found[-1].header.stamp) > after_ns, 'detections of the new network')
-    camera.end()
+    camera.stop()
     wait_for(lambda: stamp_to_ns(latencies[-1].header.stamp) == camera.stamps_ns[-1], 'the last answer')
 
-    answered = [stamp_to_ns(latency.header.stamp) for latency in latencies]
-    begin = camera.stamps_ns.index(answered[0])
-    assert answered == sorted(set(answered))
-    assert len(answered) + sum(latency.replaced_frames for latency in latencies[1:]) == len(camera.stamps_ns) - begin
+    check_all_answered_once(latencies, camera)
     assert all(latency.outcome == FrameLatency.DETECTED for latency in latencies[1:])
     classes = [said(detections) for detections in found]
     assert all(len(names) == 1 for names in classes)
@@ -152,7 +147,7 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
 
 
 def test_a_network_on_prepared_segments_is_replaced_and_given_back_without_a_lost_image(
-        prepared, start_node, observer, wait_for, namespace):
+        prepared, start_node, observer, wait_for, namespace, start_camera):
     network = prepared.network()
     profile = prepared.weights.with_name('profile.json')
     made_up_profile(network, image_size=IMAGE.shape[:2]).save(profile)
@@ -162,17 +157,15 @@ def test_a_network_on_prepared_segments_is_replaced_and_given_back_without_a_los
         environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': TESTS})
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
-    camera = Camera(observer, f'{namespace}/image')
+    camera = start_camera()
     wait_for(lambda: found, f'detections: {node.output}')
     for _ in range(3):
         assert observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request()).success, node.output
         seen = len(found)
         wait_for(lambda: len(found) > seen + 20, 'frames while the network before is given back')
-    camera.end()
+    camera.stop()
     wait_for(lambda: stamp_to_ns(latencies[-1].header.stamp) == camera.stamps_ns[-1], 'the last answer')
-    answered = [stamp_to_ns(latency.header.stamp) for latency in latencies]
-    begin = camera.stamps_ns.index(answered[0])
-    assert len(answered) + sum(latency.replaced_frames for latency in latencies[1:]) == len(camera.stamps_ns) - begin
+    check_all_answered_once(latencies, camera)
     assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
     scores = [[detection.results[0].hypothesis.score for detection in array.detections] for array in found]
     assert scores[0] and all(one == scores[0] for one in scores)  # the same segments of the same weights
@@ -191,13 +184,13 @@ def unprepared(prepared, tmp_path):
 
 
 def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segments_that_it_prepares_meanwhile(
-        unprepared, start_node, observer, wait_for, namespace):
+        unprepared, start_node, observer, wait_for, namespace, start_camera):
     weights, parameters, environment = unprepared
     node = start_node('detector', {**parameters, 'default_budget_ms': 20_000.0, 'min_score': 0.0},
                       environment=environment)
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
-    camera = Camera(observer, f'{namespace}/image', period_s=0.02)
+    camera = start_camera(period_s=0.02)
     wait_for(lambda: found, f'detections: {node.output}')
     wait_for(lambda: 'engine' in observer.status('detector')[2], 'diagnostics')
     assert observer.status('detector')[2]['engine'] == 'eager'
@@ -205,14 +198,14 @@ def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segme
     wait_for(lambda: 'goes by the times that its first frames took' in node.output, 'times of the new segments')
     seen = len(latencies)
     wait_for(lambda: len(latencies) > seen + 20, 'frames on what was prepared')
-    camera.end()
+    camera.stop()
     assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
     assert node.end() == 0, node.output
     assert 'prepared beside the node' in node.output and 'not reloaded' not in node.output
 
 
 def test_a_node_that_ends_while_it_prepares_leaves_no_process_and_the_next_one_goes_on(
-        unprepared, start_node, observer, wait_for, namespace):
+        unprepared, start_node, observer, wait_for, namespace, start_camera):
     weights, parameters, environment = unprepared
 
     def preparing():

@@ -6,6 +6,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.serialization import deserialize_message, serialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
+from stamped_messages import header
 from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray
 
@@ -15,10 +16,6 @@ from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, 
 from deadline_perception.nodes.restamp import HeaderPlace, Restamper, header_place
 
 IMAGE, INFO, ARRAY = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CameraInfo', 'vision_msgs/msg/Detection2DArray'
-
-
-def header(stamp_ns):
-    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='front_camera')
 
 
 @pytest.fixture

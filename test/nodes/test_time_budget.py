@@ -6,17 +6,12 @@ import signal
 import pytest
 from geometry_msgs.msg import TwistStamped
 from rosgraph_msgs.msg import Clock
+from stamped_messages import twist
 
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.parameters import validate
 from deadline_perception.nodes.time_budget import PARAMETERS, TABLES, make_policy
-
-
-def twist(speed_mps):
-    message = TwistStamped()
-    message.twist.linear.x = speed_mps
-    return message
 
 
 def policy(**given):
@@ -119,9 +114,3 @@ def test_policy_changes_while_running_and_a_wrong_set_does_not(start_node, obser
     assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
     wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
     assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)
-
-
-def test_start_values_that_contradict_each_other_end_the_process(start_node):
-    node = start_node('time_budget', {'table': 'custom', 'table_budgets_ms': '[10.0, 20.0]'})
-    assert node.wait_ended() == 1
-    assert '14 speeds with 2 budgets' in node.output and 'Traceback' not in node.output

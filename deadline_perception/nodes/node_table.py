@@ -1,0 +1,80 @@
+"""Which nodes there are, and which of their topics and parameters the arguments of a start-up set."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deadline_perception.errors import DeadlinePerceptionError
+
+
+class BringupError(DeadlinePerceptionError):
+    """The nodes cannot be started as asked."""
+
+
+@dataclass(frozen=True)
+class NodeEntry:
+    """One node.
+
+    Attributes:
+        name: of the node, its executable, its module in `nodes/` and its file in `config/`.
+        remaps: topic of the node -> name of the argument that says what it is called outside.
+        parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
+        lifecycle: has the lifecycle services.
+        pinned_environment: must start with the environment of `latency.device.process_environment`.
+        wanted_by: of an optional node, name of the argument that brings it up when it is set.
+        unless: name of the argument that leaves it out when it is set.
+    """
+
+    name: str
+    remaps: tuple[tuple[str, str], ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    lifecycle: bool = False
+    pinned_environment: bool = False
+    wanted_by: str = ''
+    unless: str = ''
+
+
+_VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
+NODES = (  # started again when they end by themselves
+    NodeEntry('vehicle_speed', remaps=_VEHICLE),
+    NodeEntry('time_budget', unless='tasks'),
+    NodeEntry('contention_monitor', lifecycle=True,
+              parameters=(('device', 'device'), ('autostart', 'autostart'), ('levels', 'levels'))),
+    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True, unless='tasks',
+              parameters=(('model', 'model'), ('profile', 'profile'), ('device', 'device'),
+                          ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
+    NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),), unless='tasks',
+              parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
+)
+OPTIONAL_NODES = (  # the same of those that an argument asks for
+    NodeEntry('crop_classifier', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
+              parameters=(('device', 'device'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
+              wanted_by='classify_crops', unless='tasks'),
+    NodeEntry('qos_scheduler', lifecycle=True, pinned_environment=True,
+              parameters=(('tasks', 'tasks'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
+              wanted_by='tasks'),
+)
+# What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
+PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
+                   parameters=(('bag', 'bag'), ('rate', 'rate'), ('camera', 'camera'),
+                                ('image_topic', 'image_topic'), ('camera_info_topic', 'camera_info_topic')))
+RECORDER = NodeEntry('bag_recorder', remaps=(('camera/camera_info', 'camera_info_topic'),),
+                     parameters=(('output', 'record'),))
+
+
+def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, object]:
+    """The parameters that the arguments set."""
+    given = {parameter: _value(values, argument) for parameter, argument in entry.parameters}
+    given = {parameter: value for parameter, value in given.items() if value != ''}
+    return {'use_sim_time': values['use_sim_time'], **given}
+
+
+def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, str]]:
+    """The topics that the arguments rename."""
+    return [(topic, str(_value(values, argument))) for topic, argument in entry.remaps
+            if _value(values, argument) != '']
+
+
+def _value(values: dict[str, object], argument: str) -> object:
+    if argument == 'camera_info_topic' and not values[argument]:  # beside the images
+        return ''.join(str(values['image_topic']).rpartition('/')[:2]) + 'camera_info'
+    return values[argument]

@@ -1,0 +1,17 @@
+"""Messages that tests of several nodes send."""
+from __future__ import annotations
+
+from geometry_msgs.msg import TwistStamped
+from std_msgs.msg import Header
+
+from deadline_perception.nodes.messages import ns_to_stamp
+
+
+def header(stamp_ns=1_700_000_000_123_456_789):
+    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')
+
+
+def twist(speed_mps):
+    message = TwistStamped()
+    message.twist.linear.x = float(speed_mps)
+    return message
