@@ -16,8 +16,8 @@ import numpy as np
 
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.runtime.answer import Answer
-from deadline_perception.runtime.calibration_keeper import CalibrationKeeper
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
@@ -31,10 +31,50 @@ from deadline_perception.share_folder import DEFAULT_MODEL, share_folder
 
 STOP_TIMEOUT_S = 3.0
 _MEASURED_IMAGES = 4
+KEPT_FRAMES = 200  # a process that is killed loses what the calibration learnt from at most so many
 
 
 class DetectorHangs(DeadlinePerceptionError):
     """The network does not return from a frame, and no thread can be ended."""
+
+
+class CalibrationKeeper:
+    """Writes what the calibration of a task has learnt to its file, on a thread that may wait for the disk.
+
+    Args:
+        failed: is told, in a sentence, that the file cannot be written; the next frames are served.
+    """
+
+    def __init__(self, failed: Callable[[str], None]) -> None:
+        self._failed, self._frames = failed, 0
+        self._thread = Executor('calibration')
+
+    def end_frame(self, file: CalibrationFile, calibrator: BoundCalibrator) -> None:
+        """Called after each frame; keeps the state after some."""
+        self._frames += 1
+        if self._frames % KEPT_FRAMES == 0:
+            self.keep(file, calibrator)
+
+    def keep(self, file: CalibrationFile, calibrator: BoundCalibrator) -> None:
+        """Keeps the state as it is now; does not wait."""
+        state = calibrator.state()
+
+        def write() -> None:
+            try:
+                file.save(state)
+            except (OSError, ForeignFile) as error:
+                self._failed(f'calibration_file cannot be written: {error}')
+
+        self._thread.submit(write)
+
+    @property
+    def is_alive(self) -> bool:
+        """The thread has not ended."""
+        return not self._thread.fault
+
+    def stop(self, timeout_s: float) -> None:
+        """Ends the thread once everything is written; waits so long."""
+        self._thread.close(timeout_s)
 
 
 class DeadlineDetector:

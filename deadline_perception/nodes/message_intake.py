@@ -15,7 +15,8 @@ from rclpy.subscription import Subscription
 from deadline_perception.contention.slowdown import MAX_SLOWDOWN
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.service_quality import subscription_events
-from deadline_perception.runtime.deadline import MAX_BUDGET_MS, TOLD_MS
+from deadline_perception.runtime.image_flow import TOLD_MS
+from deadline_perception.runtime.job import MAX_BUDGET_MS
 
 THROTTLE_S = 10.0
 LONGEST_TEXT = 1000  # characters: a reason is a line

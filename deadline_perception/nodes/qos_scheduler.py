@@ -55,7 +55,7 @@ from deadline_perception.runtime.network_scheduler import NetworkScheduler
 from deadline_perception.runtime.object_crop import Crop, most_important_crop
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
-from deadline_perception.runtime.deadline import TOLD_MS
+from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.tracks import Outcome
 

@@ -11,7 +11,6 @@ from deadline_perception.classifier.crop import crop_box, size_px
 from deadline_perception.detector.detections import Classification
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import left_ms
 from deadline_perception.runtime.task import Task
 
 
@@ -74,7 +73,7 @@ class CropClassifier:
         task, times = self._task, self._task.times
         for done, at in enumerate(order):
             begun_ms = self._clock_ms()
-            time_left_ms = left_ms(until_ms, begun_ms)
+            time_left_ms = until_ms - begun_ms
             factor = times.begin(slowdown, keeps_bounds=False).factor
             choice = task.policy.plan(time_left_ms / (len(order) - done), factor)
             if choice.bound_ms > time_left_ms:

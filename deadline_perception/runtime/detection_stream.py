@@ -14,10 +14,8 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.conditions import SlowdownTracker
-from deadline_perception.runtime.deadline import MAX_BUDGET_MS
 from deadline_perception.runtime.frame_client import FrameClient
-from deadline_perception.runtime.job import Conditions, Job, JobRecord
-from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, Job, JobRecord, StampReading
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.task import Task
 

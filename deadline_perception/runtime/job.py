@@ -8,11 +8,30 @@ from typing import Any
 from deadline_perception.decision.policy import Choice
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.deadline import is_met
-from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.tracks import Outcome
 
+MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
 HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
+
+
+@dataclass(frozen=True)
+class StampReading:
+    """The age of one image.
+
+    Attributes:
+        age_ms: stamp to arrival, >= 0; NaN when the stamp cannot be believed.
+        reason: why it cannot be believed, empty otherwise.
+        stamp_ns: the stamp itself, whether believed or not; 0 for none.
+    """
+
+    age_ms: float
+    reason: str
+    stamp_ns: int = 0
+
+    @property
+    def known_age_ms(self) -> float:
+        """The age, or 0 when it is unknown: the deadline then counts from the arrival."""
+        return 0.0 if math.isnan(self.age_ms) else self.age_ms
 
 
 @dataclass(frozen=True)
@@ -73,6 +92,8 @@ class Job:
         dropped: images between the one taken before and this one, which were never taken off the middleware.
 
     Attributes:
+        captured_ms: monotonic time of capture; of the arrival when the age is unknown.
+        motion_s: time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival.
         conditions: at its arrival; renewed when the worker takes it.
         deadline_ms: when it must be answered.
         fallback_ms: when the watchdog has to see to it.
@@ -101,6 +122,8 @@ class Job:
 
     def __init__(self, message: Any, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
         self.message, self.arrived_ms, self.stamp, self.dropped = message, arrived_ms, stamp, dropped
+        self.captured_ms = arrived_ms - stamp.known_age_ms
+        self.motion_s = stamp.stamp_ns / 1e9 if stamp.stamp_ns > 0 else arrived_ms / 1000.0
         self.conditions = Conditions(math.inf, 1.0, '')
         self.deadline_ms = self.fallback_ms = math.inf
         self.phases: tuple[str, ...] = ()
@@ -125,16 +148,6 @@ class Job:
         self.bound_ms, self.until_ms = math.nan, math.inf
         self._done: list[tuple[str, float]] = []
         self._running: tuple[int, str, float] | None = None
-
-    @property
-    def captured_ms(self) -> float:
-        """Monotonic time of capture; of the arrival when the age is unknown."""
-        return self.arrived_ms - self.stamp.known_age_ms
-
-    @property
-    def motion_s(self) -> float:
-        """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
-        return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
 
     # --- its answer ---
 
@@ -297,7 +310,7 @@ class JobRecord:
     @property
     def deadline_met(self) -> bool:
         """Published within the budget, counted from the arrival when the age is unknown."""
-        return is_met(self.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
+        return self.stamp.known_age_ms + self.elapsed_ms <= self.conditions.budget_ms
 
     @property
     def took_ms(self) -> float:

@@ -9,8 +9,7 @@ from invented_networks import CLASSIFIER
 from deadline_perception.decision.policy import Choice
 from deadline_perception.latency.path_bound import SegmentForecast
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job
+from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, StampReading
 from deadline_perception.runtime.tracks import Outcome
 
 FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {
