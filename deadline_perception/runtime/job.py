@@ -113,6 +113,7 @@ class Job:
         begun_ms, ended_ms: of the planning and of the network, on the monotonic clock; None until then.
         decisions: the re-decisions, in the order of execution.
         segment: index of the segment that it was aborted before, or that is running.
+        running: of the segment that runs or ran last: how many were done before it, its phase, and when it began.
         network_ms: time of the segments that ended.
         result: what the network gave; None where it did not finish.
         reason: why it could not be in time or was aborted, empty otherwise.
@@ -147,7 +148,7 @@ class Job:
         self.level = self.planned_level = 0
         self.bound_ms, self.until_ms = math.nan, math.inf
         self._done: list[tuple[str, float]] = []
-        self._running: tuple[int, str, float] | None = None
+        self.running: tuple[int, str, float] | None = None
 
     # --- its answer ---
 
@@ -166,12 +167,8 @@ class Job:
 
     # --- its run ---
 
-    def enter(self, phase: str, at_ms: float) -> None:
-        """Notes that the network begins a segment of a phase."""
-        self._running = (len(self._done), phase, at_ms)
-
     def leave(self, phase: str, took_ms: float) -> None:
-        """Notes that the segment is done."""
+        """Notes that a segment of a phase is done."""
         self._done.append((phase, took_ms))
         self.network_ms += took_ms
 
@@ -209,7 +206,7 @@ class Job:
             level=self.level, planned_level=self.planned_level, answered_ms=at_ms)
 
     def _phase_ms(self, end_ms: float) -> dict[str, float]:
-        done, running = list(self._done), self._running
+        done, running = list(self._done), self.running
         phase_ms = dict.fromkeys(self.phases, 0.0)
         for phase, took_ms in done:
             phase_ms[phase] = phase_ms.get(phase, 0.0) + took_ms
@@ -222,7 +219,7 @@ class Job:
         if times is None or self.path is None:
             return math.nan, self.bound_ms
         skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, self.path)
-        forecast_ms = times.forecast_ms(self.path)
+        forecast_ms = times.forecast.forecast_ms(self.path)
         planned_ms = forecast_ms * times.slowdown + skipped_ms
         bound_ms = planned_ms * times.factor / times.slowdown - skipped_ms
         if self.result is not None and network_ms > 0.0:  # else it would have taken longer than it did

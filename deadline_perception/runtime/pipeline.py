@@ -241,7 +241,7 @@ class FramePipeline(Late):
         failure = next_images = None
         if self._rules.spare_next_image:
             with self._lock:
-                next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms)
+                next_images = NextImages(self._period.next_ms(frame.taken_ms), self._period.period_ms)
         self._watchdog.expect(frame.fallback_ms)
         try:
             image = self._client.convert(frame)

@@ -184,12 +184,12 @@ class TimedInference:
                     remaining_ms = late.until_ms() - at_ms
                     _, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, remaining_ms,
                                               terms.times.slowdown)
-            job.enter(segment.phase, at_ms)
+            job.running = run.segment, segment.phase, at_ms
             took_ms = run.run_segment(at_ms)
             job.leave(segment.phase, took_ms)
             at_ms += took_ms
         phase = self._segments[-1].phase
-        job.enter(phase, at_ms)
+        job.running = count, phase, at_ms
         result = run.result()
         if self._min_score:
             result = result.with_score(self._min_score)
@@ -204,7 +204,7 @@ class TimedInference:
         if terms.until_ms == math.inf:
             return remaining_ms
         until_ms = (terms.until_ms - at_ms) * factor / terms.times.slowdown
-        planned_ms = terms.times.forecast_ms(run.path, run.segment) * factor
+        planned_ms = terms.times.forecast.forecast_ms(run.path, run.segment) * factor
         return min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
 
     def _redecide(self, run, at_ms: float, progress: float, job: Job, remaining_ms: float, limit_ms: float,

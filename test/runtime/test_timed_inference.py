@@ -312,9 +312,9 @@ def test_a_period_of_nothing_is_refused():
 def test_another_thread_sees_what_is_running():
     job = Job(IMAGE, 90.0, StampReading(0.0, '', 0))
     job.begun_ms = 100.0
-    job.enter('pre', 100.0)
+    job.running = 0, 'pre', 100.0
     job.leave('pre', 2.0)
-    job.enter('conv', 103.0)
+    job.running = 1, 'conv', 103.0
     record = job.record(Outcome.COASTED, 110.0)
     assert record.phase_ms['pre'] == 2.0
     assert record.phase_ms['conv'] == pytest.approx(7.0)
