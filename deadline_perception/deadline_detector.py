@@ -42,21 +42,26 @@ class CalibrationKeeper:
     """Writes what the calibration of a task has learnt to its file, on a thread that may wait for the disk.
 
     Args:
+        calibration: gives the file, None where nothing is kept, and the calibrator.
         failed: is told, in a sentence, that the file cannot be written; the next frames are served.
     """
 
-    def __init__(self, failed: Callable[[str], None]) -> None:
-        self._failed, self._frames = failed, 0
+    def __init__(self, calibration: Callable[[], tuple[CalibrationFile | None, BoundCalibrator]],
+                 failed: Callable[[str], None]) -> None:
+        self._calibration, self._failed, self._frames = calibration, failed, 0
         self._thread = Executor('calibration')
 
-    def end_frame(self, file: CalibrationFile, calibrator: BoundCalibrator) -> None:
+    def end_frame(self) -> None:
         """Called after each frame; keeps the state after some."""
         self._frames += 1
         if self._frames % KEPT_FRAMES == 0:
-            self.keep(file, calibrator)
+            self.keep()
 
-    def keep(self, file: CalibrationFile, calibrator: BoundCalibrator) -> None:
+    def keep(self) -> None:
         """Keeps the state as it is now; does not wait."""
+        file, calibrator = self._calibration()
+        if file is None:
+            return
         state = calibrator.state()
 
         def write() -> None:
@@ -194,9 +199,11 @@ class DeadlineDetector:
             if self._executor.watchdog is None:
                 self._executor.start(priority or ThreadPriority(self._priority, lock_memory=False), client.on_failure,
                                      prepare=prepare, collects_garbage=collects_garbage)
-            self._keeper = CalibrationKeeper(client.on_notice) if self.loaded.calibration_file else None
+            keeper = CalibrationKeeper(self._calibration, client.on_notice) if self.loaded.calibration_file else None
+            self._keeper = keeper
             with self._swapping:
-                self._pipeline = self._executor.open(self.loaded.task, client, rules, self._end_frame)
+                self._pipeline = self._executor.open(self.loaded.task, client, rules,
+                                                     None if keeper is None else keeper.end_frame)
             return self._pipeline
 
     def halt(self) -> bool:
@@ -214,7 +221,7 @@ class DeadlineDetector:
                 is_free = self._executor.release(pipeline, STOP_TIMEOUT_S)
             self._hung = None if is_free else pipeline
             if self._keeper is not None:
-                self._keep_calibration()
+                self._keeper.keep()
                 self._keeper.stop(STOP_TIMEOUT_S)
                 self._keeper = None
             return is_free
@@ -286,15 +293,9 @@ class DeadlineDetector:
             trim_memory()
             self._executor.do(touch_memory)
 
-    def _end_frame(self) -> None:
-        loaded, keeper = self.loaded, self._keeper
-        if keeper is not None and loaded.calibration_file is not None:
-            keeper.end_frame(loaded.calibration_file, loaded.task.times.calibrator)
-
-    def _keep_calibration(self) -> None:
+    def _calibration(self) -> tuple[CalibrationFile | None, BoundCalibrator]:
         loaded = self.loaded
-        if loaded.calibration_file is not None:
-            self._keeper.keep(loaded.calibration_file, loaded.task.times.calibrator)
+        return loaded.calibration_file, loaded.task.times.calibrator
 
     def __enter__(self) -> DeadlineDetector:
         return self

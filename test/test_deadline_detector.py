@@ -318,13 +318,13 @@ def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadlin
 def test_the_state_is_kept_after_some_frames_and_when_asked(tmp_path):
     said, calibrator = [], BoundCalibrator(0.01, 0.05, math.log(8.0))
     file = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
-    keeper = CalibrationKeeper(said.append)
+    keeper = CalibrationKeeper(lambda: (file, calibrator), said.append)
     for _ in range(KEPT_FRAMES - 1):
-        keeper.end_frame(file, calibrator)
+        keeper.end_frame()
     assert not file.file.exists() and keeper.is_alive
-    keeper.end_frame(file, calibrator)
+    keeper.end_frame()
     calibrator.observe(10.0, 11.0)
-    keeper.keep(file, calibrator)
+    keeper.keep()
     keeper.stop(20.0)
     assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and not keeper.is_alive
 
@@ -332,7 +332,8 @@ def test_the_state_is_kept_after_some_frames_and_when_asked(tmp_path):
 def test_a_file_that_cannot_be_written_is_said(tmp_path):
     said = []
     (tmp_path / 'factor.json').write_text('{"something": "else"}')
-    keeper = CalibrationKeeper(said.append)
-    keeper.keep(CalibrationFile(tmp_path / 'factor.json', {}), BoundCalibrator(0.01, 0.05, math.log(8.0)))
+    file = CalibrationFile(tmp_path / 'factor.json', {})
+    keeper = CalibrationKeeper(lambda: (file, BoundCalibrator(0.01, 0.05, math.log(8.0))), said.append)
+    keeper.keep()
     keeper.stop(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]

@@ -135,6 +135,12 @@ class SegmentRun(ABC):
         self.segment += 1
         return now_ms() - begun_ms
 
+    def finish(self) -> Any:
+        """Runs all segments that are left; returns what the network found."""
+        while not self.finished:
+            self.run_segment()
+        return self.result()
+
     def fork(self) -> SegmentRun:
         """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other."""
         return copy(self)

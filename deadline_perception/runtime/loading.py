@@ -282,10 +282,7 @@ def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] 
         network.warm_up(paths, image_size=image_size)
         return
     for path in paths:
-        run = network.start(np.zeros((*image_size, 3), np.uint8), path)
-        while not run.finished:
-            run.run_segment()
-        run.result()
+        network.start(np.zeros((*image_size, 3), np.uint8), path).finish()
 
 
 def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[ExecutionPath]:

@@ -50,12 +50,7 @@ class Mailbox(Generic[Task, Item]):
 
         Returns:
             Of the item that is due first, its task and itself; None when the time is up or the mailbox is closed.
-
-        Raises:
-            ValueError: `timeout_s` is NaN.
         """
-        if timeout_s is not None and timeout_s != timeout_s:
-            raise ValueError('timeout is NaN s, expected a number or None')
         end_ms = math.inf if timeout_s is None else now_ms() + 1000.0 * timeout_s
         with self._changed:
             while not self.closed:

@@ -189,7 +189,4 @@ def _warm(task: NestedTask, image_size: tuple[int, int], prepared: Sequence[Exec
     warm_up(task.network, image_size, prepared)
     image = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
     for level in random.Random(0).sample(range(len(task.paths)), len(task.paths)):
-        run = task.network.start(image, task.paths[level])
-        while not run.finished:
-            run.run_segment()
-        run.result()
+        task.network.start(image, task.paths[level]).finish()

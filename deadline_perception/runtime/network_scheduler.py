@@ -69,7 +69,6 @@ class TaskCount:
     """Jobs of one task so far; written by its executor, read by any thread."""
 
     outcomes: Counter = field(default_factory=Counter)
-    overruns: int = 0
     raised: int = 0
     replaced: int = 0
     last_failure: str = ''
@@ -79,7 +78,6 @@ class TaskCount:
         """Counts a job."""
         with self._lock:
             self.outcomes[record.outcome] += 1
-            self.overruns += record.overran
             self.raised += record.level > record.planned_level
             self.last_failure = record.failure or self.last_failure
 

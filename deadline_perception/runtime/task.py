@@ -42,11 +42,9 @@ class LastResult:
         """Changes nothing: no result is in px."""
 
     def update(self, result, stamp_s: float) -> None:
-        """See `StandIn.update`."""
         self._result, self.evidence_s = result, stamp_s
 
     def predict(self, stamp_s: float):
-        """See `StandIn.predict`."""
         return self._result
 
 

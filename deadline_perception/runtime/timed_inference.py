@@ -49,17 +49,10 @@ class NextImages:
     Attributes:
         first_ms: when the next one is expected, on the monotonic clock; inf when nobody knows.
         period_ms: time between two of them, > 0.
-
-    Raises:
-        ValueError: the period is not above 0.
     """
 
     first_ms: float
     period_ms: float
-
-    def __post_init__(self) -> None:
-        if not self.period_ms > 0:
-            raise ValueError(f'period of the images is {self.period_ms} ms, expected more than 0')
 
 
 @dataclass(frozen=True)
@@ -168,22 +161,7 @@ class TimedInference:
                 at_ms = self._clock_ms()
             comes_to_it = not self._has_alternatives or self._applies(run.segment, run.path)
             if segment.operator is not None and comes_to_it:
-                progress = terms.times.progress(run.path, run.segment, job.network_ms)
-                if not is_late:
-                    factor = terms.times.factor_from(run.segment, progress)
-                    reserve_ms = terms.times.reserve.deciding_ms * (1.0 - run.segment / count)
-                    remaining_ms = terms.due_ms - at_ms - reserve_ms
-                    limit_ms = self._limit_ms(run, at_ms, remaining_ms, factor, terms)
-                    choice, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, limit_ms, factor,
-                                                   terms.likely)
-                    if not choice.feasible and choice.forecast_ms * terms.least > remaining_ms:
-                        job.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
-                        late.abort(job)
-                        is_late, at_ms = True, self._clock_ms()  # an answer in its place takes time
-                if is_late:
-                    remaining_ms = late.until_ms() - at_ms
-                    _, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, remaining_ms,
-                                              terms.times.slowdown)
+                is_late, at_ms = self._decide(run, job, late, is_late, at_ms, terms)
             job.running = run.segment, segment.phase, at_ms
             took_ms = run.run_segment(at_ms)
             job.leave(segment.phase, took_ms)
@@ -197,15 +175,28 @@ class TimedInference:
         job.result = result
         return is_late
 
-    @staticmethod
-    def _limit_ms(run, at_ms: float, remaining_ms: float, factor: float, terms: _Terms) -> float:
-        """The longest bound of what remains: as planned, or until the image before which the plan ends if that is
-        later."""
-        if terms.until_ms == math.inf:
-            return remaining_ms
-        until_ms = (terms.until_ms - at_ms) * factor / terms.times.slowdown
-        planned_ms = terms.times.forecast.forecast_ms(run.path, run.segment) * factor
-        return min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
+    def _decide(self, run, job: Job, late: Late, is_late: bool, at_ms: float, terms: _Terms) -> tuple[bool, float]:
+        """Decides the operator of the next segment. Returns whether the frame is late, and when that was decided."""
+        times, segment = terms.times, run.segment
+        progress = times.progress(run.path, segment, job.network_ms)
+        if not is_late:
+            factor = times.factor_from(segment, progress)
+            reserve_ms = times.reserve.deciding_ms * (1.0 - segment / len(self._segments))
+            limit_ms = remaining_ms = terms.due_ms - at_ms - reserve_ms
+            if terms.until_ms < math.inf:  # as planned, or until the image before which it should end if that is later
+                until_ms = (terms.until_ms - at_ms) * factor / times.slowdown
+                planned_ms = times.forecast.forecast_ms(run.path, segment) * factor
+                limit_ms = min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
+            choice, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, limit_ms, factor, terms.likely)
+            is_late = not choice.feasible and choice.forecast_ms * terms.least > remaining_ms
+            if is_late:
+                job.reason = self._too_late(self._segments[segment].name, choice, terms.least, remaining_ms)
+                late.abort(job)
+                at_ms = self._clock_ms()  # an answer in its place takes time
+        if is_late:
+            remaining_ms = late.until_ms() - at_ms
+            _, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, remaining_ms, times.slowdown)
+        return is_late, at_ms
 
     def _redecide(self, run, at_ms: float, progress: float, job: Job, remaining_ms: float, limit_ms: float,
                   factor: float, likely: float = 1.0) -> tuple[Choice, float]:

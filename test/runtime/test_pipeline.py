@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
 from deadline_perception.decision.policy import Choice
 from deadline_perception.detector.declaration import multi_path_space
@@ -155,13 +156,6 @@ def bench():
 
 def arrive(age_ms=1.0, reason='', stamp_ns=0, dropped=0):
     return Job(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns), dropped)
-
-
-def wait_until(condition):
-    until = time.monotonic() + WAIT_S
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.005)
-    assert condition()
 
 
 def box_at(x):

@@ -304,11 +304,6 @@ def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes_and_takes_no_lo
     assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01
 
 
-def test_a_period_of_nothing_is_refused():
-    with pytest.raises(ValueError, match='period of the images is 0.0 ms'):
-        NextImages(1.0, 0.0)
-
-
 def test_another_thread_sees_what_is_running():
     job = Job(IMAGE, 90.0, StampReading(0.0, '', 0))
     job.begun_ms = 100.0
