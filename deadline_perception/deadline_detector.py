@@ -237,7 +237,7 @@ class DeadlineDetector:
     @property
     def hangs(self) -> bool:
         """The network did not return from a frame of a client before, and has not yet."""
-        return self._hung is not None and self._executor.holds(self._hung)
+        return self._hung is not None and self._executor.mailbox.has_taken(self._hung)
 
     @property
     def fault(self) -> str:

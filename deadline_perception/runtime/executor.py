@@ -192,10 +192,6 @@ class Executor:
         """Blocks until no frame waits or is at work, at most so long. Returns whether that is so."""
         return self.mailbox.wait_until_idle(timeout_s=timeout_s)
 
-    def holds(self, runner: Runner) -> bool:
-        """The worker has a job of a runner, also of one that was released."""
-        return self.mailbox.has_taken(runner)
-
     @property
     def fault(self) -> str:
         """Which thread does not do its work any more; empty when all do. One that hangs loses its priority."""

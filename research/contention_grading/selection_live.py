@@ -73,7 +73,7 @@ class LiveDetector:
 
     def __init__(self, weights: Path, threshold_ms: float, costs: Sequence[float]) -> None:
         task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
-        self._task, self._space, self._threshold_ms = task, task.path_space, threshold_ms
+        self._task, self._space, self._threshold_ms = task, task.network.path_space, threshold_ms
         self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
         self._predictor = AdaptiveRegression({'idle': 1.0})
         forecast = task.times.forecast

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hand_clock import Clock
 
 from deadline_perception.classifier.crop import crop_box
 from deadline_perception.classifier.network import ClassifierConfig, build_classifier
@@ -16,14 +17,6 @@ from deadline_perception.runtime.task import Task
 
 IMAGE = np.zeros((100, 100, 3), np.uint8)
 BOXES = [(10.0, 10.0, 30.0, 30.0), (50.0, 50.0, 70.0, 70.0), (40.0, 10.0, 60.0, 30.0)]
-
-
-class Clock:
-    def __init__(self):
-        self.ms = 1000.0
-
-    def __call__(self):
-        return self.ms
 
 
 class Times:

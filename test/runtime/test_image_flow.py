@@ -4,17 +4,11 @@ import math
 import random
 
 import pytest
+from hand_clock import Clock
 
 from deadline_perception.runtime.image_flow import STOPPED_FACTOR, TOLD_MS, ImageAge, ImageFlow, RateLimit
 
 SECOND = 1_000_000_000
-
-
-class Clock:
-    now_ms = 1000.0
-
-    def __call__(self):
-        return self.now_ms
 
 
 @pytest.fixture
@@ -24,13 +18,13 @@ def clock():
 
 def test_silence_is_a_concern_and_of_a_camera_that_was_heard_in_the_end_a_fault(clock):
     flow = ImageFlow('/image', 2.0, clock)
-    clock.now_ms += 2000.0 * STOPPED_FACTOR + 1.0
+    clock.ms += 2000.0 * STOPPED_FACTOR + 1.0
     assert flow.concern == 'no image yet on /image for 10.0 s' and not flow.fault
     flow.come()
     assert not flow.concern and not flow.fault
-    clock.now_ms += 2001.0
+    clock.ms += 2001.0
     assert flow.concern == 'no image on /image for 2.0 s' and not flow.fault
-    clock.now_ms += 8000.0
+    clock.ms += 8000.0
     assert flow.fault == 'no image on /image for 10.0 s'
     flow.await_next()  # none could come until now
     assert not flow.fault and not flow.concern
@@ -43,7 +37,7 @@ def test_lost_images_are_told_for_some_seconds_with_what_to_give_the_camera_driv
     flow.lose(57)
     assert flow.loss.startswith('57 images of /image lost by the middleware')
     assert 'FASTRTPS_DEFAULT_PROFILES_FILE' in flow.loss and 'config/fastdds.xml' in flow.loss
-    clock.now_ms += TOLD_MS + 1.0
+    clock.ms += TOLD_MS + 1.0
     assert not flow.loss and flow.lost == 57
 
 
