@@ -24,8 +24,7 @@ import numpy as np
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from deadline_perception.detector.declaration import multi_path_space

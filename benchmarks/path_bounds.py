@@ -33,8 +33,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import FrameTimes, TimeModel
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import Decision, Job
+from deadline_perception.runtime.job import Decision, Job, StampReading
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS

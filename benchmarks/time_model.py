@@ -43,8 +43,7 @@ from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import SetupError, make_policy, warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
@@ -148,7 +147,7 @@ class ReplayedRun:
         """Goes on along another path."""
         self.path = path
 
-    def run_segment(self) -> float:
+    def run_segment(self, begun_ms: float) -> float:
         """Lets the clock advance."""
         took_ms = self._network.segment_ms(self.segment, self.path)
         self._network.now_ms += took_ms
@@ -166,19 +165,15 @@ class Aborted(WhateverItTakes):
     def __init__(self, network: ReplayedNetwork) -> None:
         self._network, self.is_aborted = network, False
 
-    def abort(self) -> None:
+    def abort(self, job: Job) -> None:
         """See `Late`."""
         self.is_aborted = True
-
-    def is_answered(self) -> bool:
-        """See `Late`."""
-        return self.is_aborted
 
     def until_ms(self) -> float:
         """See `Late`: at once."""
         return self._network.now_ms
 
-    def abandoned(self, path: ExecutionPath, segment: int) -> str:
+    def abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
         """See `Late`: never."""
         return ''
 

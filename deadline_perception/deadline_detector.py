@@ -16,8 +16,8 @@ import numpy as np
 
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.runtime.answer import Answer
-from deadline_perception.runtime.calibration_keeper import CalibrationKeeper
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
@@ -31,10 +31,55 @@ from deadline_perception.share_folder import DEFAULT_MODEL, share_folder
 
 STOP_TIMEOUT_S = 3.0
 _MEASURED_IMAGES = 4
+KEPT_FRAMES = 200  # a process that is killed loses what the calibration learnt from at most so many
 
 
 class DetectorHangs(DeadlinePerceptionError):
     """The network does not return from a frame, and no thread can be ended."""
+
+
+class CalibrationKeeper:
+    """Writes what the calibration of a task has learnt to its file, on a thread that may wait for the disk.
+
+    Args:
+        calibration: gives the file, None where nothing is kept, and the calibrator.
+        failed: is told, in a sentence, that the file cannot be written; the next frames are served.
+    """
+
+    def __init__(self, calibration: Callable[[], tuple[CalibrationFile | None, BoundCalibrator]],
+                 failed: Callable[[str], None]) -> None:
+        self._calibration, self._failed, self._frames = calibration, failed, 0
+        self._thread = Executor('calibration')
+
+    def end_frame(self) -> None:
+        """Called after each frame; keeps the state after some."""
+        self._frames += 1
+        if self._frames % KEPT_FRAMES == 0:
+            self.keep()
+
+    def keep(self) -> None:
+        """Keeps the state as it is now; does not wait."""
+        file, calibrator = self._calibration()
+        if file is None:
+            return
+        state = calibrator.state()
+
+        def write() -> None:
+            try:
+                file.save(state)
+            except (OSError, ForeignFile) as error:
+                self._failed(f'calibration_file cannot be written: {error}')
+
+        self._thread.submit(write)
+
+    @property
+    def is_alive(self) -> bool:
+        """The thread has not ended."""
+        return not self._thread.fault
+
+    def stop(self, timeout_s: float) -> None:
+        """Ends the thread once everything is written; waits so long."""
+        self._thread.close(timeout_s)
 
 
 class DeadlineDetector:
@@ -154,9 +199,11 @@ class DeadlineDetector:
             if self._executor.watchdog is None:
                 self._executor.start(priority or ThreadPriority(self._priority, lock_memory=False), client.on_failure,
                                      prepare=prepare, collects_garbage=collects_garbage)
-            self._keeper = CalibrationKeeper(client.on_notice) if self.loaded.calibration_file else None
+            keeper = CalibrationKeeper(self._calibration, client.on_notice) if self.loaded.calibration_file else None
+            self._keeper = keeper
             with self._swapping:
-                self._pipeline = self._executor.open(self.loaded.task, client, rules, self._end_frame)
+                self._pipeline = self._executor.open(self.loaded.task, client, rules,
+                                                     None if keeper is None else keeper.end_frame)
             return self._pipeline
 
     def halt(self) -> bool:
@@ -174,7 +221,7 @@ class DeadlineDetector:
                 is_free = self._executor.release(pipeline, STOP_TIMEOUT_S)
             self._hung = None if is_free else pipeline
             if self._keeper is not None:
-                self._keep_calibration()
+                self._keeper.keep()
                 self._keeper.stop(STOP_TIMEOUT_S)
                 self._keeper = None
             return is_free
@@ -190,7 +237,7 @@ class DeadlineDetector:
     @property
     def hangs(self) -> bool:
         """The network did not return from a frame of a client before, and has not yet."""
-        return self._hung is not None and self._executor.holds(self._hung)
+        return self._hung is not None and self._executor.mailbox.has_taken(self._hung)
 
     @property
     def fault(self) -> str:
@@ -246,15 +293,9 @@ class DeadlineDetector:
             trim_memory()
             self._executor.do(touch_memory)
 
-    def _end_frame(self) -> None:
-        loaded, keeper = self.loaded, self._keeper
-        if keeper is not None and loaded.calibration_file is not None:
-            keeper.end_frame(loaded.calibration_file, loaded.task.times.calibrator)
-
-    def _keep_calibration(self) -> None:
+    def _calibration(self) -> tuple[CalibrationFile | None, BoundCalibrator]:
         loaded = self.loaded
-        if loaded.calibration_file is not None:
-            self._keeper.keep(loaded.calibration_file, loaded.task.times.calibrator)
+        return loaded.calibration_file, loaded.task.times.calibrator
 
     def __enter__(self) -> DeadlineDetector:
         return self

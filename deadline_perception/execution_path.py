@@ -306,7 +306,9 @@ class PathSpace:
             path: a path of this space.
         """
         skip, depends_on, keys = self.key_tables[segment]
-        if (skip is not None and path.settings[skip] == 0) or not self.applies(segment, path):
+        if skip is not None and path.settings[skip] == 0:
+            return None
+        if self.has_alternatives and not self.applies(segment, path):
             return None
         return keys[tuple(map(path.settings.__getitem__, depends_on))]
 

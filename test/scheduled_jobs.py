@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import math
 
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import Conditions, Job
+from deadline_perception.runtime.job import Conditions, Job, StampReading
 from deadline_perception.runtime.tracks import Outcome
 
 

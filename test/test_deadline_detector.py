@@ -1,6 +1,7 @@
 """The public API: blocking answers, streams, and what they leave behind."""
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
@@ -10,10 +11,10 @@ import numpy as np
 import pytest
 from invented_networks import MAGNIFIER, InventedNetwork, InventedRun, make_classifier, make_magnifier
 
-from deadline_perception.deadline_detector import DeadlineDetector, DetectorHangs
+from deadline_perception.deadline_detector import KEPT_FRAMES, CalibrationKeeper, DeadlineDetector, DetectorHangs
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile
@@ -312,3 +313,27 @@ def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadlin
         streams['soon'].detect(IMAGE, AMPLE_MS)
     assert order == ['busy', 'soon', 'late']
     assert no_threads_but(before)
+
+
+def test_the_state_is_kept_after_some_frames_and_when_asked(tmp_path):
+    said, calibrator = [], BoundCalibrator(0.01, 0.05, math.log(8.0))
+    file = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
+    keeper = CalibrationKeeper(lambda: (file, calibrator), said.append)
+    for _ in range(KEPT_FRAMES - 1):
+        keeper.end_frame()
+    assert not file.file.exists() and keeper.is_alive
+    keeper.end_frame()
+    calibrator.observe(10.0, 11.0)
+    keeper.keep()
+    keeper.stop(20.0)
+    assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and not keeper.is_alive
+
+
+def test_a_file_that_cannot_be_written_is_said(tmp_path):
+    said = []
+    (tmp_path / 'factor.json').write_text('{"something": "else"}')
+    file = CalibrationFile(tmp_path / 'factor.json', {})
+    keeper = CalibrationKeeper(lambda: (file, BoundCalibrator(0.01, 0.05, math.log(8.0))), said.append)
+    keeper.keep()
+    keeper.stop(20.0)
+    assert len(said) == 1 and 'calibration_file cannot be written' in said[0]

@@ -1,4 +1,4 @@
-"""Waiting for what another process does, and for the answer of its services."""
+"""Waiting for what another thread or process does, and for the answer of its services."""
 from __future__ import annotations
 
 import time
@@ -13,6 +13,11 @@ def wait(condition, what):
     while not condition():
         assert time.monotonic() < until, f'waited {WAIT_S:.0f} s for {what}'
         time.sleep(0.01)
+
+
+def wait_until(condition):
+    """The same, where the failed condition says enough."""
+    wait(condition, 'a condition')
 
 
 def answer_of(client, request, what):

@@ -19,7 +19,6 @@ from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import clopper_pearson_upper
-from deadline_perception.runtime.deadline import is_met
 from deadline_perception.runtime.job import JobRecord
 
 NO_RECOURSE = 'frontier, no recourse'
@@ -76,7 +75,7 @@ def could_be_met(runs: Sequence[Run], slowdowns: np.ndarray, cheapest_ms: float)
     afterwards; bool `[frames]`. No policy's bound has a say in it."""
     budgets_ms, queue_ms = (np.array(times) for times in zip(*(
         (run.record.conditions.budget_ms, run.record.queue_ms) for run in runs)))
-    return is_met(queue_ms + cheapest_ms * slowdowns, budgets_ms)
+    return queue_ms + cheapest_ms * slowdowns <= budgets_ms
 
 
 def delivered(runs: Sequence[Run], late_too: bool) -> list[Detections]:

@@ -54,14 +54,12 @@ class CompiledSegments(Eager):
 
     @property
     def forms(self) -> dict[str, str]:
-        """See `Eager`."""
         if self._stale:
             return {}
         return {key: segment.form.value for key, segment in self._store.segments.items() if key not in self._refused}
 
     @property
     def notice(self) -> str:
-        """See `Eager`."""
         if self._stale:
             return 'the weights have changed since the segments were compiled: all run eagerly'
         if not self._refused:
@@ -91,7 +89,6 @@ class CompiledSegments(Eager):
         return False
 
     def hold(self, name: str, values: Values) -> Arrays:
-        """See `Eager`."""
         return as_arrays(values)
 
     def run(self, key: str, name: str, compute: Compute, inputs: dict[str, Arrays], *,
@@ -113,7 +110,6 @@ class CompiledSegments(Eager):
         return (whole.reshape(-1, channels),)
 
     def arrays(self, values: Arrays) -> Arrays:
-        """See `Eager`."""
         return values
 
     def _compile(self, key: str) -> CompiledSegment | None:

@@ -84,7 +84,6 @@ class CudaGraphs(Eager):
         return self._frame
 
     def check_frame(self, number: int) -> None:
-        """See `Eager`."""
         if number != self._frame:
             raise ValueError('another frame has begun since or the weights have moved, expected one frame at a time')
 

@@ -27,7 +27,7 @@ from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, as_
 from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
 from deadline_perception.engine.segment_models import SegmentModels
 from deadline_perception.engine.segment_store import Form, SegmentStore
-from deadline_perception.engine.turns import Turns
+from deadline_perception.engine.store_lock import Turns
 from deadline_perception.execution_path import SCALE, SKIP, ExecutionPath, PathSpace
 from deadline_perception.latency.measurement_plan import covering_paths, with_settings
 from deadline_perception.latency.stopwatch import now_ms
@@ -77,11 +77,9 @@ class Recorder(Eager):
         self.asked: set[str] = set()
 
     def joined(self, values: Values) -> Values:
-        """See `Eager`."""
         return (torch.cat([value.permute(0, 2, 3, 1).flatten(0, 2) for value in values]),)
 
     def run(self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False) -> Values:
-        """See `Eager`."""
         outputs = compute(inputs)
         self.asked.add(key)
         if key in self.wanted:

@@ -114,22 +114,32 @@ class SegmentRun(ABC):
             raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
         self.path = path
 
-    def run_segment(self) -> float:
+    def run_segment(self, begun_ms: float | None = None) -> float:
         """Runs the next segment, waits until the device has finished it, and returns its time in ms.
+
+        Args:
+            begun_ms: when it begins, on the monotonic clock, for who has just read that; None: now.
 
         Raises:
             ValueError: the frame has finished already.
         """
         if self.segment == len(self.space.segments):
             raise ValueError('the frame has passed its last segment')
-        started = now_ms()
+        if begun_ms is None:
+            begun_ms = now_ms()
         key = self.space.key(self.segment, self.path)
         if key is not None:
             self.compute(self.space.segments[self.segment].name, key)
             if self._device != 'cpu':
                 wait_for_stream(self._device)
         self.segment += 1
-        return now_ms() - started
+        return now_ms() - begun_ms
+
+    def finish(self) -> Any:
+        """Runs all segments that are left; returns what the network found."""
+        while not self.finished:
+            self.run_segment()
+        return self.result()
 
     def fork(self) -> SegmentRun:
         """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other."""

@@ -92,7 +92,6 @@ class FixedCall:
         self._function, self._arguments = function, arguments
 
     def __call__(self, x: Tensor, cut: Cut) -> Tensor:
-        """See the layer's `forward`."""
         return self._function(x, *self._arguments)
 
 
@@ -302,7 +301,6 @@ class Convolution(SlicedLayer):
         return max(self.stride) > 1 and not any(self.padding) and set(self.weight.shape[2:]) == {1}
 
     def fixed(self, cut: Cut) -> FixedCall:
-        """See `SlicedLayer`."""
         return FixedCall(self._function, *self.used(cut, self.norm))
 
     def _arguments(self, weight: Tensor, bias: Tensor | None) -> tuple:
@@ -326,7 +324,6 @@ class Linear(SlicedLayer):
         return F.linear(x, *self.used(cut))
 
     def fixed(self, cut: Cut) -> FixedCall:
-        """See `SlicedLayer`."""
         return FixedCall(F.linear, *self.used(cut))
 
 

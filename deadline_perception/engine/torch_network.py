@@ -74,10 +74,7 @@ class TorchNetwork(ABC):
 
     def detect(self, image_bgr: np.ndarray, path: ExecutionPath) -> object:
         """What one image, uint8 `[H, W, 3]`, shows, found on one path: a `result_type`."""
-        run = self.start(image_bgr, path)
-        while not run.finished:
-            run.run_segment()
-        return run.result()
+        return self.start(image_bgr, path).finish()
 
 
 class TorchModule(TorchNetwork, nn.Module):

@@ -37,10 +37,9 @@ from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order
-from deadline_perception.runtime.deadline import deadline_at_ms
+from deadline_perception.runtime.image_flow import ImageAge
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.image_age import ImageAge, StampReading
-from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.watchdog import Act, Watchdog
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
@@ -211,7 +210,7 @@ class CropClassifierNode(ManagedNode):
         conditions = self._conditions.now()
         one = Job(message, now_ms(), age)
         one.conditions = conditions
-        one.deadline_ms = deadline_at_ms(one.captured_ms, conditions.budget_ms + self._values['extra_ms'])
+        one.deadline_ms = one.captured_ms + (conditions.budget_ms + self._values['extra_ms'])
         one.until_ms = one.deadline_ms - self._reserve.reserve_ms
         with self._lock:
             image = self._images.take(stamp_ns)

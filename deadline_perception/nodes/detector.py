@@ -39,13 +39,12 @@ from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.runtime.conditions import ConditionTracker
-from deadline_perception.runtime.image_age import ImageAge
+from deadline_perception.runtime.image_flow import ImageAge, RateLimit
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import Role, ThreadPriority
-from deadline_perception.runtime.rate_limit import RateLimit
 from deadline_perception.runtime.status import DetectorStatus
 
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first

@@ -17,7 +17,8 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.nodes.service_quality import RESULTS, subscription_events
 from deadline_perception.runtime.conditions import ConditionTracker
-from deadline_perception.runtime.deadline import MAX_BUDGET_MS, TOLD_MS
+from deadline_perception.runtime.image_flow import TOLD_MS
+from deadline_perception.runtime.job import MAX_BUDGET_MS
 
 THROTTLE_S = 10.0
 LONGEST_TEXT = 1000  # characters: a reason is a line

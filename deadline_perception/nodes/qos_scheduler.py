@@ -46,10 +46,10 @@ from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
 from deadline_perception.runtime.network_scheduler import NetworkScheduler
-from deadline_perception.runtime.object_crop import Crop, most_important_crop
+from deadline_perception.runtime.crop_round import Crop, most_important_crop
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
-from deadline_perception.runtime.deadline import TOLD_MS
+from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.tracks import Outcome
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from deadline_perception.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import MAX_BUDGET_MS
-from deadline_perception.runtime.job import Conditions, JobRecord
+from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, JobRecord
 from deadline_perception.runtime.tracks import Outcome
 
 OWN_SOURCE = 'own frames'

@@ -1,4 +1,6 @@
-"""Classifies the boxes of one image within the time that is left, most important ones first. Free of ROS."""
+"""Crops of one image: classified within the time that is left, most important ones first; and the one that a task of
+crops is given. Free of ROS.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -8,11 +10,12 @@ import numpy as np
 
 from deadline_perception.classifier.classes import REFINED
 from deadline_perception.classifier.crop import crop_box, size_px
-from deadline_perception.detector.detections import Classification
+from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import left_ms
 from deadline_perception.runtime.task import Task
+
+LIKELY = 0.5  # score of objects that are handed on: more likely there than not
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +77,7 @@ class CropClassifier:
         task, times = self._task, self._task.times
         for done, at in enumerate(order):
             begun_ms = self._clock_ms()
-            time_left_ms = left_ms(until_ms, begun_ms)
+            time_left_ms = until_ms - begun_ms
             factor = times.begin(slowdown, keeps_bounds=False).factor
             choice = task.policy.plan(time_left_ms / (len(order) - done), factor)
             if choice.bound_ms > time_left_ms:
@@ -104,3 +107,33 @@ class CropClassifier:
                 return None
             run.run_segment()
         return run.result()
+
+
+@dataclass(frozen=True, eq=False)
+class Crop:
+    """What a task of crops is given in the place of an image message.
+
+    Attributes:
+        pixels_bgr: uint8 `[h, w, 3]`.
+        header: of the image that they are of.
+    """
+
+    pixels_bgr: np.ndarray
+    header: object
+
+
+def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
+    """The window that a classifier is given of the largest likely object: what is near looks large, and weighs the
+    square of its size (thesis, problem 3.1). None without any.
+
+    Args:
+        image_bgr: uint8 `[H, W, 3]`.
+        found: objects in it.
+    """
+    likely = found.with_score(LIKELY)
+    if not len(likely):
+        return None
+    corners = np.clip(likely.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
+    areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
+    largest = int(np.argmax(areas))
+    return crop_box(image_bgr, corners[largest].tolist()) if areas[largest] > 0 else None

@@ -14,10 +14,8 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.conditions import SlowdownTracker
-from deadline_perception.runtime.deadline import MAX_BUDGET_MS
 from deadline_perception.runtime.frame_client import FrameClient
-from deadline_perception.runtime.job import Conditions, Job, JobRecord
-from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, Job, JobRecord, StampReading
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.task import Task
 
@@ -136,7 +134,6 @@ class DetectionStream(FrameClient):
     # --- FrameClient ---
 
     def conditions(self, job: Job) -> Conditions:
-        """See `FrameClient`."""
         budget_ms = job.message.budget_ms
         if self.slowdown is not None:
             return Conditions(budget_ms, self.slowdown, '')
@@ -144,7 +141,6 @@ class DetectionStream(FrameClient):
         return Conditions(budget_ms, slowdown, source, (reason,) if reason else ())
 
     def convert(self, job: Job) -> np.ndarray:
-        """See `FrameClient`."""
         return job.message.image_bgr
 
     def publish(self, job: Job, result: object) -> None:
@@ -152,7 +148,6 @@ class DetectionStream(FrameClient):
         self._result.published = job.message, result
 
     def on_record(self, record: JobRecord) -> None:
-        """See `FrameClient`."""
         self._tracker.hear_frame(record)
         message, result = self._result.__dict__.pop('published', (None, None))
         if message is not record.message:  # nothing was published for this one, or by another thread
@@ -162,17 +157,14 @@ class DetectionStream(FrameClient):
         record.message.on_answer(Answer(result, tuple(self._task.network.class_names), record))
 
     def on_late_record(self, record: JobRecord) -> None:
-        """See `FrameClient`."""
         self._tracker.hear_frame(record)
         self._on_late_record(record)
 
     def on_failure(self, error: Exception) -> None:
-        """See `FrameClient`."""
         self.failures += 1
         _LOG.error('a frame failed: %s: %s', type(error).__name__, error)
 
     def on_notice(self, words: str) -> None:
-        """See `FrameClient`."""
         _LOG.warning(words)
 
     def __enter__(self) -> DetectionStream:

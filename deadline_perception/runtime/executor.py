@@ -72,7 +72,7 @@ class Executor:
     def __init__(self, name: str = 'inference') -> None:
         self._name = name
         self.mailbox: Mailbox[Any, object] = Mailbox()  # of runners, and of `_Calls`
-        self._runners: dict[Runner, Callable[[], None]] = {}
+        self._runners: dict[Runner, Callable[[], None] | None] = {}
         self._collects_garbage, self._frames = False, 0
         self.watchdog: Watchdog | None = None
         self.priority = ThreadPriority('off')
@@ -131,20 +131,20 @@ class Executor:
         self.do(lambda: priority.raise_thread(Role.INFERENCE))
 
     def open(self, task: Task, client: FrameClient, rules: FrameRules,
-             after_frame: Callable[[], None] = lambda: None) -> FramePipeline:
+             after_frame: Callable[[], None] | None = None) -> FramePipeline:
         """A pipeline whose frames this executor runs, until it is stopped.
 
         Args:
             task: loaded by `do`.
             client: whose images are answered.
             rules: how.
-            after_frame: called on the worker after each of its frames.
+            after_frame: called on the worker after each of its frames; None where there is nothing to do.
         """
         pipeline = FramePipeline(task, client, rules, self.mailbox, self.watchdog)
         self.admit(pipeline, after_frame)
         return pipeline
 
-    def admit(self, runner: Runner, after_job: Callable[[], None] = lambda: None) -> None:
+    def admit(self, runner: Runner, after_job: Callable[[], None] | None = None) -> None:
         """From now on, and until it is released, what belongs between two jobs is done after each of a runner."""
         self._runners[runner] = after_job
 
@@ -192,10 +192,6 @@ class Executor:
         """Blocks until no frame waits or is at work, at most so long. Returns whether that is so."""
         return self.mailbox.wait_until_idle(timeout_s=timeout_s)
 
-    def holds(self, runner: Runner) -> bool:
-        """The worker has a job of a runner, also of one that was released."""
-        return self.mailbox.has_taken(runner)
-
     @property
     def fault(self) -> str:
         """Which thread does not do its work any more; empty when all do. One that hangs loses its priority."""
@@ -223,11 +219,12 @@ class Executor:
         serve(self.mailbox, lambda error: self._failed(error), self._after_item, lambda: self._worker is me)
 
     def _after_item(self, runner: Runner) -> None:
-        after_job = self._runners.get(runner)
-        if after_job is None:  # a call, or a job of a runner that is no more
+        if runner not in self._runners:  # a call, or a job of a runner that is no more
             return
         self.priority.between_frames()
-        after_job()
+        after_job = self._runners.get(runner)
+        if after_job is not None:
+            after_job()
         if self._collects_garbage:
             self._frames += 1
             gc.collect(2 if self._frames % _FULL_COLLECTION_FRAMES == 0 else

@@ -68,7 +68,3 @@ class FrameRules:
             raise ValueError(f'min_score is {self.min_score}, expected a number in [0, 1]')
         if not self.max_coasted >= 0:
             raise ValueError(f'max_coasted is {self.max_coasted}, expected a number of at least 0')
-
-    def finish(self, result):
-        """What is made of every result of a network before anything else is done with it."""
-        return result.with_score(self.min_score) if self.min_score else result

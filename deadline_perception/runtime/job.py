@@ -8,11 +8,30 @@ from typing import Any
 from deadline_perception.decision.policy import Choice
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.deadline import is_met
-from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.tracks import Outcome
 
+MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
 HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
+
+
+@dataclass(frozen=True)
+class StampReading:
+    """The age of one image.
+
+    Attributes:
+        age_ms: stamp to arrival, >= 0; NaN when the stamp cannot be believed.
+        reason: why it cannot be believed, empty otherwise.
+        stamp_ns: the stamp itself, whether believed or not; 0 for none.
+    """
+
+    age_ms: float
+    reason: str
+    stamp_ns: int = 0
+
+    @property
+    def known_age_ms(self) -> float:
+        """The age, or 0 when it is unknown: the deadline then counts from the arrival."""
+        return 0.0 if math.isnan(self.age_ms) else self.age_ms
 
 
 @dataclass(frozen=True)
@@ -73,6 +92,8 @@ class Job:
         dropped: images between the one taken before and this one, which were never taken off the middleware.
 
     Attributes:
+        captured_ms: monotonic time of capture; of the arrival when the age is unknown.
+        motion_s: time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival.
         conditions: at its arrival; renewed when the worker takes it.
         deadline_ms: when it must be answered.
         fallback_ms: when the watchdog has to see to it.
@@ -92,6 +113,7 @@ class Job:
         begun_ms, ended_ms: of the planning and of the network, on the monotonic clock; None until then.
         decisions: the re-decisions, in the order of execution.
         segment: index of the segment that it was aborted before, or that is running.
+        running: of the segment that runs or ran last: how many were done before it, its phase, and when it began.
         network_ms: time of the segments that ended.
         result: what the network gave; None where it did not finish.
         reason: why it could not be in time or was aborted, empty otherwise.
@@ -101,6 +123,8 @@ class Job:
 
     def __init__(self, message: Any, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
         self.message, self.arrived_ms, self.stamp, self.dropped = message, arrived_ms, stamp, dropped
+        self.captured_ms = arrived_ms - stamp.known_age_ms
+        self.motion_s = stamp.stamp_ns / 1e9 if stamp.stamp_ns > 0 else arrived_ms / 1000.0
         self.conditions = Conditions(math.inf, 1.0, '')
         self.deadline_ms = self.fallback_ms = math.inf
         self.phases: tuple[str, ...] = ()
@@ -124,17 +148,7 @@ class Job:
         self.level = self.planned_level = 0
         self.bound_ms, self.until_ms = math.nan, math.inf
         self._done: list[tuple[str, float]] = []
-        self._running: tuple[int, str, float] | None = None
-
-    @property
-    def captured_ms(self) -> float:
-        """Monotonic time of capture; of the arrival when the age is unknown."""
-        return self.arrived_ms - self.stamp.known_age_ms
-
-    @property
-    def motion_s(self) -> float:
-        """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
-        return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
+        self.running: tuple[int, str, float] | None = None
 
     # --- its answer ---
 
@@ -153,12 +167,8 @@ class Job:
 
     # --- its run ---
 
-    def enter(self, phase: str, at_ms: float) -> None:
-        """Notes that the network begins a segment of a phase."""
-        self._running = (len(self._done), phase, at_ms)
-
     def leave(self, phase: str, took_ms: float) -> None:
-        """Notes that the segment is done."""
+        """Notes that a segment of a phase is done."""
         self._done.append((phase, took_ms))
         self.network_ms += took_ms
 
@@ -196,7 +206,7 @@ class Job:
             level=self.level, planned_level=self.planned_level, answered_ms=at_ms)
 
     def _phase_ms(self, end_ms: float) -> dict[str, float]:
-        done, running = list(self._done), self._running
+        done, running = list(self._done), self.running
         phase_ms = dict.fromkeys(self.phases, 0.0)
         for phase, took_ms in done:
             phase_ms[phase] = phase_ms.get(phase, 0.0) + took_ms
@@ -209,7 +219,7 @@ class Job:
         if times is None or self.path is None:
             return math.nan, self.bound_ms
         skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, self.path)
-        forecast_ms = times.forecast_ms(self.path)
+        forecast_ms = times.forecast.forecast_ms(self.path)
         planned_ms = forecast_ms * times.slowdown + skipped_ms
         bound_ms = planned_ms * times.factor / times.slowdown - skipped_ms
         if self.result is not None and network_ms > 0.0:  # else it would have taken longer than it did
@@ -297,7 +307,7 @@ class JobRecord:
     @property
     def deadline_met(self) -> bool:
         """Published within the budget, counted from the arrival when the age is unknown."""
-        return is_met(self.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
+        return self.stamp.known_age_ms + self.elapsed_ms <= self.conditions.budget_ms
 
     @property
     def took_ms(self) -> float:

@@ -141,7 +141,7 @@ class LoadedTask:
     @property
     def ready_paths(self) -> int:
         """Number of the paths that are kept ready."""
-        return len(self.task.path_space if self.kept_paths is None else self.kept_paths)
+        return len(self.task.network.path_space if self.kept_paths is None else self.kept_paths)
 
     @classmethod
     def of(cls, task: Task) -> LoadedTask:
@@ -234,9 +234,10 @@ def rescale(loaded: LoadedTask) -> LoadedTask:
         loaded: a task with rough times that has remembered `FIRST_FRAMES`.
     """
     task, options, rough = loaded.task, loaded.options, loaded.rough
-    profile = rescaled(rough.profile, task.path_space, task.times.first_frames[_SETTLING_FRAMES:])
-    forecast = PathForecast(profile, task.path_space)
-    policy = make_policy(options.policy, task.path_space, forecast, rough.quality, loaded.kept_paths)
+    space = task.network.path_space
+    profile = rescaled(rough.profile, space, task.times.first_frames[_SETTLING_FRAMES:])
+    forecast = PathForecast(profile, space)
+    policy = make_policy(options.policy, space, forecast, rough.quality, loaded.kept_paths)
     calibrator, _ = make_calibrator(options, forecast, None)
     origin = {**loaded.origin, 'profile': profile.digest}
     file = loaded.calibration_file
@@ -281,10 +282,7 @@ def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] 
         network.warm_up(paths, image_size=image_size)
         return
     for path in paths:
-        run = network.start(np.zeros((*image_size, 3), np.uint8), path)
-        while not run.finished:
-            run.run_segment()
-        run.result()
+        network.start(np.zeros((*image_size, 3), np.uint8), path).finish()
 
 
 def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[ExecutionPath]:

@@ -16,12 +16,15 @@ class Mailbox(Generic[Task, Item]):
     number of threads.
 
     Of each task it keeps the newest item alone.
+
+    Attributes:
+        closed: `close` was called.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._places: dict[Task, tuple[float, Item, float]] = {}  # when it is due, the item, when it is released
-        self._closed = False
+        self.closed = False
         self._at_work: list[Task] = []
 
     def put(self, task: Task, item: Item, due_ms: float, release_ms: float = -math.inf) -> Item | None:
@@ -32,7 +35,7 @@ class Mailbox(Generic[Task, Item]):
             closed, which holds nothing.
         """
         with self._changed:
-            if self._closed:
+            if self.closed:
                 return item
             before = self._places.get(task, (due_ms, None))[1]
             self._places[task] = due_ms, item, release_ms
@@ -47,15 +50,10 @@ class Mailbox(Generic[Task, Item]):
 
         Returns:
             Of the item that is due first, its task and itself; None when the time is up or the mailbox is closed.
-
-        Raises:
-            ValueError: `timeout_s` is NaN.
         """
-        if timeout_s is not None and timeout_s != timeout_s:
-            raise ValueError('timeout is NaN s, expected a number or None')
         end_ms = math.inf if timeout_s is None else now_ms() + 1000.0 * timeout_s
         with self._changed:
-            while not self._closed:
+            while not self.closed:
                 at_ms = now_ms()
                 ready = [task for task, place in self._places.items() if place[2] <= at_ms]
                 if ready:
@@ -108,10 +106,5 @@ class Mailbox(Generic[Task, Item]):
     def close(self) -> None:
         """Wakes every waiting taker with None; from now on nothing is held or given."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
-
-    @property
-    def closed(self) -> bool:
-        """`close` was called."""
-        return self._closed

@@ -28,7 +28,6 @@ from deadline_perception.runtime.loading import (
     warm_up,
 )
 from deadline_perception.runtime.job import JobRecord
-from deadline_perception.runtime.network_scheduler import TaskPlan
 from deadline_perception.latency.reserve import Reserve
 from deadline_perception.latency.time_model import Forecast, limited_factor
 from deadline_perception.runtime.task_file import TaskRequest
@@ -90,10 +89,6 @@ class NestedTask:
         return [Option(level, period_ms, bound_ms,
                        self.request.weight * self.quality.quality(level, period_ms, speed_mps))
                 for level, bound_ms in enumerate(bounds_ms) for period_ms in self.request.periods_ms]
-
-    def plan(self, option: Option, bounds_ms: Sequence[float]) -> TaskPlan:
-        """What the executor needs to know of an option."""
-        return TaskPlan(option.level, option.period_ms, tuple(bounds_ms))
 
     def observe(self, record: JobRecord) -> None:
         """Learns from a job how long the next ones take."""
@@ -189,7 +184,4 @@ def _warm(task: NestedTask, image_size: tuple[int, int], prepared: Sequence[Exec
     warm_up(task.network, image_size, prepared)
     image = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
     for level in random.Random(0).sample(range(len(task.paths)), len(task.paths)):
-        run = task.network.start(image, task.paths[level])
-        while not run.finished:
-            run.run_segment()
-        run.result()
+        task.network.start(image, task.paths[level]).finish()

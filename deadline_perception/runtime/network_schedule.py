@@ -66,7 +66,8 @@ def make_schedule(tasks: Sequence[NestedTask], speed_mps: float,
     except Infeasible as error:
         refusal = str(error)
         allocation = Allocation(tuple(max(row, key=_ease) for row in options), False)
-    plans = {task.name: task.plan(option, bounds) for task, option, bounds in zip(tasks, allocation.options, bounds_ms)}
+    plans = {task.name: TaskPlan(option.level, option.period_ms, bounds)
+             for task, option, bounds in zip(tasks, allocation.options, bounds_ms)}
     return NetworkSchedule(tuple(plans), allocation, plans, speed_mps, bounds_ms, refusal)
 
 

@@ -21,11 +21,9 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nested.spare_time import Coming, Waiting, latest_finish_ms
-from deadline_perception.runtime.deadline import deadline_at_ms
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, JobRecord
+from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, JobRecord, StampReading
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.runtime.watchdog import Act
 
@@ -71,7 +69,6 @@ class TaskCount:
     """Jobs of one task so far; written by its executor, read by any thread."""
 
     outcomes: Counter = field(default_factory=Counter)
-    overruns: int = 0
     raised: int = 0
     replaced: int = 0
     last_failure: str = ''
@@ -81,7 +78,6 @@ class TaskCount:
         """Counts a job."""
         with self._lock:
             self.outcomes[record.outcome] += 1
-            self.overruns += record.overran
             self.raised += record.level > record.planned_level
             self.last_failure = record.failure or self.last_failure
 
@@ -218,7 +214,7 @@ class NetworkScheduler:
         """Settles when the job that waits is released and due; hold the lock."""
         job, period_ms = seat.waiting, seat.plan.period_ms
         job.arrived_ms, job.conditions = max(seat.came_ms, seat.next_release_ms), Conditions(period_ms, 1.0, '')
-        job.deadline_ms = deadline_at_ms(job.arrived_ms, period_ms)
+        job.deadline_ms = job.arrived_ms + period_ms
         if not seat.hangs:  # else once it is back
             self._mailbox.put(seat, job, job.deadline_ms, job.arrived_ms)
 

@@ -6,18 +6,18 @@ image is converted, a network runs or a message is published, so that whatever h
 from __future__ import annotations
 
 import math
+import statistics
 import threading
+from collections import deque
 from functools import partial
 
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
-from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.timed_inference import NextImages, TimedInference
+from deadline_perception.runtime.timed_inference import Late, NextImages, TimedInference
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
@@ -26,22 +26,48 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
 MAX_ATTEMPTS = 4  # to publish one answer
 LATE_GRACE_MS = 1000.0  # past the deadline, or past the frame's begin, that the network may go on
+LONGEST_PERIOD_MS = 1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
+_DISTANCES = 15  # between images, whose median is their period
 
 
-class _Late:
-    """What becomes of one frame when it cannot be in time: `timed_inference.Late`."""
+class ImagePeriod:
+    """When the next image is to be expected: the median distance of recent ones; safe as long as one thread calls at a
+    time."""
 
-    def __init__(self, pipeline: FramePipeline, frame: Job) -> None:
-        self._pipeline, self._frame = pipeline, frame
-        self.abort = partial(pipeline._answer_aborted, frame)
-        self.until_ms = pipeline._free_until_ms
-        self.abandoned = partial(pipeline._abandoned, frame)
+    def __init__(self) -> None:
+        self._distances_ms: deque[float] = deque(maxlen=_DISTANCES)
+        self._last_ms = math.nan
 
-    def is_answered(self) -> bool:
-        return self._frame.attempts > 0 or self._pipeline.stopped
+    @property
+    def period_ms(self) -> float:
+        """Time between two images; inf until two have come that belong together."""
+        return statistics.median(self._distances_ms) if self._distances_ms else math.inf
+
+    def observe(self, arrived_ms: float, left_out: int = 0) -> None:
+        """Takes in an image.
+
+        Args:
+            arrived_ms: time of the monotonic clock.
+            left_out: images between the one observed before and this one.
+        """
+        distance_ms = (arrived_ms - self._last_ms) / (left_out + 1)
+        if 0.0 < distance_ms <= LONGEST_PERIOD_MS:
+            self._distances_ms.append(distance_ms)
+        self._last_ms = arrived_ms
+
+    def next_ms(self, at_ms: float) -> float:
+        """When the next image after a time is expected; inf while nothing is known.
+
+        An image that is overdue is expected a whole period after it should have come.
+        """
+        period_ms = self.period_ms
+        if period_ms == math.inf:
+            return math.inf
+        periods = max(1, math.floor((at_ms - self._last_ms) / period_ms) + 1)
+        return self._last_ms + periods * period_ms
 
 
-class FramePipeline:
+class FramePipeline(Late):
     """Takes the images of one task through conversion, network and publication; answers in time whatever happens.
 
     An image is answered once, unless it is rejected or replaced by a newer one before a worker took it. When its time
@@ -82,6 +108,7 @@ class FramePipeline:
         self.stopped = False
         self._open: list[Job] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
+        self._grace_ms = LATE_GRACE_MS if rules.late_policy is LatePolicy.LATE else 0.0
         self._last_captured_ms: float | None = None
         self._not_told = 0  # frames that a rejected one had replaced
         self._coasted = 0
@@ -109,7 +136,7 @@ class FramePipeline:
         self._ended.wait(timeout_s)
 
     def _inference_of(self, task: Task) -> TimedInference:
-        return TimedInference(task.network, task.path_space, task.policy, finish=self._rules.finish)
+        return TimedInference(task.network, task.network.path_space, task.policy, min_score=self._rules.min_score)
 
     # --- on the thread that receives ---
 
@@ -120,8 +147,8 @@ class FramePipeline:
 
     def arrive(self, frame: Job) -> None:
         """Leaves an image for the worker; never blocks."""
-        frame.conditions, frame.phases = self._client.conditions(frame), self._task.path_space.phases
-        frame.deadline_ms = deadline_at_ms(frame.captured_ms, frame.conditions.budget_ms)
+        frame.conditions, frame.phases = self._client.conditions(frame), self._task.network.path_space.phases
+        frame.deadline_ms = frame.captured_ms + frame.conditions.budget_ms
         with self._lock:
             if self.stopped:
                 return
@@ -147,10 +174,6 @@ class FramePipeline:
                 frame.superseded += 1 + replaced.superseded
                 frame.fallback_ms = min(frame.fallback_ms, replaced.fallback_ms)
         self._watchdog.expect(frame.fallback_ms)
-
-    @property
-    def _grace_ms(self) -> float:
-        return LATE_GRACE_MS if self._rules.late_policy is LatePolicy.LATE else 0.0
 
     # --- on a thread of the watchdog ---
 
@@ -197,6 +220,8 @@ class FramePipeline:
         """From now on nothing is answered. A frame that the network still holds is aborted without a message."""
         with self._lock:
             self.stopped = True
+            for frame in self._open:
+                frame.attempts += 1  # as if answered, so that the network looks whether to go on with it
 
     def _take(self, frame: Job, conditions: Conditions, taken_ms: float) -> float:
         """Settles what a frame is run under. Returns when the network must be done."""
@@ -205,7 +230,7 @@ class FramePipeline:
             frame.superseded += self._not_told
             self._not_told = 0
         frame.times = self._task.times.begin(conditions.slowdown, keeps_bounds=self._task.policy.keeps_bounds)
-        frame.deadline_ms = deadline_at_ms(frame.captured_ms, conditions.budget_ms)
+        frame.deadline_ms = frame.captured_ms + conditions.budget_ms
         due_ms = frame.deadline_ms - frame.times.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
@@ -213,9 +238,10 @@ class FramePipeline:
         return due_ms
 
     def _run(self, frame: Job, due_ms: float) -> None:
-        failure = None
-        with self._lock:
-            next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms)
+        failure = next_images = None
+        if self._rules.spare_next_image:
+            with self._lock:
+                next_images = NextImages(self._period.next_ms(frame.taken_ms), self._period.period_ms)
         self._watchdog.expect(frame.fallback_ms)
         try:
             image = self._client.convert(frame)
@@ -225,15 +251,15 @@ class FramePipeline:
             with self._lock:
                 self._stand_in.follow(image.shape[:2])
             may_abort = self._rules.late_policy is not LatePolicy.LATE
-            self._inference.run(image, frame, _Late(self, frame), due_ms=due_ms, may_abort=may_abort,
-                                next_images=next_images if self._rules.spare_next_image else None)
+            self._inference.run(image, frame, self, due_ms=due_ms, may_abort=may_abort, next_images=next_images)
         except Exception as error:  # whatever a network throws, the node goes on
             failure = error
             self._client.on_failure(error)
         renews = failure is None and frame.result is not None
-        is_late = not self._claim(frame)
+        ended_ms = now_ms()
+        is_late = not self._claim(frame, ended_ms)
         if not is_late:
-            in_time = left_ms(frame.deadline_ms, now_ms()) >= 0.0
+            in_time = ended_ms <= frame.deadline_ms
             outcome = (Outcome.COASTED if not renews else
                        Outcome.DETECTED if in_time else Outcome.LATE)
             record = self._answer(frame, outcome, '' if failure is None else f'frame failed: {failure}')
@@ -252,10 +278,10 @@ class FramePipeline:
             self._client.on_late_record(frame.record(Outcome.LATE, now_ms()))
         self._coasted = 0 if renews else self._coasted + 1
 
-    def _claim(self, frame: Job) -> bool:
+    def _claim(self, frame: Job, at_ms: float) -> bool:
         """For an answer by the worker. Returns whether nobody has begun one."""
         with self._lock:
-            return not self.stopped and frame.attempts == 0 and frame.claim(now_ms())
+            return not self.stopped and frame.attempts == 0 and frame.claim(at_ms)
 
     def _drop(self, frame: Job) -> None:
         """Takes back a frame whose image was rejected, unless the watchdog has answered in its place."""
@@ -265,12 +291,12 @@ class FramePipeline:
                 self._not_told += frame.superseded
         self._client.on_ready()
 
-    def _answer_aborted(self, frame: Job) -> None:
+    def abort(self, job: Job) -> None:
         """Answers an image that cannot be in time, unless the watchdog was faster."""
-        if self._claim(frame):
-            self._answer(frame, Outcome.COASTED)
+        if self._claim(job, now_ms()):
+            self._answer(job, Outcome.COASTED)
 
-    def _free_until_ms(self) -> float:
+    def until_ms(self) -> float:
         """When the worker should be free for the next image: now, while one waits."""
         at_ms = now_ms()
         with self._lock:
@@ -281,12 +307,12 @@ class FramePipeline:
         """The image that waits for the worker; hold the lock."""
         return next((frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None)
 
-    def _abandoned(self, frame: Job, path: ExecutionPath, segment: int) -> str:
+    def abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
         if self.stopped:
             return 'the node stops'
-        if at_ms > max(frame.deadline_ms, frame.taken_ms) + LATE_GRACE_MS:
+        if at_ms > max(job.deadline_ms, job.taken_ms) + LATE_GRACE_MS:
             return 'its deadline had passed long ago'
         if self._coasted >= self._rules.max_coasted:
             return ''
@@ -296,8 +322,8 @@ class FramePipeline:
             waiting = self._waiting()
         if waiting is None:
             return ''
-        times = frame.times
-        remaining_ms = left_ms(waiting.deadline_ms, at_ms, times.reserve.publishing_ms + times.reserve.deciding_ms)
+        times = job.times
+        remaining_ms = waiting.deadline_ms - at_ms - (times.reserve.publishing_ms + times.reserve.deciding_ms)
         now, after = (self._task.policy.plan(left, times.factor)
                       for left in (remaining_ms, remaining_ms - times.expected_ms(path, segment)))
         return 'the next image can be in time only without it' if now.feasible and not after.feasible else ''

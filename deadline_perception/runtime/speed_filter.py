@@ -25,18 +25,14 @@ class SpeedFilter:
         self._speed_mps = math.nan
         self._heard_s = math.nan
         self.accepted = 0
-        self.rejected = 0
-        self.last_rejection = ''
 
     def observe(self, speed_mps: float, now_s: float) -> bool:
         """Takes in the magnitude of a speed; after a silence, or when the clock went back, the filter starts anew.
 
         Returns:
-            False when the speed is impossible; it is counted and left out.
+            False when the speed is impossible; it is left out.
         """
         if not math.isfinite(speed_mps):
-            self.rejected += 1
-            self.last_rejection = f'speed is {speed_mps} m/s, expected a finite number'
             return False
         speed_mps = abs(speed_mps)
         elapsed_s = now_s - self._heard_s

@@ -7,7 +7,6 @@ from typing import Protocol
 from deadline_perception.decision.policy import Policy
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.segment_run import Network
-from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.runtime.tracks import Tracks
 
@@ -42,11 +41,9 @@ class LastResult:
         """Changes nothing: no result is in px."""
 
     def update(self, result, stamp_s: float) -> None:
-        """See `StandIn.update`."""
         self._result, self.evidence_s = result, stamp_s
 
     def predict(self, stamp_s: float):
-        """See `StandIn.predict`."""
         return self._result
 
 
@@ -65,11 +62,6 @@ class Task:
     policy: Policy
     times: TimeModel
     result_type: type = Detections
-
-    @property
-    def path_space(self) -> PathSpace:
-        """All paths of the network."""
-        return self.network.path_space
 
     def make_stand_in(self) -> StandIn:
         """Coasted tracks for objects; the last result for all others."""

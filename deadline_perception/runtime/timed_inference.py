@@ -17,7 +17,6 @@ from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.deadline import left_ms
 from deadline_perception.runtime.job import Decision, Job
 
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
@@ -26,27 +25,21 @@ _MOST_IMAGES = 3
 
 
 class Late(Protocol):
-    """What is to become of a frame whose own result comes too late; asked by the thread that runs the network."""
+    """What is to become of a frame whose own result comes too late; asked by the thread that runs the network, once
+    the frame is aborted or has attempts to answer it."""
 
-    def abort(self) -> None:
+    def abort(self, job: Job) -> None:
         """The frame cannot be in time any more: its image is to be answered by something else."""
-
-    def is_answered(self) -> bool:
-        """Its image has been answered."""
 
     def until_ms(self) -> float:
         """Time of the monotonic clock until which the network is not needed for anything better."""
 
-    def abandoned(self, path: ExecutionPath, segment: int) -> str:
+    def abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
         """Why the rest of a path is not to be run any more; empty while its result is worth something."""
 
 
 class WhateverItTakes(Late):
-    """Of a frame that nobody answers but itself: it is run to its end."""
-
-    def is_answered(self) -> bool:
-        """See `Late`: never."""
-        return False
+    """Of a frame that nobody answers but itself, and that may not be aborted: it is run to its end."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +49,10 @@ class NextImages:
     Attributes:
         first_ms: when the next one is expected, on the monotonic clock; inf when nobody knows.
         period_ms: time between two of them, > 0.
-
-    Raises:
-        ValueError: the period is not above 0.
     """
 
     first_ms: float
     period_ms: float
-
-    def __post_init__(self) -> None:
-        if not self.period_ms > 0:
-            raise ValueError(f'period of the images is {self.period_ms} ms, expected more than 0')
 
 
 @dataclass(frozen=True)
@@ -89,19 +75,17 @@ class TimedInference:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
         path_space: the network's.
         policy: chooses the paths.
-        finish: made of every result.
+        min_score: objects and classes of a lower score are left out of every result.
         clock_ms: monotonic clock.
     """
 
-    def __init__(self, network, path_space: PathSpace, policy: Policy, *,
-                 finish: Callable[[object], object] = lambda result: result,
+    def __init__(self, network, path_space: PathSpace, policy: Policy, *, min_score: float = 0.0,
                  clock_ms: Callable[[], float] = now_ms) -> None:
         self._network = network
         self._segments, self._applies = path_space.segments, path_space.applies
+        self._has_alternatives = path_space.has_alternatives
         self._places = [path_space.place.get(segment.operator) for segment in path_space.segments]
-        self._policy = policy
-        self._finish = finish
-        self._clock_ms = clock_ms
+        self._policy, self._min_score, self._clock_ms = policy, min_score, clock_ms
 
     def run(self, image_bgr: np.ndarray, job: Job, late: Late, *, due_ms: float, may_abort: bool,
             next_images: NextImages | None = None) -> None:
@@ -127,18 +111,18 @@ class TimedInference:
         """
         policy, times = self._policy, job.times
         job.begun_ms = self._clock_ms()
-        job.remaining_ms = left_ms(due_ms, job.begun_ms, times.reserve.deciding_ms)
+        job.remaining_ms = due_ms - job.begun_ms - times.reserve.deciding_ms
         plan, until_ms = self._plan(job, next_images)
         planned_ms = self._clock_ms()
         job.decision_us = (planned_ms - job.begun_ms) * 1000.0
         job.path, job.plan = plan.path, plan  # in this order: who sees a plan sees a path
-        is_late, least = late.is_answered(), times.p10_factor if may_abort else -math.inf
-        if not is_late and not plan.feasible and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
-            job.reason = self._too_late('the frame', plan, least, left_ms(due_ms, planned_ms))
-            late.abort()
+        is_late, least = job.attempts > 0, times.p10_factor if may_abort else -math.inf
+        if not is_late and not plan.feasible and plan.forecast_ms * least > due_ms - planned_ms:
+            job.reason = self._too_late('the frame', plan, least, due_ms - planned_ms)
+            late.abort(job)
             is_late = True
         if is_late:
-            job.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), times.slowdown).path
+            job.path = policy.plan(late.until_ms() - self._clock_ms(), times.slowdown).path
         terms = _Terms(due_ms, until_ms, least, times, times.p90_share if until_ms == math.inf else 1.0)
         is_late = self._run_segments(self._network.start(image_bgr, job.path), job, late, is_late, terms)
         job.ended_ms = self._clock_ms()
@@ -152,7 +136,7 @@ class TimedInference:
         image_ms = math.inf if next_images is None else next_images.first_ms
         for _ in range(_MOST_IMAGES):
             # Of the bound only the calibration factor lies above the expected time.
-            until_image_ms = left_ms(image_ms, job.begun_ms) * calibration_factor
+            until_image_ms = (image_ms - job.begun_ms) * calibration_factor
             if not until_image_ms < job.remaining_ms:
                 return policy.plan(job.remaining_ms, factor, times.p90_share), math.inf
             plan = policy.plan(until_image_ms, factor)
@@ -165,51 +149,54 @@ class TimedInference:
 
     def _run_segments(self, run, job: Job, late: Late, is_late: bool, terms: _Terms) -> bool:
         """Runs what there is to run. Returns whether the frame was late before its last segment."""
-        count = len(self._segments)
+        count, at_ms = len(self._segments), self._clock_ms()
         while run.segment < count:
-            job.segment, at_ms = run.segment, self._clock_ms()
-            segment = self._segments[run.segment]
-            is_late = is_late or late.is_answered()
-            abandoned = late.abandoned(run.path, run.segment) if is_late else ''
-            if abandoned:
-                job.reason = f'aborted before {segment.name}: {abandoned}'
-                return True
-            if segment.operator is not None and self._applies(run.segment, run.path):
-                progress = terms.times.progress(run.path, run.segment, job.network_ms)
-                if not is_late:
-                    factor = terms.times.factor_from(run.segment, progress)
-                    remaining_ms = left_ms(terms.due_ms, at_ms,
-                                           terms.times.reserve.deciding_ms * (1.0 - run.segment / count))
-                    limit_ms = self._limit_ms(run, at_ms, remaining_ms, factor, terms)
-                    choice, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, limit_ms, factor,
-                                                   terms.likely)
-                    if not choice.feasible and choice.forecast_ms * terms.least > remaining_ms:
-                        job.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
-                        late.abort()
-                        is_late = True
-                if is_late:
-                    at_ms = self._clock_ms()  # an answer in its place takes time
-                    remaining_ms = left_ms(late.until_ms(), at_ms)
-                    _, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, remaining_ms,
-                                              terms.times.slowdown)
-            job.enter(segment.phase, at_ms)
-            job.leave(segment.phase, run.run_segment())
-        begun_ms, phase = self._clock_ms(), self._segments[-1].phase
-        job.enter(phase, begun_ms)
-        result = self._finish(run.result())
-        job.leave(phase, self._clock_ms() - begun_ms)
+            job.segment, segment = run.segment, self._segments[run.segment]
+            is_late = is_late or job.attempts > 0
+            if is_late:
+                abandoned = late.abandoned(job, run.path, run.segment)
+                if abandoned:
+                    job.reason = f'aborted before {segment.name}: {abandoned}'
+                    return True
+                at_ms = self._clock_ms()
+            comes_to_it = not self._has_alternatives or self._applies(run.segment, run.path)
+            if segment.operator is not None and comes_to_it:
+                is_late, at_ms = self._decide(run, job, late, is_late, at_ms, terms)
+            job.running = run.segment, segment.phase, at_ms
+            took_ms = run.run_segment(at_ms)
+            job.leave(segment.phase, took_ms)
+            at_ms += took_ms
+        phase = self._segments[-1].phase
+        job.running = count, phase, at_ms
+        result = run.result()
+        if self._min_score:
+            result = result.with_score(self._min_score)
+        job.leave(phase, self._clock_ms() - at_ms)
         job.result = result
         return is_late
 
-    @staticmethod
-    def _limit_ms(run, at_ms: float, remaining_ms: float, factor: float, terms: _Terms) -> float:
-        """The longest bound of what remains: as planned, or until the image before which the plan ends if that is
-        later."""
-        if terms.until_ms == math.inf:
-            return remaining_ms
-        until_ms = left_ms(terms.until_ms, at_ms) * factor / terms.times.slowdown
-        planned_ms = terms.times.forecast_ms(run.path, run.segment) * factor
-        return min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
+    def _decide(self, run, job: Job, late: Late, is_late: bool, at_ms: float, terms: _Terms) -> tuple[bool, float]:
+        """Decides the operator of the next segment. Returns whether the frame is late, and when that was decided."""
+        times, segment = terms.times, run.segment
+        progress = times.progress(run.path, segment, job.network_ms)
+        if not is_late:
+            factor = times.factor_from(segment, progress)
+            reserve_ms = times.reserve.deciding_ms * (1.0 - segment / len(self._segments))
+            limit_ms = remaining_ms = terms.due_ms - at_ms - reserve_ms
+            if terms.until_ms < math.inf:  # as planned, or until the image before which it should end if that is later
+                until_ms = (terms.until_ms - at_ms) * factor / times.slowdown
+                planned_ms = times.forecast.forecast_ms(run.path, segment) * factor
+                limit_ms = min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
+            choice, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, limit_ms, factor, terms.likely)
+            is_late = not choice.feasible and choice.forecast_ms * terms.least > remaining_ms
+            if is_late:
+                job.reason = self._too_late(self._segments[segment].name, choice, terms.least, remaining_ms)
+                late.abort(job)
+                at_ms = self._clock_ms()  # an answer in its place takes time
+        if is_late:
+            remaining_ms = late.until_ms() - at_ms
+            _, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, remaining_ms, times.slowdown)
+        return is_late, at_ms
 
     def _redecide(self, run, at_ms: float, progress: float, job: Job, remaining_ms: float, limit_ms: float,
                   factor: float, likely: float = 1.0) -> tuple[Choice, float]:

@@ -20,8 +20,7 @@ from deadline_perception.contention.load import start_tied, stop_tied
 from deadline_perception.engine.choice import is_installed
 from deadline_perception.engine.segment_models import SUFFIX, SegmentModels
 from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
-from deadline_perception.engine.store_lock import foreign_writer, store_lock
-from deadline_perception.engine.turns import Turns
+from deadline_perception.engine.store_lock import Turns, foreign_writer, store_lock
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.latency.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
 from deadline_perception.tools.terminal import progress_bar, say

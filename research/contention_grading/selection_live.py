@@ -23,8 +23,7 @@ from deadline_perception.latency.time_model import FrameTimes, limited_factor
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, load_task
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
@@ -74,7 +73,7 @@ class LiveDetector:
 
     def __init__(self, weights: Path, threshold_ms: float, costs: Sequence[float]) -> None:
         task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
-        self._task, self._space, self._threshold_ms = task, task.path_space, threshold_ms
+        self._task, self._space, self._threshold_ms = task, task.network.path_space, threshold_ms
         self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
         self._predictor = AdaptiveRegression({'idle': 1.0})
         forecast = task.times.forecast

@@ -34,8 +34,7 @@ def frames(network, images, seed=0):
 
 def values_of(network, image):
     run = network.start(image, network.path_space.largest)
-    while not run.finished:
-        run.run_segment()
+    run.finish()
     return run._values
 
 
@@ -97,9 +96,7 @@ def test_a_forked_run_leaves_the_other_as_it_was(prepared):
     branch = run.fork()
     network.detect(prepared.images[1], network.path_space.smallest)  # another frame in between
     for each in (branch, run):
-        while not each.finished:
-            each.run_segment()
-        np.testing.assert_array_equal(each.result().boxes_xyxy_px, alone.boxes_xyxy_px)
+        np.testing.assert_array_equal(each.finish().boxes_xyxy_px, alone.boxes_xyxy_px)
 
 
 def test_with_one_thread_the_caller_computes_and_no_thread_is_left_waiting_per_segment(prepared):

@@ -1,6 +1,5 @@
 """What a network that PyTorch computes has from its base. Profiles, prepared segments and weights files in the field
-are
-found by these hashes: one that changes makes them stale."""
+are found by these hashes: one that changes makes them stale."""
 from __future__ import annotations
 
 import numpy as np
@@ -79,7 +78,7 @@ def test_the_engine_forgets_when_weights_move_change_or_the_mode_does(make):
 
 @pytest.mark.parametrize('make', [detector, classifier, elastic_network])
 def test_graphs_need_a_cuda_device(make):
-    with pytest.raises(ValueError, match='cpu'):
+    with pytest.raises(ValueError, match="device is 'cpu', expected cuda"):
         make().use_graphs()
 
 
@@ -89,13 +88,10 @@ def test_an_image_gives_what_its_segments_give_one_by_one(make):
     if not isinstance(network, ElasticNetwork):
         network.eval()
     path = network.path_space.smallest
-    run = network.start(IMAGE, path)
-    while not run.finished:
-        run.run_segment()
-    found = network.detect(IMAGE, path)
-    assert type(found) is type(run.result()) is network.result_type
+    expected, found = network.start(IMAGE, path).finish(), network.detect(IMAGE, path)
+    assert type(found) is type(expected) is network.result_type
     for name in vars(found):
-        np.testing.assert_array_equal(getattr(found, name), getattr(run.result(), name))
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 def test_a_network_needs_a_class():

@@ -23,8 +23,7 @@ from deadline_perception.latency.time_model import (
     TimeParts,
     limited_factor,
 )
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import Decision, Job
+from deadline_perception.runtime.job import Decision, Job, StampReading
 
 PATH = CLASSIFIER.largest
 FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER})

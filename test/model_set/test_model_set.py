@@ -16,8 +16,7 @@ from deadline_perception.latency.profile import measure_profile
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -185,7 +184,8 @@ def test_a_set_keeps_the_paths_of_its_models_ready(models):
 
 @pytest.mark.parametrize(('budget_ms', 'path', 'decided'), [
     (15.0, 'msmall', ['model']), (45.0, 'mlens-znear-n1', ['model', 'lens', 'passes']), (1000.0, 'mlarge', ['model'])])
-def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, budget_ms, path, decided):
+def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, budget_ms, path, decided, monkeypatch):
+    monkeypatch.setattr('deadline_perception.engine.segment_run.now_ms', lambda: 0.0)
     order = {path: number for number, path in enumerate(models.path_space)}
     forecast, quality = stated(lambda path, segment: 10.0 * (order[path] + 1) * 0.5 ** segment,
                                lambda path: 0.1 * order[path])

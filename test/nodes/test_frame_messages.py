@@ -11,9 +11,8 @@ from deadline_perception.detector.detections import Classification
 from deadline_perception.execution_path import MODEL, Operator, PathSpace, Segment
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
-from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.job import Conditions, Decision, Job
+from deadline_perception.runtime.job import Conditions, Decision, Job, StampReading
 from deadline_perception.runtime.tracks import Outcome
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(50, 100),

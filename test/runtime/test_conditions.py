@@ -5,16 +5,10 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from hand_clock import Clock
 
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.tracks import Outcome
-
-
-class Clock:
-    ms = 1000.0
-
-    def __call__(self):
-        return self.ms
 
 
 @pytest.fixture

@@ -3,26 +3,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hand_clock import Clock
 
+from deadline_perception.classifier.crop import crop_box
 from deadline_perception.classifier.network import ClassifierConfig, build_classifier
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.detections import Classification
+from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.time_model import TimeModel
-from deadline_perception.runtime.crop_round import CropClassifier, importance_order
+from deadline_perception.runtime.crop_round import CropClassifier, importance_order, most_important_crop
 from deadline_perception.runtime.task import Task
 
 IMAGE = np.zeros((100, 100, 3), np.uint8)
 BOXES = [(10.0, 10.0, 30.0, 30.0), (50.0, 50.0, 70.0, 70.0), (40.0, 10.0, 60.0, 30.0)]
-
-
-class Clock:
-    def __init__(self):
-        self.ms = 1000.0
-
-    def __call__(self):
-        return self.ms
 
 
 class Times:
@@ -102,3 +96,26 @@ def test_a_box_outside_the_image_is_refused_and_the_others_go_on(stand):
 def test_what_can_be_refined_comes_first_then_what_is_larger_then_what_is_nearer():
     boxes = [(0, 0, 90, 90), (0, 0, 20, 20), (0, 50, 20, 70), (0, 0, 30, 10)]
     assert importance_order(boxes, ('vehicle', 'traffic_light', 'traffic_sign', 'traffic_sign')) == [3, 2, 1, 0]
+
+
+GRADIENT = np.arange(40 * 60 * 3, dtype=np.uint8).reshape(40, 60, 3)
+
+
+def test_the_largest_likely_object_is_cut_out_as_classifiers_learn_objects():
+    found = Detections([[1, 1, 5, 5], [20, 10, 30, 30], [0, 0, 60, 40]], [0.9, 0.6, 0.2], [0, 0, 0])
+    crop = most_important_crop(GRADIENT, found)
+    assert crop.shape == (24, 24, 3)  # square, with a border around the longer side of 20 px
+    assert np.array_equal(crop, crop_box(GRADIENT, (20, 10, 30, 30)))
+
+
+def test_an_object_that_reaches_over_the_image_is_weighed_and_cut_by_what_is_seen():
+    found = Detections([[1, 1, 8, 8], [58, 30, 90, 36]], [0.9, 0.9], [0, 0])
+    assert np.array_equal(most_important_crop(GRADIENT, found), crop_box(GRADIENT, (1, 1, 8, 8)))
+    alone = Detections([[58, 30, 90, 36]], [0.9], [0])
+    assert np.array_equal(most_important_crop(GRADIENT, alone), crop_box(GRADIENT, (58, 30, 60, 36)))
+
+
+def test_without_a_likely_object_there_is_nothing():
+    assert most_important_crop(GRADIENT, Detections.none()) is None
+    assert most_important_crop(GRADIENT, Detections([[1, 1, 9, 9]], [0.4], [0])) is None
+    assert most_important_crop(GRADIENT, Detections([[70, 1, 90, 9]], [0.9], [0])) is None

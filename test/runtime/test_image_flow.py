@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
+from hand_clock import Clock
 
-from deadline_perception.runtime.image_flow import STOPPED_FACTOR, ImageFlow
-from deadline_perception.runtime.deadline import TOLD_MS
+from deadline_perception.runtime.image_flow import STOPPED_FACTOR, TOLD_MS, ImageAge, ImageFlow, RateLimit
 
-
-class Clock:
-    now_ms = 1000.0
-
-    def __call__(self):
-        return self.now_ms
+SECOND = 1_000_000_000
 
 
 @pytest.fixture
@@ -22,13 +18,13 @@ def clock():
 
 def test_silence_is_a_concern_and_of_a_camera_that_was_heard_in_the_end_a_fault(clock):
     flow = ImageFlow('/image', 2.0, clock)
-    clock.now_ms += 2000.0 * STOPPED_FACTOR + 1.0
+    clock.ms += 2000.0 * STOPPED_FACTOR + 1.0
     assert flow.concern == 'no image yet on /image for 10.0 s' and not flow.fault
     flow.come()
     assert not flow.concern and not flow.fault
-    clock.now_ms += 2001.0
+    clock.ms += 2001.0
     assert flow.concern == 'no image on /image for 2.0 s' and not flow.fault
-    clock.now_ms += 8000.0
+    clock.ms += 8000.0
     assert flow.fault == 'no image on /image for 10.0 s'
     flow.await_next()  # none could come until now
     assert not flow.fault and not flow.concern
@@ -41,7 +37,7 @@ def test_lost_images_are_told_for_some_seconds_with_what_to_give_the_camera_driv
     flow.lose(57)
     assert flow.loss.startswith('57 images of /image lost by the middleware')
     assert 'FASTRTPS_DEFAULT_PROFILES_FILE' in flow.loss and 'config/fastdds.xml' in flow.loss
-    clock.now_ms += TOLD_MS + 1.0
+    clock.ms += TOLD_MS + 1.0
     assert not flow.loss and flow.lost == 57
 
 
@@ -49,3 +45,68 @@ def test_lost_images_are_told_for_some_seconds_with_what_to_give_the_camera_driv
 def test_a_timeout_that_is_none_is_refused(timeout_s):
     with pytest.raises(ValueError, match=f'image_timeout_s is {timeout_s} s, expected a finite time above 0 s'):
         ImageFlow('/image', timeout_s)
+
+
+def test_age_is_clock_minus_stamp():
+    reading = ImageAge().read(5 * SECOND, 5 * SECOND + 12_000_000)
+    assert reading.age_ms == pytest.approx(12.0)
+    assert reading.known_age_ms == reading.age_ms
+    assert (reading.reason, reading.stamp_ns) == ('', 5 * SECOND)
+
+
+@pytest.mark.parametrize('stamp_ns, now_ns, reason', [
+    (0, 5 * SECOND, 'stamp is zero'),
+    (5 * SECOND, 4 * SECOND, '1000 ms in the future'),
+    (5 * SECOND, 65 * SECOND, '60 s old'),
+])
+def test_a_stamp_that_cannot_be_true_gives_no_age(stamp_ns, now_ns, reason):
+    reading = ImageAge().read(stamp_ns, now_ns)
+    assert math.isnan(reading.age_ms)
+    assert reading.known_age_ms == 0.0
+    assert reason in reading.reason
+    assert reading.stamp_ns == stamp_ns
+
+
+def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():
+    ages = ImageAge()
+    assert ages.read(9 * SECOND, 9 * SECOND).reason == ''
+    assert 'went back by 4000 ms' in ages.read(5 * SECOND, 5 * SECOND).reason
+    assert ages.read(6 * SECOND, 6 * SECOND).reason == ''
+
+
+def test_a_clock_may_lag_a_little_and_a_simulated_one_by_a_second():
+    assert ImageAge().read(SECOND + 15_000_000, SECOND).age_ms == 0.0
+    assert ImageAge(simulated=True).read(SECOND + 900_000_000, SECOND).age_ms == 0.0
+    assert '1100 ms in the future, expected at most 1000 ms' in ImageAge(simulated=True).read(
+        SECOND + 1_100_000_000, SECOND).reason
+
+
+def taken(limit, stamps_ms, most_hz):
+    return [stamp_ms for stamp_ms in stamps_ms if limit.takes(stamp_ms, most_hz)]
+
+
+@pytest.mark.parametrize('camera_hz', [7.0, 30.0, 33.0])
+@pytest.mark.parametrize('most_hz', [2.0, 10.0, 15.0])
+def test_at_most_the_rate_and_not_much_less(camera_hz, most_hz):
+    rng = random.Random(0)
+    stamps_ms = [1000.0 * number / camera_hz + rng.uniform(-2.0, 2.0) for number in range(1000)]
+    rate_hz = (len(taken(RateLimit(), stamps_ms, most_hz)) - 1) / stamps_ms[-1] * 1000.0
+    assert 0.98 * min(most_hz, camera_hz) <= rate_hz <= 1.01 * min(most_hz, camera_hz)
+
+
+def test_no_limit_takes_all_and_counts_nothing():
+    limit = RateLimit()
+    assert len(taken(limit, range(100), 0.0)) == 100 and limit.left_out == 0
+
+
+def test_after_a_pause_there_is_no_burst():
+    limit = RateLimit()
+    assert taken(limit, [0.0, 5000.0, 5010.0, 5050.0, 5100.0, 5110.0], 10.0) == [0.0, 5000.0, 5100.0]
+    assert limit.left_out == 3
+
+
+def test_a_raised_rate_and_a_clock_that_was_set_back_take_force_at_once():
+    limit = RateLimit()
+    assert taken(limit, [0.0, 100.0], 0.1) == [0.0]
+    assert taken(limit, [200.0, 310.0], 10.0) == [310.0]
+    assert taken(limit, [5.0], 10.0) == [5.0]

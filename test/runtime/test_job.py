@@ -9,8 +9,7 @@ from invented_networks import CLASSIFIER
 from deadline_perception.decision.policy import Choice
 from deadline_perception.latency.path_bound import SegmentForecast
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job
+from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, StampReading
 from deadline_perception.runtime.tracks import Outcome
 
 FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {
@@ -82,12 +81,8 @@ def test_the_network_runs_once_more_for_an_image_whose_answer_is_out(job):
     assert again.attempts == 1 and again.result is None and again.fallback_ms == math.inf
 
 
-def test_objects_move_along_the_stamps():
-    job = Job(None, 5000.0, StampReading(40.0, '', 7_000_000_000))
-    assert job.captured_ms == 4960.0
-    assert job.motion_s == 7.0
-
-
-def test_without_a_stamp_objects_move_from_arrival_to_arrival():
-    job = Job(None, 5000.0, StampReading(math.nan, 'image stamp is zero', 0))
-    assert (job.captured_ms, job.motion_s) == (5000.0, 5.0)
+@pytest.mark.parametrize(('stamp', 'captured_ms', 'motion_s'), [
+    (StampReading(40.0, '', 7_000_000_000), 4960.0, 7.0), (StampReading(math.nan, 'stamp is zero', 0), 5000.0, 5.0)])
+def test_objects_move_along_the_stamps_and_without_one_from_arrival_to_arrival(stamp, captured_ms, motion_s):
+    job = Job(None, 5000.0, stamp)
+    assert (job.captured_ms, job.motion_s) == (captured_ms, motion_s)

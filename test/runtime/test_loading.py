@@ -261,7 +261,7 @@ def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_ea
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity.startswith('openvino')
     assert not any('engine is' in word for word in loaded.degraded)
-    space = loaded.task.path_space
+    space = loaded.task.network.path_space
     assert {space.smallest, space.largest} <= set(loaded.kept_paths)
     assert loaded.ready_paths == len(loaded.kept_paths) <= len(space)
     policy = loaded.task.policy

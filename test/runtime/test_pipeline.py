@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
 from deadline_perception.decision.policy import Choice
 from deadline_perception.detector.declaration import multi_path_space
@@ -15,12 +16,11 @@ from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.reserve import Reserve
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import TimeModel
-from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.job import Conditions, Job
+from deadline_perception.runtime.job import Conditions, Job, StampReading
 from deadline_perception.runtime.executor import serve
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
-from deadline_perception.runtime.pipeline import FramePipeline
+from deadline_perception.runtime.pipeline import FramePipeline, ImagePeriod
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
@@ -60,7 +60,7 @@ class Run:
     def redirect(self, path):
         self.path = path
 
-    def run_segment(self):
+    def run_segment(self, begun_ms):
         if self.network.error is not None:
             raise self.network.error
         if self.segment == 1 and self.network.gate is not None:
@@ -156,13 +156,6 @@ def bench():
 
 def arrive(age_ms=1.0, reason='', stamp_ns=0, dropped=0):
     return Job(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns), dropped)
-
-
-def wait_until(condition):
-    until = time.monotonic() + WAIT_S
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.005)
-    assert condition()
 
 
 def box_at(x):
@@ -772,3 +765,34 @@ def test_another_task_takes_its_place_between_two_frames(bench):
     assert [found.labels.tolist() for found in bench.published] == [[0], [1]]
     assert (len(before.begun), len(after.begun), bench.calibrator.frames) == (1, 1, 1)
     assert worker.is_alive() and not bench.failures
+
+
+def learnt(*arrivals):
+    period = ImagePeriod()
+    for arrival in arrivals:
+        period.observe(*arrival) if isinstance(arrival, tuple) else period.observe(arrival)
+    return period
+
+
+def test_nothing_is_expected_before_two_images_have_come():
+    for period in (learnt(), learnt(5.0)):
+        assert period.period_ms == period.next_ms(7.0) == math.inf
+
+
+def test_the_median_distance_is_the_period_and_one_late_image_does_not_matter():
+    period = learnt(0.0, 100.0, 200.0, 380.0, 400.0, 500.0)
+    assert period.period_ms == 100.0
+    assert period.next_ms(530.0) == 600.0
+    assert period.next_ms(600.0) == 700.0  # it should have come just now
+    assert period.next_ms(915.0) == 1000.0
+    assert period.next_ms(480.0) == 600.0
+
+
+def test_images_that_were_left_out_count():
+    assert learnt(0.0, (300.0, 2), (400.0, 0)).period_ms == pytest.approx(100.0)
+
+
+def test_a_stream_that_stood_still_teaches_nothing():
+    period = learnt(0.0, 100.0, 200.0, 9000.0)
+    assert period.period_ms == 100.0
+    assert period.next_ms(9001.0) == 9100.0

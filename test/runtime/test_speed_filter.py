@@ -55,13 +55,12 @@ def test_reversing_and_noise_about_standstill_are_speeds():
 
 
 @pytest.mark.parametrize('wrong', [math.nan, math.inf, -math.inf])
-def test_impossible_speed_is_counted_and_left_out(wrong):
+def test_impossible_speed_is_left_out(wrong):
     speed = SpeedFilter(time_constant_s=0.0, timeout_s=1.0)
     speed.observe(5.0, 1.0)
     assert speed.observe(wrong, 1.5) is False
     assert speed.speed_mps(1.5) == 5.0
-    assert (speed.accepted, speed.rejected) == (1, 1)
-    assert speed.last_rejection == f'speed is {wrong} m/s, expected a finite number'
+    assert speed.accepted == 1
 
 
 @pytest.mark.parametrize(('time_constant_s', 'timeout_s', 'match'), [

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from deadline_perception.runtime import supervision
 from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrder, Supervisor, describe_exit
@@ -37,13 +37,6 @@ def is_alive(pid):
         return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z'
     except FileNotFoundError:
         return False
-
-
-def wait(condition):
-    until = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_the_run_ends_with_the_process_that_ends_it_and_takes_the_others_along(supervisor, told):
@@ -109,7 +102,7 @@ def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, m
     monkeypatch.setattr(supervision, 'STEPS', ((signal.SIGINT, 0.2), (signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0)))
     mark = tmp_path / 'mark'
     stubborn = supervisor.start(shell('stubborn', f"trap '' INT TERM; touch {mark}; exec sleep 60"))
-    wait(mark.exists)
+    wait_until(mark.exists)
     supervisor.stop()
     assert not is_alive(stubborn)
     assert told == ['stubborn did not end within 0 s of SIGINT', 'stubborn did not end within 0 s of SIGTERM']
@@ -135,7 +128,7 @@ def test_no_process_outlives_its_supervisor(number):
     try:
         process.send_signal(number)
         assert process.wait(WAIT_S) == (0 if number == signal.SIGINT else -number)
-        wait(lambda: not is_alive(child))
+        wait_until(lambda: not is_alive(child))
     finally:
         process.kill()
         if is_alive(child):

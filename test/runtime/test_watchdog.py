@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 
 import pytest
+from waiting import wait_until
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime import watchdog as watchdog_module
@@ -32,13 +32,6 @@ def watchdog():
     watchdog.failures = failures
     yield watchdog
     watchdog.stop()
-
-
-def wait_until(condition):
-    until = time.monotonic() + WAIT_S
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.005)
-    assert condition()
 
 
 def watch(watchdog, due):
