@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that start nodes and commands first, which wait a lot: with short ones last no worker ends long after the
     others."""
-    slow = ('test/nodes/', 'test/tools/', 'test/examples/', 'test/test_', 'test/runtime/', 'test/engine/')
+    slow = ('test/nodes/', 'test/tools/', 'test/examples/', 'test/test_', 'test/runtime/', 'test/engines/')
     items.sort(key=lambda item: next((place for place, start in enumerate(slow) if item.nodeid.startswith(start)),
                                      len(slow)))
 

@@ -14,8 +14,8 @@ from statistics import median
 
 import numpy as np
 
-from deadline_perception.engine.openvino_library import cpu_settings, load_openvino, openvino_core
-from deadline_perception.latency.device import use_threads
+from deadline_perception.core.device import use_threads
+from deadline_perception.engines.openvino_library import cpu_settings, load_openvino, openvino_core
 from onnx_engines import public_files
 from parts.harness import ROOT, Run, run_script, show, timed_ms, turns
 

@@ -73,9 +73,10 @@ from parts.harness import ROOT, run_script
 from parts.harness import Run as BenchmarkRun
 from parts.static_table import StaticTable, best_fixed, measure_p99_ms
 
-from deadline_perception.contention.load import beside_programs
-from deadline_perception.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
-from deadline_perception.contention.slowdown import SlowdownEstimator
+from deadline_perception.core.device import DEFAULT_THREADS, read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.measurement_plan import covering_paths
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.source import open_source
@@ -84,23 +85,22 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice, Policy, Quality
 from deadline_perception.decision.speed_budget import Budget, TableBudget
-from deadline_perception.engine.choice import ENGINES
+from deadline_perception.engines.choice import ENGINES
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import DEFAULT_THREADS, read_device_facts, use_threads
-from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, measure_profile
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.latency.time_model import TimeModel, TimeParts
+from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.job import JobRecord
-from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
+from deadline_perception.timing.contention.load import beside_programs
+from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
+from deadline_perception.timing.contention.slowdown import SlowdownEstimator
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, measure_profile
+from deadline_perception.timing.time_model import TimeModel, TimeParts
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 

@@ -22,22 +22,22 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.measurement_plan import distinct_paths
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
+from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Detections
-from deadline_perception.engine.segment_run import SegmentRun
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.measurement_plan import distinct_paths
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.latency.time_model import FrameTimes
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.time_model import FrameTimes
 from parts.harness import ROOT, Run, quantiles, run_script, show
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))

@@ -23,21 +23,21 @@ import torch
 from parts.detection_pool import DetectionPool
 from torch.utils.flop_counter import FlopCounterMode
 
+from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.class_names import relabelled
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.datasets.source import open_source
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.engine.choice import choose_engine
-from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.preparation import Call, SegmentMaker
-from deadline_perception.engine.segment_store import Form, SegmentStore, default_store_folder, store_origin
+from deadline_perception.engines.choice import choose_engine
+from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.preparation import Call, SegmentMaker
+from deadline_perception.engines.segment_store import Form, SegmentStore, default_store_folder, store_origin
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes, sample_paths
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.rendering.drive import render_drive
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.networks.multi_path.checkpoint import load_detector
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from parts.harness import Run, run_script, show, timed_ms

@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.demo import check_ros, machine_facts

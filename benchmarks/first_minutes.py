@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.latency.device import read_device_facts
+from deadline_perception.core.device import read_device_facts
 from parts.harness import ROOT, Run, run_logged, run_script, show
 
 LOGS = ROOT / 'out' / 'first_minutes'

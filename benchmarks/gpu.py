@@ -18,18 +18,25 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deadline_perception.contention.board_sensors import read_board
-from deadline_perception.latency.device import DeviceNotFound, read_device_facts
-from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.device import DeviceNotFound, read_device_facts
+from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.timing.contention.board_sensors import read_board
 from deadline_perception.tools.command_line import exit_status
 from parts.harness import COMMAND, ROOT, run_logged, show
 
 LIMIT_S, ENDED = 600.0, 124  # and the status of a part that takes longer
 SUMMARY = 'summary.json'
-CUDA_TESTS = ('test/engine/test_cuda_graphs.py', 'test/engine/test_onnx_runtime.py', 'test/detector/test_network.py',
-              'test/detector/test_operators.py', 'research/multi_path/test_layer_visits.py',
-              'test/wcet/test_layer_sweep.py', 'test/contention/test_unit.py', 'test/contention/test_load.py',
-              'test/tools/test_profile.py')
+CUDA_TESTS = (
+    'test/engines/test_cuda_graphs.py',
+    'test/engines/test_onnx_runtime.py',
+    'test/networks/multi_path/test_network.py',
+    'test/networks/multi_path/test_operators.py',
+    'research/multi_path/test_layer_visits.py',
+    'test/timing/wcet/test_layer_sweep.py',
+    'test/timing/contention/test_unit.py',
+    'test/timing/contention/test_load.py',
+    'test/tools/test_profile.py',
+)
 
 
 @dataclass(frozen=True)

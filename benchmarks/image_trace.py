@@ -21,10 +21,10 @@ import numpy as np
 
 from decision_cost import SPACES, NoNetwork, made_up_quality, made_up_times
 from deadline_perception import deadline_detector
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.task import Task
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.time_model import TimeModel
 from parts.harness import Run, run_script, show
 
 PACKAGE = str(Path(deadline_detector.__file__).parent)

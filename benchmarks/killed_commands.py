@@ -26,8 +26,8 @@ from pathlib import Path
 from parts.harness import COMMAND, Run, run_script, show
 from parts.killed_command_kinds import KINDS, Kind
 
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import process_environment, read_device_facts
+from deadline_perception.core.device import process_environment, read_device_facts
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 KILLS, SEED = 5, 0
 LONGEST_S, ORPHANS_END_S = 300.0, 15.0

@@ -27,20 +27,20 @@ from parts.harness import Run, run_frame, run_script, show
 from parts.streaming import known_at, published
 from rich.progress import track
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.records import Frame
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.detector.detections import Detections
+from deadline_perception.decision.scheduling.quality import DetectedInTime
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.model_set.model_reference import load_network
-from deadline_perception.nested.quality import DetectedInTime
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.nested_task import spread
 from deadline_perception.runtime.tracks import Tracks, pairwise_iou
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 

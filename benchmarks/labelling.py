@@ -22,21 +22,21 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import use_threads
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.datasets.source import open_source
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.latency.device import use_threads
-from deadline_perception.learning import score_thresholds
-from deadline_perception.learning.box_fusion import SAME_OBJECT_IOU, fuse, intersection_over_union
-from deadline_perception.learning.label_log import LabelLog, SeenImage
-from deadline_perception.learning.labelling import LabelJob, Teacher, judge, new_boxes, see_all
-from deadline_perception.learning.score_thresholds import (MeasuredClass, choose_threshold, detections_of, objects_of)
-from deadline_perception.model_set.set_file import load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.model_set.set_file import load_model
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
+from deadline_perception.training import score_thresholds
+from deadline_perception.training.box_fusion import SAME_OBJECT_IOU, fuse, intersection_over_union
+from deadline_perception.training.label_log import LabelLog, SeenImage
+from deadline_perception.training.labelling import LabelJob, Teacher, judge, new_boxes, see_all
+from deadline_perception.training.score_thresholds import (MeasuredClass, choose_threshold, detections_of, objects_of)
 from own_models import public_spec
 from parts.harness import Run, run_script, show
 

@@ -33,9 +33,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.load import start_tied, stop_tied
-from deadline_perception.latency.device import process_environment
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.device import process_environment
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.timing.contention.load import start_tied, stop_tied
 from parts.harness import Run, run_script
 
 GOAL_CORE, GOAL_FRAMES = 0.02, 0.01
@@ -63,11 +63,11 @@ class Stretch:
 def work(weights: Path) -> None:
     """Answers each line on stdin, a process and seconds, with what `compare` finds, or `undisturbed` without
     process."""
-    from deadline_perception.latency.device import use_threads
-    from deadline_perception.latency.profile import time_frame
-    from deadline_perception.rendering.drive import render_drive
-    from deadline_perception.model_set.model_reference import load_network
-    from deadline_perception.share_folder import share_folder
+    from deadline_perception.core.device import use_threads
+    from deadline_perception.timing.profile import time_frame
+    from deadline_perception.datasets.rendering.drive import render_drive
+    from deadline_perception.networks.model_set.model_reference import load_network
+    from deadline_perception.core.share_folder import share_folder
     from deadline_perception.runtime.loading import warm_up
 
     use_threads(1)

@@ -27,12 +27,11 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.load import busy_programs
-from deadline_perception.latency.calibration import clopper_pearson_upper
-from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.rendering.drive import render_drive
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.core.device import use_threads
+from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.job import Job, JobRecord
@@ -42,7 +41,8 @@ from deadline_perception.runtime.network_scheduler import NetworkScheduler
 from deadline_perception.runtime.priority import MODES, ThreadPriority
 from deadline_perception.runtime.task_file import TaskRequest, read_tasks
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.share_folder import DEFAULT_MODEL, share_folder
+from deadline_perception.timing.calibration import clopper_pearson_upper
+from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
 from parts.harness import Run, run_script, show

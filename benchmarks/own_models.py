@@ -19,18 +19,18 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import use_threads
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm
+from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_variants import quantised
 from parts.harness import Run, run_frame, run_script, show, turns

@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.model_set.set_file import SetFile
+from deadline_perception.networks.model_set.set_file import SetFile
 from own_models import CLASSES, MERGED, MODELS
 from parts.harness import Run, run_command, run_script, show
 

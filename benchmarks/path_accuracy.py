@@ -37,21 +37,21 @@ from parts.detection_pool import MODELS, DetectionPool, Found, Sources, read_sou
 from parts.held_out_choice import expected_points, frontier_of, half_draws, held_out, summary
 from parts.harness import Run, run_script, turns
 from parts.path_figures import NESTED_POINTS, judge_goals, plot, print_tables
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
+from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.decision.frontier import pareto_frontiers
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.datasets.class_names import relabelled
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.detector.detections import Detections
+from deadline_perception.engines.choice import ENGINES
+from deadline_perception.engines.eager import Eager
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.engine.choice import ENGINES
-from deadline_perception.engine.eager import Eager
 from deadline_perception.evaluation.path_accuracy import pooled_ap, ranking_classes, sample_paths
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
-from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
-from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.networks.multi_path.checkpoint import load_detector
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.tools.profile import restart_with_environment
 
 DRIVES = tuple(f'drive:seed={seed},seconds=32,rate_hz=1.5' for seed in (900, 901, 902))  # as in models/compact.md

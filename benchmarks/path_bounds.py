@@ -21,21 +21,21 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from deadline_perception.contention.probe import PROBE_SHARE, Probe
-from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.measurement_plan import distinct_paths
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.latency.time_model import FrameTimes, TimeModel
-from deadline_perception.model_set.model_reference import load_network
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.measurement_plan import distinct_paths
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.job import Decision, Job, StampReading
-from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
+from deadline_perception.timing.calibration import BoundCalibrator, clopper_pearson_upper
+from deadline_perception.timing.contention.probe import PROBE_SHARE, Probe
+from deadline_perception.timing.contention.slowdown import SlowdownEstimator
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.time_model import FrameTimes, TimeModel
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile

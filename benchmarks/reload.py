@@ -22,7 +22,7 @@ from parts.node_process import StandError, profile_for
 from parts.node_stand import Stand
 from std_srvs.srv import Trigger
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import FrameLatency
 
 AFTER_S, LIMIT_S = 30.0, 120.0

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from parts.harness import Run, run_script
 from parts.node_process import profile_for
 from parts.node_stand import Stand

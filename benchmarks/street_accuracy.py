@@ -23,22 +23,22 @@ from pathlib import Path
 import numpy as np
 from own_models import CALIBRATION_IMAGES, MERGED, MODELS, of_classes, public_spec
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.source import open_source
-from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.evaluation.reliability import scored_detections
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.load import beside_programs
-from deadline_perception.latency.device import process_environment, use_threads
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.model_set.set_file import ModelSpec, load_model
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.core.device import process_environment, use_threads
+from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.timing.contention.load import beside_programs
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_probe import resident_mb
 from parts.harness import Run, run_script, show, turns

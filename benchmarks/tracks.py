@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.detector.detections import Detections
+from deadline_perception.datasets.rendering.drive import CLASS_NAMES, render_drive
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
 from deadline_perception.runtime.tracks import Tracks
 from parts.harness import Run, run_script, show
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision import useful_paths as module
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.recourse import LEVELS
 from deadline_perception.decision.useful_paths import useful_paths
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.latency.transferred_profile import find_reference
-from deadline_perception.model_set.model_reference import find_weights, load_weights
+from deadline_perception.networks.model_set.model_reference import find_weights, load_weights
 from deadline_perception.runtime.loading import load_quality
-from deadline_perception.share_folder import share_folder
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.transferred_profile import find_reference
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from parts.harness import Run, run_script, show
 

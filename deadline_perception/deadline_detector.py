@@ -14,20 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.engine.segment_run import Network
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.job import JobRecord
-from deadline_perception.runtime.process_memory import touch_memory, trim_memory
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import ThreadPriority
+from deadline_perception.runtime.process_memory import touch_memory, trim_memory
 from deadline_perception.runtime.task import Task
-from deadline_perception.share_folder import DEFAULT_MODEL, share_folder
+from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 
 STOP_TIMEOUT_S = 3.0
 _MEASURED_IMAGES = 4
@@ -312,7 +312,7 @@ def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
 
 def _rendered_images() -> Sequence[np.ndarray]:
     """Of a drive, to measure on where there is no profile."""
-    from deadline_perception.rendering.drive import render_drive
+    from deadline_perception.datasets.rendering.drive import render_drive
 
     frames = render_drive().frames
     return [frame.load_bgr() for frame in frames[::max(1, len(frames) // _MEASURED_IMAGES)]]

@@ -5,11 +5,11 @@ This one finds bright regions, on the whole image or on a smaller one.   python 
 import cv2
 import numpy as np
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.execution_path import Operator, PathSpace, Segment
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.detector.detections import Detections
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import SegmentRun
-from deadline_perception.execution_path import Operator, PathSpace, Segment
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.segment_run import SegmentRun
 
 SPACE = PathSpace((Operator('scale', 'scale', (0.25, 0.5, 1.0), 's'),),  # settings ascend in work
                   (Segment('shrink', 'pre', 'scale', ('scale',)), Segment('regions', 'find', None, ('scale',))))

@@ -2,11 +2,11 @@
 import sys
 
 from deadline_perception.datasets.source import open_source
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import measure_profile, time_frame
-from deadline_perception.latency.time_model import TimeModel
-from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import measure_profile, time_frame
+from deadline_perception.timing.time_model import TimeModel
 
 
 def main(model: str = 'street', seconds: float = 10.0, frames: int = 30) -> None:

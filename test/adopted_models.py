@@ -14,7 +14,7 @@ import pytest
 from annotated_images import write_coco
 from made_once import made_once
 
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 
 
 @dataclass(frozen=True)

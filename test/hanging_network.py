@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from invented_networks import SINGLE, InventedNetwork, InventedRun
 
-from deadline_perception.detector.detections import Detections
+from deadline_perception.core.detections import Detections
 
 FLAG = 'HANG_WHILE_THIS_FILE_EXISTS'
 NAN_FLAG = 'NAN_WHILE_THIS_FILE_EXISTS'

@@ -9,10 +9,10 @@ import hashlib
 
 import numpy as np
 
-from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import SegmentRun
-from deadline_perception.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.segment_run import SegmentRun
 
 MAGNIFIER = PathSpace(
     (Operator('lens', 'magnifier', ('far', 'near', 'tele'), 'z'), Operator('passes', 'repetition', (1, 4), 'n')),

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from invented_networks import SINGLE
 
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 
 class SegmentForecast:

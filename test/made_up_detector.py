@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from deadline_perception.detector.configuration import COMPACT, HeadConfig
+from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
 
 TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
                skip_groups=((1,), (2,), (1, 2), (1,)), scales=(1.0, 0.5),
@@ -20,7 +20,7 @@ def tiny_config():
 def tiny_network():
     import torch
 
-    from deadline_perception.detector.network import MultiPathDetector
+    from deadline_perception.networks.multi_path.network import MultiPathDetector
 
     torch.set_num_threads(1)  # beside other work on the machine, several would wait for each other
     torch.manual_seed(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from deadline_perception.subnetwork.elastic import ElasticModule, elastic
+from deadline_perception.networks.elastic.elastic import ElasticModule, elastic
 
 BLOCKS = ('plain', 'batch', 'group', 'layer', 'dilated', 'grouped', 'depthwise', 'residual', 'excited', 'concatenated',
           'pooled')

@@ -1,11 +1,11 @@
 """Boxes of detectors, known objects, and images to label, from a few numbers."""
 import numpy as np
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.detector.detections import Detections
-from deadline_perception.learning.label_log import LabelLog, SeenImage
-from deadline_perception.learning.labelling import LabelJob
-from deadline_perception.learning.targets import TargetObjects
+from deadline_perception.training.label_log import LabelLog, SeenImage
+from deadline_perception.training.labelling import LabelJob
+from deadline_perception.training.targets import TargetObjects
 
 NAMES = ('vehicle', 'person', 'sign')
 VEHICLE, PERSON, SIGN = range(3)

@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import SegmentRun
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 
 class MatrixNetwork:

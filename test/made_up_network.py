@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deadline_perception.detector.checkpoint import build_detector, save_detector
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment, read_device_facts
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment, read_device_facts
+from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.quantiles import Quantiles
 
 CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from made_up_detector import TINY
 
-from deadline_perception.latency.device import process_environment
+from deadline_perception.core.device import process_environment
 
 
 def run_command(*words: object, environment: dict[str, str] | None = None,
@@ -25,7 +25,7 @@ def run_command(*words: object, environment: dict[str, str] | None = None,
 @pytest.fixture(scope='session')
 def measurable_weights(tmp_path_factory) -> Path:
     """Weights file of a network with every width and skip operator, one number of proposals and one head."""
-    from deadline_perception.detector.checkpoint import build_detector, save_detector
+    from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
 
     config = replace(TINY, name='measurable', scales=(1.0,), proposals=(5,), heads=TINY.heads[:1])
     file = tmp_path_factory.mktemp('measurable') / 'measurable.safetensors'

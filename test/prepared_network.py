@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deadline_perception.detector.configuration import HeadConfig
+from deadline_perception.networks.multi_path.configuration import HeadConfig
 from made_once import made_once
 from made_up_detector import TINY
 
@@ -29,7 +29,7 @@ class Prepared:
         """The detector, eager."""
         import torch
 
-        from deadline_perception.detector.checkpoint import load_detector
+        from deadline_perception.networks.multi_path.checkpoint import load_detector
 
         torch.set_num_threads(1)
         return load_detector(self.weights)
@@ -46,7 +46,7 @@ def write_small(folder: Path) -> Path:
     which of two boxes of the same score comes first, no engine promises."""
     import torch
 
-    from deadline_perception.detector.checkpoint import build_detector, save_detector
+    from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
 
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
@@ -62,10 +62,10 @@ def write_small(folder: Path) -> Path:
 @pytest.fixture(scope='session')
 def prepared_once(tmp_path_factory) -> Prepared:
     pytest.importorskip('openvino')
-    from deadline_perception.engine.preparation import prepare
-    from deadline_perception.engine.segment_models import SegmentModels
-    from deadline_perception.engine.segment_store import SegmentStore, default_store_folder, store_origin
-    from deadline_perception.latency.device import read_device_facts
+    from deadline_perception.engines.preparation import prepare
+    from deadline_perception.engines.segment_models import SegmentModels
+    from deadline_perception.engines.segment_store import SegmentStore, default_store_folder, store_origin
+    from deadline_perception.core.device import read_device_facts
 
     images = made_up_images(12)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from rosbags.rosbag2 import StoragePlugin, Writer
 
+from deadline_perception.core.execution_path import ExecutionPath, setting_text
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.execution_path import ExecutionPath, setting_text
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 SPACE = multi_path_space(skips_per_stage=(1, 1, 1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),

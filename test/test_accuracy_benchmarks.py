@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.datasets.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.source import open_source
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Detections
-from deadline_perception.rendering.drive import CLASS_NAMES
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(0,), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0,),
                          proposals=(10, 50, 100), heads=1)

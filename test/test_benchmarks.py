@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from recorded_run import NAMES, SECOND_NS, write_drive
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.decision.policy import Choice
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Detections
-from deadline_perception.engine.eager import Eager
+from deadline_perception.engines.eager import Eager
 from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.latency.path_bound import SegmentForecast
+from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.timing.path_bound import SegmentForecast
 
 SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=range(1, 11),
                          heads=1)
@@ -101,7 +101,7 @@ def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchm
     calls = min(load_benchmark('image_trace').follow(5), key=len)  # a busy machine has some images decided again
     seen = {(file, name.split('.')[-1]) for file, name in calls}
     assert {('runtime/detection_stream.py', 'detect'), ('runtime/pipeline.py', 'process'),
-            ('runtime/timed_inference.py', '_redecide'), ('latency/time_model.py', 'observe')} <= seen
+            ('runtime/timed_inference.py', '_redecide'), ('timing/time_model.py', 'observe')} <= seen
     assert len(calls) < 700  # of them 79 read the clock; 789 before anybody counted
 
 
@@ -188,7 +188,7 @@ def test_engines_take_turns_on_every_path_and_the_first_round_is_dropped(engines
 
 
 def test_the_matrix_product_runs_in_8_bit(engines, tmp_path, monkeypatch):
-    from deadline_perception.latency.device import read_device_facts
+    from deadline_perception.core.device import read_device_facts
 
     monkeypatch.setattr(engines, 'PRODUCT_ROWS', 256)
     monkeypatch.setattr(engines, 'PRODUCT_SIDE', 512)

@@ -14,17 +14,17 @@ from invented_networks import MAGNIFIER, InventedNetwork, InventedRun, make_clas
 from deadline_perception.deadline_detector import KEPT_FRAMES, CalibrationKeeper, DeadlineDetector, DetectorHangs
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
-from deadline_perception.latency.time_model import TimeModel
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import measure_profile
-from deadline_perception.model_set.model_reference import ModelNotFound
+from deadline_perception.networks.model_set.model_reference import ModelNotFound
 from deadline_perception.runtime.detection_stream import StreamClosed
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.loading import NetworkOptions, NoProfile
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import measure_profile
+from deadline_perception.timing.time_model import TimeModel
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine

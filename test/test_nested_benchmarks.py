@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scheduled_jobs import ended_job
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.detector.detections import Detections
-from deadline_perception.nested.quality import DetectedInTime
+from deadline_perception.decision.scheduling.quality import DetectedInTime
 from deadline_perception.runtime.tracks import Outcome
 
 

@@ -12,14 +12,14 @@ from parts.streaming import known_at, published
 from rich.console import Console
 from rich.table import Table
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.runtime.job import JobRecord
+from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.calibration import clopper_pearson_upper
 
 NO_RECOURSE = 'frontier, no recourse'
 OURS = ('frontier', NO_RECOURSE, 'expected_utility')

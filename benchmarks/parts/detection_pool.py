@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import use_threads
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.workers import Workers
 from deadline_perception.datasets.joined_sequence import joined
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_frames
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import use_threads
-from deadline_perception.model_set.model_reference import load_network
-from deadline_perception.workers import Workers
+from deadline_perception.networks.model_set.model_reference import load_network
 
 MODELS = Path(__file__).resolve().parents[2] / 'models'
 Found = dict[ExecutionPath, list[Detections]]

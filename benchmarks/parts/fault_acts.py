@@ -22,10 +22,10 @@ from geometry_msgs.msg import Twist, TwistStamped, Vector3
 from sensor_msgs.msg import Image
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelInfo
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import TimeBudget
-from deadline_perception.model_set.model_reference import find_weights
-from deadline_perception.share_folder import DEFAULT_MODEL
+from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from parts.node_process import NodeProcess
 from parts.node_stand import BUDGET_MS, Stand

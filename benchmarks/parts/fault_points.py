@@ -21,7 +21,7 @@ from pathlib import Path
 from rclpy.publisher import Publisher
 
 from deadline_perception.datasets import image_message
-from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 POINTS = {'network': 'one segment of the network', 'conversion': 'from message to pixels',
           'publication': 'of the detections', 'record': 'publication of the latency'}

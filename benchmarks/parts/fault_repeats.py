@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from std_srvs.srv import Trigger
 
+from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.nodes.middleware import VARIABLES
-from deadline_perception.share_folder import DEFAULT_MODEL
 from parts.fault_acts import other_program, weights
 from parts.node_process import ProcessFigures, StandError
 from parts.node_stand import Stand

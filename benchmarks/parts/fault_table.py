@@ -12,9 +12,9 @@ from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
 from rclpy.qos import ReliabilityPolicy
 
+from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.msg import ContentionState, TimeBudget
-from deadline_perception.model_set.model_reference import find_weights
-from deadline_perception.share_folder import DEFAULT_MODEL
+from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from parts.fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best_effort_visitor, boxes, budget_of,
                               calibration, camera_leaves, clock, file_given, flood, foreign_topic, forward, frame_of,

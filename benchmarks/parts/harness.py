@@ -25,11 +25,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.detector.detections import Detections
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.frontier import pareto_frontiers
 from deadline_perception.decision.path_quality import PathQuality, chance_errors
 from deadline_perception.evaluation.resampled_precision import RUN_OF_IMAGES, bootstrap_draws
-from deadline_perception.execution_path import ExecutionPath
 
 USEFUL_POINTS = 0.2  # a point of the frontier is useful when it gains so much AP over the useful one before it
 SPLITS = 10

@@ -26,7 +26,7 @@ from rosbags.rosbag2 import StoragePlugin
 from safetensors.torch import save
 
 from deadline_perception.datasets.bag import write_bag
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.datasets.rendering.drive import render_drive
 
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 30))
 MARK = 'code_was_run'  # a file that code in a hostile file would make

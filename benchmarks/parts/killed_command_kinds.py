@@ -14,15 +14,15 @@ import torch
 from torch import nn
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
-from deadline_perception.detector.configuration import COMPACT, HeadConfig, save_configuration
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.model_set.set_file import load_set
-from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
-from deadline_perception.subnetwork.elastic import elastic
-from deadline_perception.subnetwork.network import ElasticNetwork
-from deadline_perception.subnetwork.source import CALLABLES, NetworkSource
-from deadline_perception.tensor_file import read_header
+from deadline_perception.engines.tensor_file import read_header
+from deadline_perception.networks.elastic.checkpoint import load_elastic, save_elastic
+from deadline_perception.networks.elastic.elastic import elastic
+from deadline_perception.networks.elastic.network import ElasticNetwork
+from deadline_perception.networks.elastic.source import CALLABLES, NetworkSource
+from deadline_perception.networks.model_set.set_file import load_set
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig, save_configuration
+from deadline_perception.timing.profile import LatencyProfile
 
 TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
                norm_group_channels=4, pyramid_channels=16, skip_groups=((1,), (), (), ()), scales=(1.0,),

@@ -11,7 +11,7 @@ from rclpy.node import Node
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import DEFAULT_THREADS
-from deadline_perception.share_folder import share_folder
-from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.core.device import DEFAULT_THREADS
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.tools.profile_at_hand import ensure_profile
 
 _PR_SET_PDEATHSIG = 1
 

@@ -32,12 +32,12 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
 from vision_msgs.msg import Detection2DArray
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
-from deadline_perception.rendering.drive import render_drive
 from parts.node_listener import NodeListener
 from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
 

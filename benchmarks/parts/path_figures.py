@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from deadline_perception.execution_path import WIDTH, ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import WIDTH, ExecutionPath, PathSpace
 from parts.harness import Run, show
 from parts.held_out_choice import EXPECTED, MEASURED
 

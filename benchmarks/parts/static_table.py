@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.policy import Choice, Quality
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.time_model import Forecast
-from deadline_perception.latency.profile import time_frame
+from deadline_perception.timing.profile import time_frame
+from deadline_perception.timing.time_model import Forecast
 from parts.harness import turns
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from deadline_perception.detector.detections import Detections
+from deadline_perception.core.detections import Detections
 from deadline_perception.runtime.tracks import Tracks
 
 Publication = tuple[float, float, Detections]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception import untrusted_file
+from deadline_perception.core import untrusted_file
+from deadline_perception.core.errors import printable
+from deadline_perception.core.untrusted_file import MIB, FileRefused
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.errors import printable
-from deadline_perception.untrusted_file import MIB, FileRefused
 
 MAX_IMAGE_PX = 65_535  # of a side, the most that a JPEG file holds
 _MAX_WORDS = 600

@@ -10,10 +10,10 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.untrusted_file import MIB, check_kind
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.errors import DeadlinePerceptionError, printable
-from deadline_perception.plain_yaml import read_yaml
-from deadline_perception.untrusted_file import MIB, check_kind
 
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.untrusted_file import MOST_TEXT_BYTES, read_json
 from deadline_perception.datasets.annotation_file import expected_format
 from deadline_perception.datasets.records import GroundTruth, Sequence, check_class_names
-from deadline_perception.plain_yaml import read_yaml
-from deadline_perception.untrusted_file import MOST_TEXT_BYTES, read_json
 
 
 def read_class_mapping(file: Path) -> dict[str, str | None]:

@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
+from deadline_perception.core.errors import printable
 from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, Sequence, check_class_names
-from deadline_perception.errors import printable
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:

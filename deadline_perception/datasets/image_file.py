@@ -12,8 +12,8 @@ from typing import BinaryIO
 import cv2
 import numpy as np
 
+from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
 from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.untrusted_file import MIB, FileRefused, open_file, read_bytes
 
 MOST_PX = 2**26  # of an image; it takes three bytes of memory each
 _MOST_BYTES = 256 * MIB

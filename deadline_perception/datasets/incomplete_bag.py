@@ -19,8 +19,8 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, ChunkIndex, DataEnd, Footer, MessageIndex, Schema, Statistics
 from mcap.writer import MCAP0_MAGIC
 
+from deadline_perception.core.untrusted_file import check_kind
 from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, chunk_content
-from deadline_perception.untrusted_file import check_kind
 
 _DAMAGE = (McapError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError, MemoryError,
            struct.error)

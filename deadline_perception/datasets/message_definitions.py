@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 _SOURCE_TREE = Path(__file__).resolve().parents[2]
 _FOLDERS = {'deadline_perception': _SOURCE_TREE / 'msg',

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from deadline_perception.classifier.classes import BACKGROUND, REFINED, possible_classes
-from deadline_perception.classifier.crop import size_px
 from deadline_perception.datasets.records import Frame
+from deadline_perception.networks.classifier.classes import BACKGROUND, REFINED, possible_classes
+from deadline_perception.networks.classifier.crop import size_px
 
 LEAST_PX = 8.0  # longer side of an object that is learnt from
 _SURROUNDINGS = 2.2  # side of a view over the longer side of its box

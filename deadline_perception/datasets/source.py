@@ -12,7 +12,7 @@ from deadline_perception.datasets.class_names import read_class_mapping, with_ma
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.image_file import image_files, read_image_folder
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.datasets.rendering.drive import render_drive
 
 VIDEO_ENDINGS = ('.mp4', '.avi', '.mkv', '.mov', '.m4v', '.webm', '.mpg', '.mpeg')
 BAG_ENDINGS = ('.mcap', '.db3')

@@ -8,9 +8,9 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from deadline_perception.core.untrusted_file import MIB, read_text
 from deadline_perception.datasets.annotation_file import expected_format, read_json
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.untrusted_file import MIB, read_text
 
 CITYSCAPES_RATE_HZ = 17.0
 _MOST_BYTES = 64 * MIB  # of a table of speeds, some days of them

@@ -9,8 +9,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from deadline_perception.core.untrusted_file import FileRefused, check_kind
 from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.untrusted_file import FileRefused, check_kind
 
 SKIP_BY_DECODING = 30
 

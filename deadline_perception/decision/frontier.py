@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.policy import (
     Choice,
     Quality,
@@ -22,8 +23,7 @@ from deadline_perception.decision.policy import (
     check_time_left,
 )
 from deadline_perception.decision.recourse import LEVELS, level_of, needed_times_ms
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.time_model import Forecast
+from deadline_perception.timing.time_model import Forecast
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from deadline_perception.errors import DeadlinePerceptionError, command_line
-from deadline_perception.execution_path import MODEL, ExecutionPath, PathSpace
-from deadline_perception.latency.time_model import Forecast
-from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.execution_path import MODEL, ExecutionPath, PathSpace
+from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.timing.time_model import Forecast
 
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
 _RIDGE = 0.01  # keeps steps small that the measurements leave open

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.time_model import MAX_FACTOR
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.timing.time_model import MAX_FACTOR
 
 
 @dataclass(frozen=True)

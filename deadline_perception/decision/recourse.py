@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.core.execution_path import PathSpace
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of how likely a pace is; one between two is taken to be the slower one
 

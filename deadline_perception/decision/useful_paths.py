@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Quality
 from deadline_perception.decision.recourse import LEVELS
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.time_model import Forecast
+from deadline_perception.timing.time_model import Forecast
 
 _MOST_LOSS = 0.003  # of planned quality in the mean over times and levels; measured: benchmarks/useful_paths.py
 _FIRST_LOSS = 0.0005  # of it as the choice sees it, to begin with

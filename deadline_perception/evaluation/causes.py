@@ -8,8 +8,8 @@ from enum import Enum
 
 import numpy as np
 
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recording import FrameRecord, Recording
+from deadline_perception.runtime.tracks import Outcome
 
 PHASE_WORDS = {'age': 'on its way from the camera', 'queue': 'waiting for the detector',
                'convert': 'converting the image', 'decision': 'deciding', 'publish': 'publishing'}

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.causes import slowdown_of
 from deadline_perception.evaluation.recording import FrameRecord, OperatorRecord, Recording
+from deadline_perception.runtime.tracks import Outcome
 
 MOST_FRAMES = 1200  # drawn singly; of longer runs the worst frame of each of so many stretches is drawn
 _NETWORK_COLOURS = 6  # of the network's phases, in turn

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.class_images import ClassImages
-from deadline_perception.execution_path import ExecutionPath
 
 
 def measure_accuracy(network, data: ClassImages, paths: Sequence[ExecutionPath]) -> dict[ExecutionPath, float]:

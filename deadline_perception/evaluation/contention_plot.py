@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.levels import ContentionGrading, delay_density, smoothed
-from deadline_perception.contention.load import units_text
-from deadline_perception.contention.unit import KINDS
+from deadline_perception.timing.contention.levels import ContentionGrading, delay_density, smoothed
+from deadline_perception.timing.contention.load import units_text
+from deadline_perception.timing.contention.unit import KINDS
 
 _SMOOTHED_FRAMES = 9
 _KIND_COLOURS = dict(zip(KINDS, ('#2a6fbb', '#c2571a', '#3b8f4d')))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from deadline_perception.classifier.crop import crop_box
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.object_views import ObjectView
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.networks.classifier.crop import crop_box
 
 SIZES_PX = (8, 12, 16, 20, 24, 32, 48, 64)
 _OR = ' or '
@@ -54,7 +54,7 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
     """Shows every object at every size that is no larger than itself to every level. Blocks.
 
     Args:
-        network: a nested classifier; see `classifier/network.py`.
+        network: a nested classifier; see `networks/classifier/network.py`.
         views: objects and pieces of background that it was not trained on.
         sizes_px: longer sides to which objects are shrunk, ascending.
         progress: told how many of how many objects have been shown.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.evaluation.path_accuracy import spread_evenly
 from deadline_perception.evaluation.recording import FrameRecord, Recording

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
+from deadline_perception.core.workers import Workers
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.datasets.records import Sequence as DrivingSequence
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.measurement_plan import distinct_paths, one_at_a_time
-from deadline_perception.workers import Workers
 
 # The AP of a class with n objects varies by up to 50 / sqrt(n) points (a share of n draws): 7 points with so many.
 RANKING_OBJECTS = 50

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.datasets.bag_file import BagError, BagFile
 from deadline_perception.datasets.bag_messages import class_names_of, ground_truth_of, objects_of
 from deadline_perception.datasets.class_names import left_out, relabelled
-from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.detector.detections import Detections
-from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.evaluation.recording import (
     NODE_PHASES,
     DecisionRecord,
@@ -25,6 +24,7 @@ from deadline_perception.evaluation.recording import (
     Recording,
     Samples,
 )
+from deadline_perception.runtime.tracks import Outcome
 
 _WANTED = {'deadline_perception/msg/FrameLatency', 'deadline_perception/msg/PathDecision',
            'deadline_perception/msg/TimeBudget', 'deadline_perception/msg/ContentionState',

@@ -5,9 +5,9 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.detector.detections import Detections
 
 NODE_PHASES = ('age', 'queue', 'convert', 'decision', 'publish')  # the network's own lie before the last
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import matched, matched_images
 
 BINS = 10

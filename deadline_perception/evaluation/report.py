@@ -10,6 +10,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
+from deadline_perception.core.json_file import write_text_atomically
 from deadline_perception.datasets import records
 from deadline_perception.datasets.class_names import counted
 from deadline_perception.evaluation import charts
@@ -17,7 +18,6 @@ from deadline_perception.evaluation.causes import worst_frames
 from deadline_perception.evaluation.gallery import SHOWN_SCORE, Picture, gallery
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.evaluation.summary import path_uses, summarise
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.runtime.tracks import Outcome
 
 ACCEPTED_MISS_RATIO = 0.02  # on an idle machine

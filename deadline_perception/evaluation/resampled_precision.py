@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import matched, matched_images
 
 RUN_OF_IMAGES = 8  # neighbours in a list of driving images resemble each other, so that runs of them are drawn

@@ -5,12 +5,12 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.evaluation.timeliness import frame_figures, network_figures
+from deadline_perception.runtime.tracks import Outcome
 
 
 @dataclass(frozen=True)

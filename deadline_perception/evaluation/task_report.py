@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.stopwatch import NS_PER_MS
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.evaluation.recorded_bag import RecordingError
 from deadline_perception.evaluation.report import render
-from deadline_perception.latency.calibration import clopper_pearson_upper
-from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.latency.stopwatch import NS_PER_MS
+from deadline_perception.timing.calibration import clopper_pearson_upper
 
 _JOB = 'deadline_perception/msg/JobReport'
 _DONE = 0  # JobReport.DONE

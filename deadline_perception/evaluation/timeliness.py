@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recording import Recording
-from deadline_perception.latency.calibration import clopper_pearson_upper
+from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.calibration import clopper_pearson_upper
 
 
 @dataclass(frozen=True)

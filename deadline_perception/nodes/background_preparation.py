@@ -1,6 +1,6 @@
 """Segments that are prepared while the node runs: at first they run eagerly, then the network is replaced.
 
-So a new device needs no command: the models of shipped weights lie beside them (`engine/segment_models.py`), and what
+So a new device needs no command: the models of shipped weights lie beside them (`engines/segment_models.py`), and what
 is left takes a minute of one core. It is done in a process of its own, of a low priority, so that frames go first.
 Paths that are timed beside frames, to scale the times of another device, take too long: what the new network's first
 frames take follows in their place.
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from rclpy.node import Node
 
-from deadline_perception.child_command import module_command
-from deadline_perception.contention.load import LoadError, has_ended, start_tied, stop_tied
-from deadline_perception.errors import printable
-from deadline_perception.latency.time_model import FIRST_FRAMES
+from deadline_perception.core.child_command import module_command
+from deadline_perception.core.errors import printable
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.runtime.loading import LoadedTask
+from deadline_perception.timing.contention.load import LoadError, has_ended, start_tied, stop_tied
+from deadline_perception.timing.time_model import FIRST_FRAMES
 
 _NICENESS = 5  # beside busy programs it still gets a third of what each of them has; threads that answer are raised
 _LOOK_S = 0.5

@@ -11,8 +11,8 @@ from rclpy.publisher import Publisher
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock as ClockMessage
 
+from deadline_perception.core.stopwatch import now_ns
 from deadline_perception.datasets.bag_file import BagError, BagTopic
-from deadline_perception.latency.stopwatch import now_ns
 from deadline_perception.nodes.bag_source import choose_camera, is_excluded, open_bag, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.health import Health, Level, Report

@@ -9,7 +9,7 @@ from ament_index_python.packages import PackageNotFoundError, get_package_share_
 from rosbags.typesys import TypesysError, get_types_from_msg
 from rosbags.typesys.store import Typestore
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 _REFERENCE = re.compile(r'^\s*([a-zA-Z]\w*)/(?:msg/)?[A-Z]\w*', re.MULTILINE)
 

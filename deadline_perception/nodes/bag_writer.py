@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mcap.writer import CompressionType, Writer
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.nodes.bag_types import define
 
 FLUSH_PERIOD_S = 0.5  # what a power cut or a killed recorder takes away at most, beside the disk's own delay

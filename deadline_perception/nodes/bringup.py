@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.child_command import module_command
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
+from deadline_perception.core.child_command import module_command
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.share_folder import share_folder
 from deadline_perception.nodes.access_policy import policy_text
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, as_text, read_values
 from deadline_perception.nodes.node_table import (
@@ -30,7 +31,6 @@ from deadline_perception.nodes.node_table import (
     node_remaps,
 )
 from deadline_perception.nodes.parameter_file import fits, parameters_of, read_sections
-from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.supervision import ProcessOrder, Supervisor
 
 NODES_PACKAGE = 'deadline_perception.nodes'  # `python -m` runs it with a node's name

@@ -8,13 +8,8 @@ from pathlib import Path
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
-from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, level_at
-from deadline_perception.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe, probe_pause_ms
-from deadline_perception.contention.sensors import (
-    JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, find_jetson_gpu, open_nvml, read_contention)
-from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.managed_node import ManagedNode
@@ -24,6 +19,11 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, level_at
+from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe, probe_pause_ms
+from deadline_perception.timing.contention.sensors import (
+    JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, find_jetson_gpu, open_nvml, read_contention)
+from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
 RATE_HZ = 3.0
 PARAMETERS = (

@@ -20,12 +20,13 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
-from deadline_perception.classifier.classes import CLASS_NAMES, REFINED, possible_classes
+from deadline_perception.core.detections import Classification
+from deadline_perception.core.device import DEFAULT_THREADS
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.detector.detections import Classification
-from deadline_perception.engine.choice import ENGINES
-from deadline_perception.latency.device import DEFAULT_THREADS
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.engines.choice import ENGINES
+from deadline_perception.networks.classifier.classes import CLASS_NAMES, REFINED, possible_classes
 from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
@@ -37,13 +38,12 @@ from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order
-from deadline_perception.runtime.image_flow import ImageAge
 from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.image_flow import ImageAge
 from deadline_perception.runtime.job import Job, StampReading
-from deadline_perception.runtime.watchdog import Act, Watchdog
-from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
-from deadline_perception.latency.reserve import Reserve
+from deadline_perception.runtime.watchdog import Act, Watchdog
+from deadline_perception.timing.reserve import Reserve
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),

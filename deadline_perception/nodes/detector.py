@@ -16,9 +16,9 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo
 
+from deadline_perception.core.stopwatch import ms_from_ns, now_ms
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
 from deadline_perception.msg import FrameLatency, PathDecision
 from deadline_perception.nodes.background_preparation import BackgroundPreparation
 from deadline_perception.nodes.detector_parameters import (

@@ -4,17 +4,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from deadline_perception.engine.choice import ENGINES
-from deadline_perception.latency.time_model import BOTH, BOUNDS, FEW_FRAMES
-from deadline_perception.latency.device import DEFAULT_THREADS
-from deadline_perception.runtime.frame_client import FrameRules
-from deadline_perception.runtime.loading import NetworkOptions, check_policy
-from deadline_perception.runtime.kernel_thread import parse_cores
-from deadline_perception.runtime.priority import MODES
-from deadline_perception.runtime.tracks import LatePolicy
-from deadline_perception.share_folder import DEFAULT_MODEL
+from deadline_perception.core.device import DEFAULT_THREADS
+from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.engines.choice import ENGINES
 from deadline_perception.nodes.image_input import RELIABILITY
 from deadline_perception.nodes.parameters import Parameter, Value
+from deadline_perception.runtime.frame_client import FrameRules
+from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.runtime.loading import NetworkOptions, check_policy
+from deadline_perception.runtime.priority import MODES
+from deadline_perception.runtime.tracks import LatePolicy
+from deadline_perception.timing.time_model import BOTH, BOUNDS, FEW_FRAMES
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without waiting for a lifecycle manager.', read_only=True),

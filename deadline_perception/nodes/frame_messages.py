@@ -11,8 +11,8 @@ from std_msgs.msg import Header
 from vision_msgs.msg import Classification as ClassificationMessage
 from vision_msgs.msg import Detection2DArray, LabelInfo, ObjectHypothesis, VisionClass
 
-from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.execution_path import PathSpace, setting_text
+from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.execution_path import PathSpace, setting_text
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
 from deadline_perception.nodes.messages import DetectionsMessage
 from deadline_perception.runtime.job import JobRecord

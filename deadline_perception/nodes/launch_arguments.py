@@ -9,7 +9,7 @@ from rclpy.exceptions import NameValidationException
 from rclpy.validate_namespace import validate_namespace
 from rclpy.validate_topic_name import validate_topic_name
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 Value = Union[str, bool, float]
 

@@ -12,7 +12,7 @@ from lifecycle_msgs.srv import ChangeState
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import QoSProfile
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.nodes.health import Health
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import interruptible

@@ -12,13 +12,13 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
-from deadline_perception.contention.slowdown import MAX_SLOWDOWN
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.nodes.service_quality import RESULTS, subscription_events
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import MAX_BUDGET_MS
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 THROTTLE_S = 10.0
 LONGEST_TEXT = 1000  # characters: a reason is a line

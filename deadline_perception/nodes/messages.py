@@ -14,9 +14,9 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets import image_message
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.detector.detections import Detections
 
 try:
     from cv_bridge import CvBridge

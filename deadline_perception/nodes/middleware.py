@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 
-from deadline_perception.share_folder import share_folder
+from deadline_perception.core.share_folder import share_folder
 
 VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')  # Fast DDS 2 (to Jazzy) and 3
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 _PARAMETERS = 'ros__parameters'
 

@@ -11,7 +11,7 @@ from typing import Union
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 Value = Union[bool, int, float, str, Sequence[float], Sequence[str]]
 _FOREIGN = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')  # rclpy's own

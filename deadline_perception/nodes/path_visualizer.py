@@ -15,10 +15,9 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
-from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.annotate import annotate
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.image_message import ImageError
+from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
@@ -36,6 +35,7 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, open_output
 from deadline_perception.nodes.stamp_cache import StampCache
+from deadline_perception.runtime.tracks import Outcome
 
 PARAMETERS = (
     Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',

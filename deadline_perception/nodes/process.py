@@ -19,7 +19,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions, uninstall_signal_handlers
 from rclpy.task import Future
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
 
 _EXPECTED = (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError)

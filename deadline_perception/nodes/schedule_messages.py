@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from builtin_interfaces.msg import Time
 from std_msgs.msg import Header
 
-from deadline_perception.latency.stopwatch import NS_PER_MS
+from deadline_perception.core.stopwatch import NS_PER_MS
 from deadline_perception.msg import JobReport, Schedule, TaskSchedule
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.nested_task import NestedTask

@@ -11,13 +11,13 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace
-from deadline_perception.runtime.speed_filter import SpeedFilter
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
+from deadline_perception.runtime.speed_filter import SpeedFilter
 
 TOPICS = {'odometry': (Odometry, 'odom'), 'twist': (TwistStamped, 'vehicle/speed')}
 

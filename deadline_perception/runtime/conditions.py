@@ -4,10 +4,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deadline_perception.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, JobRecord
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
 
 OWN_SOURCE = 'own frames'
 CONTENTION_TIMEOUT_MS = 3000.0  # nine states of the contention monitor

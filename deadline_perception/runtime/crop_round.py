@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadline_perception.classifier.classes import REFINED
-from deadline_perception.classifier.crop import crop_box, size_px
-from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.networks.classifier.classes import REFINED
+from deadline_perception.networks.classifier.crop import crop_box, size_px
 from deadline_perception.runtime.task import Task
 
 LIKELY = 0.5  # score of objects that are handed on: more likely there than not

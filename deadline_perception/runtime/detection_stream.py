@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadline_perception.detector.detections import Detections
-from deadline_perception.engine.segment_run import check_image
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.engines.segment_run import check_image
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.conditions import SlowdownTracker
 from deadline_perception.runtime.frame_client import FrameClient

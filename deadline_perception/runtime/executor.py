@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.mailbox import Mailbox

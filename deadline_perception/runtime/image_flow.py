@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.job import StampReading
 
 TOLD_MS = 5000.0  # that a diagnostic tells of what has passed

@@ -5,10 +5,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.policy import Choice
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.time_model import FrameTimes
 
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
 HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread

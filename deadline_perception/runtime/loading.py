@@ -11,39 +11,44 @@ from typing import Any
 
 import numpy as np
 
-from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Policy, Quality
-from deadline_perception.decision.useful_paths import paths_of, useful_paths
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import Network
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
-from deadline_perception.latency.device import (
+from deadline_perception.core.device import (
     DEFAULT_THREADS,
     DeviceFacts,
     missing_environment,
     read_device_facts,
     use_threads,
 )
-from deadline_perception.latency.measurement_plan import covering_paths, fewest_covering
-from deadline_perception.latency.path_bound import PathForecast, WcetForecast
-from deadline_perception.latency.profile import (
+from deadline_perception.core.errors import DeadlinePerceptionError, profile_command
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.decision.policy import Policy, Quality
+from deadline_perception.decision.useful_paths import paths_of, useful_paths
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.networks.model_set.model_reference import (
+    ModelKind,
+    ModelNotFound,
+    ModelReference,
+    is_set,
+    load_network,
+)
+from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
+from deadline_perception.runtime.replacement import check_replacement
+from deadline_perception.runtime.task import Task
+from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
+from deadline_perception.timing.path_bound import PathForecast, WcetForecast
+from deadline_perception.timing.profile import (
     LatencyProfile,
     ProfileMismatch,
     default_profile_path,
     measure_profile,
-    profile_command,
     timing_key,
 )
-from deadline_perception.latency.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
-from deadline_perception.latency.transferred_profile import find_reference, rescaled, transfer
-from deadline_perception.model_set.model_reference import ModelKind, ModelNotFound, ModelReference, is_set, load_network
-from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
-from deadline_perception.runtime.replacement import check_replacement
-from deadline_perception.runtime.task import Task
-from deadline_perception.wcet.segment_model import with_wcet
+from deadline_perception.timing.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
+from deadline_perception.timing.transferred_profile import find_reference, rescaled, transfer
+from deadline_perception.timing.wcet.segment_model import with_wcet
 
 _INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, before frames tell, and at most
 _CALIBRATION_STEP = 0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
@@ -268,7 +273,7 @@ def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:
 
 def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
     """The weights where preparing their segments takes seconds and was not done, though the engine wants it."""
-    from deadline_perception.engine.segment_models import SUFFIX
+    from deadline_perception.engines.segment_models import SUFFIX
 
     is_eager = options.engine == 'auto' and type(network.engine) is Eager and bool(network.engine.notice)
     return weights if is_eager and weights.with_suffix(SUFFIX).is_file() else None

@@ -5,7 +5,7 @@ import math
 import threading
 from typing import Generic, TypeVar
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 
 Task = TypeVar('Task')
 Item = TypeVar('Item')

@@ -8,17 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.json_file import read_object
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.engine.segment_run import Network
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.json_file import read_object
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.nested.choices import Option
-from deadline_perception.nested.quality import AccuracyTable, Approach, DetectedInTime, LevelQuality, TotalAccuracy
-from deadline_perception.model_set.model_reference import ModelNotFound, load_network
+from deadline_perception.decision.scheduling.choices import Option
+from deadline_perception.decision.scheduling.quality import (
+    AccuracyTable,
+    Approach,
+    DetectedInTime,
+    LevelQuality,
+    TotalAccuracy,
+)
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.networks.model_set.model_reference import ModelNotFound, load_network
+from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import (
     NetworkOptions,
     SetupError,
@@ -27,11 +32,12 @@ from deadline_perception.runtime.loading import (
     prepared_paths,
     warm_up,
 )
-from deadline_perception.runtime.job import JobRecord
-from deadline_perception.latency.reserve import Reserve
-from deadline_perception.latency.time_model import Forecast, limited_factor
 from deadline_perception.runtime.task_file import TaskRequest
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.reserve import Reserve
+from deadline_perception.timing.time_model import Forecast, limited_factor
 
 OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS = 1.0, 30.0  # of converting an image and publishing a result
 _OVERHEAD_QUANTILE = 0.9

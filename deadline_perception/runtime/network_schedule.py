@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deadline_perception.nested.allocation import Allocation, Method, allocate
-from deadline_perception.nested.choices import Infeasible, Option
+from deadline_perception.decision.scheduling.allocation import Allocation, Method, allocate
+from deadline_perception.decision.scheduling.choices import Infeasible, Option
 from deadline_perception.runtime.nested_task import NestedTask
 from deadline_perception.runtime.network_scheduler import TaskPlan
 

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from deadline_perception.engine.segment_run import Network
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import clopper_pearson_upper
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nested.spare_time import Coming, Waiting, latest_finish_ms
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.decision.scheduling.spare_time import Coming, Waiting, latest_finish_ms
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, JobRecord, StampReading
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.runtime.watchdog import Act
+from deadline_perception.timing.calibration import clopper_pearson_upper
 
 HANGING_MS = 500.0  # past its bound and its deadline; until then nobody else is served
 STOP_TIMEOUT_S = 3.0

@@ -11,11 +11,11 @@ import threading
 from collections import deque
 from functools import partial
 
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
-from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
+from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.timed_inference import Late, NextImages, TimedInference
 from deadline_perception.runtime.tracks import LatePolicy, Outcome

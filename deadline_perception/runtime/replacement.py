@@ -1,8 +1,8 @@
 """A network that takes the place of a running one between two frames: new weights of the same shape. Free of ROS."""
 from __future__ import annotations
 
-from deadline_perception.engine.eager import Eager
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.engines.eager import Eager
 
 
 class ReplacementError(DeadlinePerceptionError):
@@ -13,7 +13,7 @@ def check_replacement(network, running) -> None:
     """Makes sure that whoever runs, forecasts or hears a network needs to know nothing of the change.
 
     Args:
-        network: new; see `engine/segment_run.py`.
+        network: new; see `engines/segment_run.py`.
         running: old.
 
     Raises:

@@ -6,7 +6,7 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.pipeline import FramePipeline

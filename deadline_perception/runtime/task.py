@@ -4,11 +4,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.decision.policy import Policy
-from deadline_perception.detector.detections import Detections
-from deadline_perception.engine.segment_run import Network
-from deadline_perception.latency.time_model import TimeModel
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.tracks import Tracks
+from deadline_perception.timing.time_model import TimeModel
 
 
 class StandIn(Protocol):

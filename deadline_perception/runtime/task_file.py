@@ -8,10 +8,10 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from deadline_perception.errors import DeadlinePerceptionError, printable
-from deadline_perception.nested.quality import Approach
-from deadline_perception.plain_yaml import read_yaml
-from deadline_perception.untrusted_file import FileRefused
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.decision.scheduling.quality import Approach
 
 _MOST_TASKS, _MOST_PERIODS, _MOST_LEVELS = 64, 256, 1000
 _MOST_PERIOD_MS = 60_000.0  # of what follows a moving vehicle

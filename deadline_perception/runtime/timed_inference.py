@@ -13,11 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice, Policy
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.job import Decision, Job
+from deadline_perception.timing.time_model import FrameTimes
 
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 # That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.

@@ -11,7 +11,7 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
-from deadline_perception.detector.detections import Detections
+from deadline_perception.core.detections import Detections
 
 # How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
 # that one result or one innovation, squared in variances, may count; and the limits of its factor.

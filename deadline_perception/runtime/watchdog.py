@@ -5,7 +5,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.kernel_thread import name_thread
 
 Act = Callable[[], object]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from deadline_perception.engine.choice import ENGINES
-from deadline_perception.latency.device import DEFAULT_THREADS
-from deadline_perception.model_set.model_reference import SET_SUFFIXES, is_set
-from deadline_perception.model_set.set_file import check_device
+from deadline_perception.core.device import DEFAULT_THREADS
+from deadline_perception.engines.choice import ENGINES
+from deadline_perception.networks.model_set.model_reference import SET_SUFFIXES, is_set
+from deadline_perception.networks.model_set.set_file import check_device
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.model_words import add_model_arguments, read_models
 

@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deadline_perception.contention.pruning import Candidate, memory_prune, pareto_prune, paths_to_keep
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.errors import command_line
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.json_file import write_text_atomically
 from deadline_perception.datasets.class_names import counted, left_out, read_class_mapping, relabelled
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality, chance_errors
 from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, ranking_classes, sample_paths
-from deadline_perception.errors import command_line
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.latency.quantiles import samples_needed
-from deadline_perception.model_set.model_reference import load_weights
-from deadline_perception.model_set.model_set import ModelSet
-from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.networks.model_set.model_reference import load_weights
+from deadline_perception.networks.model_set.model_set import ModelSet
+from deadline_perception.networks.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model
 from deadline_perception.runtime.priority import ThreadPriority
+from deadline_perception.timing.contention.pruning import Candidate, memory_prune, pareto_prune, paths_to_keep
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.quantiles import samples_needed
 from deadline_perception.tools.evaluate import evaluate_with_progress, score_row
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model

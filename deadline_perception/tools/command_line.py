@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from deadline_perception.errors import DeadlinePerceptionError, printable_lines
+from deadline_perception.core.errors import DeadlinePerceptionError, printable_lines
 
 _PROGRAM = 'deadline-perception'
 COMMANDS = {

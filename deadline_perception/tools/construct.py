@@ -18,19 +18,24 @@ from statistics import median
 
 import numpy as np
 
-from deadline_perception.detector.configuration import DetectorConfig, find_configuration, save_configuration
-from deadline_perception.detector.construction import (SKIP_OPERATORS, Construction, building_blocks, check_limits,
-                                                       construct)
-from deadline_perception.engine.choice import ENGINES, is_installed
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
-from deadline_perception.latency.interference import interference_of, watch_interruptions
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.engines.choice import ENGINES, is_installed
+from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration, save_configuration
+from deadline_perception.networks.multi_path.construction import (
+    SKIP_OPERATORS,
+    Construction,
+    building_blocks,
+    check_limits,
+    construct,
+)
+from deadline_perception.timing.interference import interference_of, watch_interruptions
+from deadline_perception.timing.profile import time_frame
+from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.wcet.segment_model import EXECUTION
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.wcet.segment_model import EXECUTION
 
 _CLASSES = tuple(f'class{number}' for number in range(8))  # as many as Cityscapes has; each costs a row of one layer
 _ROUNDS, _LEAST_ROUNDS = 24, 3
@@ -63,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(family, DetectorConfig):
         raise ValueError(f'--family is {args.family}, expected a Faster R-CNN, such as compact')
     restart_with_environment(args.threads)
-    from deadline_perception.detector.checkpoint import build_detector
+    from deadline_perception.networks.multi_path.checkpoint import build_detector
 
     use_threads(args.threads)
     facts = read_device_facts(args.device)
@@ -109,9 +114,9 @@ def engine_in_use(detector, facts: DeviceFacts, engine: str, paths: Iterable[Exe
 
 
 def _compiled(detector, facts: DeviceFacts, folder: Path, paths: Iterable[ExecutionPath]):
-    from deadline_perception.engine.compiled_segments import CompiledSegments
-    from deadline_perception.engine.preparation import prepare
-    from deadline_perception.engine.segment_store import SegmentStore, store_origin
+    from deadline_perception.engines.compiled_segments import CompiledSegments
+    from deadline_perception.engines.preparation import prepare
+    from deadline_perception.engines.segment_store import SegmentStore, store_origin
 
     store = SegmentStore.resume(folder, store_origin(facts, detector))
     images = [_image(detector.config, seed) for seed in range(_EXAMPLES)]
@@ -144,7 +149,7 @@ def measure_times(detector) -> dict[str, float]:
 
 def measure_bytes(detector) -> dict[str, int]:
     """Bytes of the weights by part, with the copies that all widths together keep; runs each width once."""
-    from deadline_perception.engine.sliced_layers import weight_bytes
+    from deadline_perception.engines.sliced_layers import weight_bytes
 
     space = detector.path_space
     each = {name: space.operator(name).settings for name in ('width', 'pyramid_width', 'head')}

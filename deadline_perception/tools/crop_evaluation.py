@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.classifier.classes import BACKGROUND, REFINED, ROAD_USERS
+from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.datasets.rendering.single_object import gather_views
 from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.crop_accuracy import CropAccuracy, measure_accuracy
 from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.rendering.single_object import gather_views
+from deadline_perception.networks.classifier.classes import BACKGROUND, REFINED, ROAD_USERS
 from deadline_perception.tools.terminal import print_table
 
 HELD_OUT_SEED = 1000  # of rendered objects to be judged on; those that are learnt from have seeds below

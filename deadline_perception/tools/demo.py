@@ -17,19 +17,19 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from deadline_perception.child_command import module_command
-from deadline_perception.contention.levels import ContentionGrading
-from deadline_perception.contention.load import busy_programs, units_text
-from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
+from deadline_perception.core.child_command import module_command
+from deadline_perception.core.device import DEFAULT_THREADS, check_device, process_environment
+from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.share_folder import share_folder
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
-from deadline_perception.latency.device import DEFAULT_THREADS, check_device, process_environment
-from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.runtime.kernel_thread import parse_cores
-from deadline_perception.share_folder import share_folder
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.timing.contention.levels import ContentionGrading
+from deadline_perception.timing.contention.load import busy_programs, units_text
+from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
+from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder
 from deadline_perception.tools.profile_at_hand import ensure_profile
 from deadline_perception.tools.terminal import progress_bar

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.profile import time_frame
+from deadline_perception.core.device import use_threads
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
     restart_with_environment(args.threads)
     import torch
 
-    from deadline_perception.detector.detections import Detections
-    from deadline_perception.subnetwork.checkpoint import save_elastic
-    from deadline_perception.subnetwork.elastic import elastic
-    from deadline_perception.subnetwork.network import ElasticNetwork, image_batches
-    from deadline_perception.subnetwork.source import find_source, read_weights
+    from deadline_perception.core.detections import Detections
+    from deadline_perception.networks.elastic.checkpoint import save_elastic
+    from deadline_perception.networks.elastic.elastic import elastic
+    from deadline_perception.networks.elastic.network import ElasticNetwork, image_batches
+    from deadline_perception.networks.elastic.source import find_source, read_weights
 
     use_threads(args.threads)
     weights = read_weights(args.weights)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.class_images import ClassImages, cut_objects, read_class_folders
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.class_accuracy import measure_accuracy
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths
-from deadline_perception.execution_path import ExecutionPath
 
 _SCORED = 4  # one of so many images scores, the others calibrate and train
 DATA_HELP = ('labelled images: of a classifier a folder with a folder of images for each class, or annotated driving '

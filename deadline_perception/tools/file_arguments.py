@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from deadline_perception.share_folder import DEFAULT_MODEL
+from deadline_perception.core.share_folder import DEFAULT_MODEL
 
 
 def check_file(option: str, file: Path) -> None:

@@ -17,9 +17,17 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
-from deadline_perception.contention.impact import measure_unit_delays, most_units, record_delays
-from deadline_perception.contention.levels import ContentionGrading, UnitDelay, default_levels_path, grade_levels
-from deadline_perception.contention.load import (
+from deadline_perception.core.device import DEFAULT_THREADS, read_device_facts, use_threads
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.engines.choice import ENGINES
+from deadline_perception.networks.model_set.model_reference import find_weights, load_network
+from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.runtime.loading import warm_up
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
+from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays
+from deadline_perception.timing.contention.levels import ContentionGrading, UnitDelay, default_levels_path, grade_levels
+from deadline_perception.timing.contention.load import (
     UNIT_SHARE,
     LoadError,
     check_program,
@@ -28,17 +36,9 @@ from deadline_perception.contention.load import (
     stop_tied,
     units_text,
 )
-from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
-from deadline_perception.engine.choice import ENGINES
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import DEFAULT_THREADS, read_device_facts, use_threads
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.model_set.model_reference import find_weights, load_network
-from deadline_perception.runtime.loading import warm_up
-from deadline_perception.runtime.kernel_thread import parse_cores
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
+from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
-from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 

@@ -5,7 +5,7 @@ import json
 import subprocess
 from functools import cached_property
 
-from deadline_perception.child_command import code_command
+from deadline_perception.core.child_command import code_command
 
 _MARK = 'facts: '  # libraries may print lines of their own
 _PRELUDE = f'import json\ndef report(**facts): print({_MARK!r} + json.dumps(facts))\n'

@@ -14,24 +14,24 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.device import DEFAULT_THREADS, use_threads
 from deadline_perception.datasets.class_names import read_class_mapping, relabelled
 from deadline_perception.datasets.image_file import file_of
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
-from deadline_perception.engine.choice import ENGINES
+from deadline_perception.engines.choice import ENGINES
 from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.latency.device import DEFAULT_THREADS, use_threads
-from deadline_perception.learning.label_file import write_labels
-from deadline_perception.learning.label_log import LabelLog
-from deadline_perception.learning.labelling import LabelJob, LabellingError, Teacher, judge, see_all
-from deadline_perception.learning.score_thresholds import LEAST_OBJECTS, LEAST_PRECISION
-from deadline_perception.model_set.set_file import ModelSpec, load_model
+from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.file_arguments import check_file, check_folder
 from deadline_perception.tools.label_report import LabelProgress, report
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_words import CLASSES_HELP, MODEL_HELP, classes_of_set, read_models, renamed
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.terminal import say
+from deadline_perception.training.label_file import write_labels
+from deadline_perception.training.label_log import LabelLog
+from deadline_perception.training.labelling import LabelJob, LabellingError, Teacher, judge, see_all
+from deadline_perception.training.score_thresholds import LEAST_OBJECTS, LEAST_PRECISION
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

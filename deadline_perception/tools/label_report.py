@@ -5,11 +5,11 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from deadline_perception.learning.label_file import LabelCounts
-from deadline_perception.learning.label_log import SeenImage
-from deadline_perception.learning.labelling import Judgement, LabelJob, Teacher
-from deadline_perception.learning.score_thresholds import LEAST_OBJECTS
 from deadline_perception.tools.terminal import say
+from deadline_perception.training.label_file import LabelCounts
+from deadline_perception.training.label_log import SeenImage
+from deadline_perception.training.labelling import Judgement, LabelJob, Teacher
+from deadline_perception.training.score_thresholds import LEAST_OBJECTS
 
 _SHOWN_EVERY_S = 10.0
 _NAMED = 10  # unreadable images that are named

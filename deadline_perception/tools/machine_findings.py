@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.share_folder import share_folder
 from deadline_perception.runtime.priority import what_is_permitted
-from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.import_probe import ImportProbe
 
 # What runs the demo, by the name that is imported -> the name that pip installs.
@@ -154,7 +154,7 @@ def check_libraries(libraries: dict[str, str]) -> Finding:
 
 def check_sensors(root: Path) -> list[Finding]:
     """What tells how busy the machine is. `root` is the folder that holds `proc` and `sys`."""
-    from deadline_perception.contention import sensors
+    from deadline_perception.timing.contention import sensors
     nvml, why_not = None, ''
     try:
         nvml = sensors.open_nvml()
@@ -177,7 +177,7 @@ def check_sensors(root: Path) -> list[Finding]:
 
 def check_device() -> list[Finding]:
     """Processor, clocks, and the settings that a process must have before it starts."""
-    from deadline_perception.latency.device import DEFAULT_THREADS, missing_environment, read_device_facts
+    from deadline_perception.core.device import DEFAULT_THREADS, missing_environment, read_device_facts
     facts = read_device_facts('cpu')
     load = os.getloadavg()[0]
     clock = f', {facts.clock_mhz:.0f} MHz at most' if facts.clock_mhz else ''
@@ -218,8 +218,8 @@ def check_weights(folder: Path) -> Finding:
 
 def check_engine() -> Finding:
     """OpenVINO, and the networks whose segments are prepared for it and for this device."""
-    from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
-    from deadline_perception.latency.device import read_device_facts
+    from deadline_perception.engines.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+    from deadline_perception.core.device import read_device_facts
     try:
         origin = store_origin(read_device_facts('cpu'))
     except StoreError as error:
@@ -245,8 +245,8 @@ def check_profile(folder: Path) -> Finding:
     """A latency profile of this device, among the user's own and in `models/` of `folder`."""
     remedy = f'measure one: {command_line("profile")}'
     try:
-        from deadline_perception.latency.device import read_device_facts
-        from deadline_perception.latency.profile import LatencyProfile, default_profile_path
+        from deadline_perception.core.device import read_device_facts
+        from deadline_perception.timing.profile import LatencyProfile, default_profile_path
     except ImportError as error:
         return Finding('latency profile', State.NOTE, f'cannot be read: {error}', 'make setup')
     here = read_device_facts('cpu')

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.model_set.set_file import ModelSpec, load_model
+from deadline_perception.core.device import use_threads
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.runtime.loading import warm_up
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.model_process import ask, serve
 
 _FRAMES = 8
@@ -70,7 +70,7 @@ def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     spec, images = ModelSpec(**order['spec']), arrays['images']
     import torchvision  # noqa: F401  libraries are not what a model takes
     if spec.kind == 'onnx':
-        from deadline_perception.engine.openvino_library import openvino_core
+        from deadline_perception.engines.openvino_library import openvino_core
         openvino_core()  # loads what drives the CPU
     before_mb, begun_ms = resident_mb(), now_ms()
     try:

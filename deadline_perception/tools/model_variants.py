@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.model_set.set_file import ModelSpec
 from deadline_perception.networks.external.exported_file import read_exported, with_size
 from deadline_perception.networks.external.pixels import InputForm, place, read_values
+from deadline_perception.networks.model_set.set_file import ModelSpec
 from deadline_perception.tools.model_process import ask, serve
 
 _SHARES = (1.0, 0.75, 0.5)  # of the longer side, in which a file of open size is taken
@@ -56,8 +56,8 @@ def quantised(spec: ModelSpec, images: Sequence[np.ndarray], folder: Path) -> Mo
 def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     import nncf
 
-    from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
-    from deadline_perception.model_set.onnx_detector import input_size
+    from deadline_perception.engines.openvino_library import load_openvino, own_signal_stack
+    from deadline_perception.networks.model_set.onnx_detector import input_size
 
     spec, images = ModelSpec(**order['spec']), arrays['images']
     exported = read_exported(spec.file)

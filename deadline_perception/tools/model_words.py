@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.untrusted_file import MOST_TEXT_BYTES, FileRefused, read_json, read_text
 from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.records import Sequence as DrivingSequence, check_class_names
-from deadline_perception.model_set.exported_model import exported_spec, plain_name
-from deadline_perception.model_set.model_reference import (
+from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.external.families import NAMES
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.model_set.exported_model import exported_spec, plain_name
+from deadline_perception.networks.model_set.model_reference import (
     SET_SUFFIXES,
     ModelKind,
     ModelReference,
     ModelNotFound,
     find_weights,
 )
-from deadline_perception.model_set.set_file import ModelSpec, SetFile
-from deadline_perception.networks.external.coco_names import COCO_NAMES
-from deadline_perception.networks.external.families import NAMES
-from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.plain_yaml import read_yaml
+from deadline_perception.networks.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.tools.model_conventions import inspect_file
-from deadline_perception.untrusted_file import MOST_TEXT_BYTES, FileRefused, read_json, read_text
 
 COCO = 'coco'
 MODEL_HELP = ('an exported detector (ONNX, OpenVINO IR, TensorFlow Lite); a detection model of torchvision and its '
@@ -141,7 +141,7 @@ def _coco_places() -> tuple[str, ...]:
 
 
 def _has_coco_places(architecture: str, file: Path) -> bool:
-    from deadline_perception.model_set.torchvision_detector import fits
+    from deadline_perception.networks.model_set.torchvision_detector import fits
 
     return fits(architecture, file, len(_coco_places()))
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from deadline_perception.child_command import module_command
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.child_command import module_command
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 BRINGUP = 'deadline_perception.nodes.bringup'
 _LOOK_EVERY_S = 0.5

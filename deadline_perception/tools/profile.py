@@ -16,28 +16,28 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.sensors import watch_cores_of_others
-from deadline_perception.datasets.records import Frame
-from deadline_perception.engine.choice import ENGINES
-from deadline_perception.decision.useful_paths import useful_paths
-from deadline_perception.engine.segment_run import Network
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.device import (
+from deadline_perception.core.device import (
     DEFAULT_THREADS, DeviceFacts, missing_environment, process_environment, read_device_facts, use_threads)
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
-from deadline_perception.latency.quantiles import bounded_share, samples_needed
-from deadline_perception.latency.transferred_profile import reference_profile, scaled_segments
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.datasets.records import Frame
+from deadline_perception.decision.useful_paths import useful_paths
+from deadline_perception.engines.choice import ENGINES
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.networks.model_set.model_reference import find_weights, is_set, load_weights
+from deadline_perception.networks.model_set.set_file import use_engine
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.model_set.model_reference import find_weights, is_set, load_weights
-from deadline_perception.model_set.set_file import use_engine
-from deadline_perception.share_folder import share_folder
+from deadline_perception.timing.contention.sensors import watch_cores_of_others
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
+from deadline_perception.timing.quantiles import bounded_share, samples_needed
+from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
+from deadline_perception.timing.wcet.segment_model import with_wcet
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.tools.terminal import print_table, progress_bar, say
-from deadline_perception.wcet.segment_model import with_wcet
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES, _PREPARED_IMAGES = 40, 16  # that are measured on, and that segments are prepared with
@@ -185,7 +185,7 @@ def say_if_busy(why_not: str) -> None:
 def read_images(source: str | None, count: int = _IMAGES) -> list[np.ndarray]:
     """Images of a source, or of a rendered drive; see `spread_images`."""
     if source is None:
-        from deadline_perception.rendering.drive import render_drive
+        from deadline_perception.datasets.rendering.drive import render_drive
 
         frames = render_drive().frames
     else:

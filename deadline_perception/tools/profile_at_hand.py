@@ -7,12 +7,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.child_command import module_command
-from deadline_perception.engine.choice import choose_engine, is_installed
-from deadline_perception.errors import DeadlinePerceptionError, command_line
-from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts, use_threads
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.model_set.model_reference import is_set, load_weights
+from deadline_perception.core.child_command import module_command
+from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts, use_threads
+from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.engines.choice import choose_engine, is_installed
+from deadline_perception.networks.model_set.model_reference import is_set, load_weights
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 
 
 class ProfilingError(DeadlinePerceptionError):
@@ -61,7 +61,7 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
 
 
 def _fits(file: Path, network, facts: DeviceFacts) -> bool:
-    from deadline_perception.engine.cuda_graphs import CudaGraphs
+    from deadline_perception.engines.cuda_graphs import CudaGraphs
 
     try:
         profile = LatencyProfile.load(file)

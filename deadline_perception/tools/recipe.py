@@ -5,8 +5,8 @@ import argparse
 import json
 from pathlib import Path
 
-from deadline_perception.detector.checkpoint import read_recipe
-from deadline_perception.untrusted_file import FileRefused, parse_json
+from deadline_perception.core.untrusted_file import FileRefused, parse_json
+from deadline_perception.networks.multi_path.checkpoint import read_recipe
 
 
 def recipe_text(args: argparse.Namespace, data: str, step: int) -> str:

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.stopwatch import NS_PER_MS, ms_from_ns
-from deadline_perception.nested.allocation import Allocation, Method, allocate
-from deadline_perception.nested.choices import Infeasible
-from deadline_perception.nested.feasibility import analyse, whole_ns
-from deadline_perception.nested.simulation import Jobs, periodic_releases, simulate
+from deadline_perception.core.device import use_threads
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.core.stopwatch import NS_PER_MS, ms_from_ns
+from deadline_perception.decision.scheduling.allocation import Allocation, Method, allocate
+from deadline_perception.decision.scheduling.choices import Infeasible
+from deadline_perception.decision.scheduling.feasibility import analyse, whole_ns
+from deadline_perception.decision.scheduling.simulation import Jobs, periodic_releases, simulate
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.terminal import print_table
-from deadline_perception.share_folder import share_folder
 
 _SHOWN_PERIODS = 4  # of the longest one
 

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.child_command import module_command
-from deadline_perception.contention.load import start_tied, stop_tied
-from deadline_perception.engine.choice import is_installed
-from deadline_perception.engine.segment_models import SUFFIX, SegmentModels
-from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
-from deadline_perception.engine.store_lock import Turns, foreign_writer, store_lock
-from deadline_perception.errors import DeadlinePerceptionError, printable
-from deadline_perception.latency.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
+from deadline_perception.core.child_command import module_command
+from deadline_perception.core.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.engines.choice import is_installed
+from deadline_perception.engines.segment_models import SUFFIX, SegmentModels
+from deadline_perception.engines.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+from deadline_perception.engines.store_lock import Turns, foreign_writer, store_lock
+from deadline_perception.timing.contention.load import start_tied, stop_tied
 from deadline_perception.tools.terminal import progress_bar, say
-from deadline_perception.untrusted_file import FileRefused
 
 _MOST_CRASHES = 20  # each rules one form of one segment out
 _LEAST_SEGMENTS = 24  # that are worth a process, which takes some seconds to start
@@ -72,7 +72,7 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
         return
     except StoreError:
         pass  # what is there is completed, or made anew
-    from deadline_perception.engine.preparation import check_images
+    from deadline_perception.engines.preparation import check_images
 
     check_images(images)
     waiting = 'another process prepares the segments of this network; waiting for it'
@@ -199,8 +199,8 @@ def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] 
 
 def main(weights: str, place: str, threads: str, number: str) -> None:
     """Prepares one part of what is not there yet; the work of a process of its own."""
-    from deadline_perception.engine.preparation import prepare
-    from deadline_perception.model_set.model_reference import load_weights
+    from deadline_perception.engines.preparation import prepare
+    from deadline_perception.networks.model_set.model_reference import load_weights
 
     use_threads(int(threads))
     turns = Turns(Path(place) / _TURNS)

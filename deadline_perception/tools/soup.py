@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from deadline_perception.detector.checkpoint import load_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.recipe import recipe_in
 

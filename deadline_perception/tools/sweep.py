@@ -10,10 +10,16 @@ import argparse
 import random
 from pathlib import Path
 
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.wcet.layer_sweep import LayerTimer, Repetition, measure_layers, quick_sweeps, table_sweeps
-from deadline_perception.wcet.measured_layers import MeasuredLayers
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.timing.wcet.layer_sweep import (
+    LayerTimer,
+    Repetition,
+    measure_layers,
+    quick_sweeps,
+    table_sweeps,
+)
+from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
 from deadline_perception.tools.file_arguments import check_folder
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.terminal import print_table, say

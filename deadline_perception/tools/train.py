@@ -16,31 +16,31 @@ from pathlib import Path
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.core.workers import Workers, joined_workers, own_gpu
 from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.records import Sequence
+from deadline_perception.datasets.rendering.drive import CLASS_NAMES, render_drives
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
-from deadline_perception.detector.configuration import DetectorConfig, find_configuration
-from deadline_perception.detector.dense.network import DenseDetector
-from deadline_perception.detector.dense.public_start import start_from_public
-from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.detector.operators import SlicedNorm
-from deadline_perception.detector.resnet_start import start_from_resnet
-from deadline_perception.detector.weights_start import start_from_weights
-from deadline_perception.learning.level_trainer import LevelTrainer
-from deadline_perception.learning.loss_log import open_log
-from deadline_perception.rendering.drive import CLASS_NAMES, render_drives
-from deadline_perception.learning.norm_statistics import measure_statistics
-from deadline_perception.learning.samples import SampleSource, TrainingDataLost, all_class_names
-from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_strategy
-from deadline_perception.learning.trainer import Trainer
-from deadline_perception.learning.training_plan import TrainingPlan
-from deadline_perception.learning.transfer import copy_from_first
-from deadline_perception.share_folder import DEFAULT_MODEL
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration
+from deadline_perception.networks.multi_path.dense.network import DenseDetector
+from deadline_perception.networks.multi_path.dense.public_start import start_from_public
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.operators import SlicedNorm
+from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
+from deadline_perception.networks.multi_path.weights_start import start_from_weights
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.workers import Workers, joined_workers, own_gpu
+from deadline_perception.training.level_trainer import LevelTrainer
+from deadline_perception.training.loss_log import open_log
+from deadline_perception.training.norm_statistics import measure_statistics
+from deadline_perception.training.samples import SampleSource, TrainingDataLost, all_class_names
+from deadline_perception.training.strategies import STRATEGIES, Sandwich, find_strategy
+from deadline_perception.training.trainer import Trainer
+from deadline_perception.training.training_plan import TrainingPlan
+from deadline_perception.training.transfer import copy_from_first
 
 _SAVE_EVERY_S = 60.0
 _START_IMAGES = 16

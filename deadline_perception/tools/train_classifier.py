@@ -10,21 +10,21 @@ from pathlib import Path
 
 import torch
 
-from deadline_perception.classifier.checkpoint import load_classifier, save_classifier
-from deadline_perception.classifier.classes import CLASS_NAMES
-from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
+from deadline_perception.core.device import check_device
 from deadline_perception.datasets.object_views import ObjectView
+from deadline_perception.datasets.rendering.single_object import gather_views
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.latency.device import check_device
-from deadline_perception.learning.crop_samples import CropSource
-from deadline_perception.learning.level_trainer import LevelTrainer
-from deadline_perception.learning.training_plan import TrainingPlan
-from deadline_perception.rendering.single_object import gather_views
+from deadline_perception.networks.classifier.checkpoint import load_classifier, save_classifier
+from deadline_perception.networks.classifier.classes import CLASS_NAMES
+from deadline_perception.networks.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.train import run_and_save
+from deadline_perception.training.crop_samples import CropSource
+from deadline_perception.training.level_trainer import LevelTrainer
+from deadline_perception.training.training_plan import TrainingPlan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from statistics import fmean
 
-from deadline_perception.latency.device import use_threads
+from deadline_perception.core.device import use_threads
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
@@ -49,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
     restart_with_environment(args.threads)
     import torch
 
-    from deadline_perception.detector.detections import Detections
-    from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
-    from deadline_perception.subnetwork.elastic import settle_norms
-    from deadline_perception.subnetwork.network import image_batches
-    from deadline_perception.subnetwork.training import TimeBoundTrainer, class_loss, distillation_loss
+    from deadline_perception.core.detections import Detections
+    from deadline_perception.networks.elastic.checkpoint import load_elastic, save_elastic
+    from deadline_perception.networks.elastic.elastic import settle_norms
+    from deadline_perception.networks.elastic.network import image_batches
+    from deadline_perception.networks.elastic.training import TimeBoundTrainer, class_loss, distillation_loss
 
     use_threads(args.threads)
     network = load_elastic(args.weights)

@@ -31,21 +31,21 @@ from pathlib import Path
 import numpy as np
 
 from contenders import CONTENDERS
-from deadline_perception.contention.impact import measure_unit_delays, most_units, record_delays
-from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, grade_levels
-from deadline_perception.contention.load import ContentionLoad, start_tied, stop_tied, units_text
-from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.evaluation.contention_plot import draw_grading
-from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.measurement_plan import distinct_paths, one_at_a_time
-from deadline_perception.rendering.drive import render_drive
-from deadline_perception.model_set.model_reference import load_network
-from deadline_perception.share_folder import share_folder
-from deadline_perception.runtime.loading import warm_up
+from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays
+from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, grade_levels
+from deadline_perception.timing.contention.load import ContentionLoad, start_tied, stop_tied, units_text
+from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
 from deadline_perception.tools.grade import frame_runner
 from deadline_perception.tools.profile import restart_with_environment
 

@@ -55,16 +55,16 @@ from selection_methods import ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS,
 from selection_replay import (AFTER_CHANGE, ROUNDS_A_VISIT, Outcome, Recording, compare, mean_outcome, origins,
                               violations_at, violations_ratio)
 
-from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.model_set.model_set import ModelSet
-from deadline_perception.model_set.set_file import ModelSpec, load_model
-from deadline_perception.rendering.drive import render_drive
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.model_set import ModelSet
+from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
+from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
+from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

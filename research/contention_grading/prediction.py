@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.contention.slowdown import MAX_SLOWDOWN, RatioFilter
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, RatioFilter
 
 # Of the adaptive regression.
 _LAGS = 3  # ratios that a prediction looks back on

@@ -16,15 +16,15 @@ from selection_methods import METHODS, OURS, PAPERS, OursByUtility, Terms
 from selection_replay import Outcome, Recording, violations_ratio
 
 from prediction import AdaptiveRegression
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.latency.time_model import FrameTimes, limited_factor
-from deadline_perception.model_set.model_set import ModelSet
-from deadline_perception.share_folder import share_folder
-from deadline_perception.runtime.loading import NetworkOptions, load_task
+from deadline_perception.networks.model_set.model_set import ModelSet
 from deadline_perception.runtime.job import Job, StampReading
+from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.timing.profile import time_frame
+from deadline_perception.timing.time_model import FrameTimes, limited_factor
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
 from expected_utility import ExpectedUtilityPolicy

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
+from deadline_perception.core.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Policy
-from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
-from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.timing.calibration import BoundCalibrator
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
 from baselines import Reactive

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from selection_methods import Method, Terms
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 
 BLOCK_FRAMES = (20, 120)  # a contention level lasts so many frames
 ROUNDS_A_VISIT = 4  # recorded behind each other, before the next level

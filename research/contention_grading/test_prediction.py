@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
-from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.timing.calibration import BoundCalibrator
 
 IDLE_MS = {'small': 20.0, 'middle': 40.0, 'large': 80.0}
 STRETCHED = {'small': 0.9, 'middle': 1.0, 'large': 1.15}  # power of the slowdown that each one meets

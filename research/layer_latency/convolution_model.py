@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from deadline_perception.wcet.layers import FLOAT_BYTES, ConvolutionShape
-from deadline_perception.wcet.step_model import StepModel, check_latencies
+from deadline_perception.timing.wcet.layers import FLOAT_BYTES, ConvolutionShape
+from deadline_perception.timing.wcet.step_model import StepModel, check_latencies
 
 LEAST_LAYERS = 16
 _LEAST_LEAF = 20  # layers that share a cost model; fewer would not pin it down

@@ -32,10 +32,10 @@ from sklearn.ensemble import RandomForestRegressor
 
 from deadline_perception.evaluation.sweep_result import SweepResult, evaluate_sweep
 from convolution_model import ConvolutionModel, fit_convolution_model
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.wcet.layer_sweep import LayerTimer, Repetition, Sweep, median_uncertainty
-from deadline_perception.wcet.layers import ConvolutionShape
-from deadline_perception.wcet.measured_layers import MeasuredLayers
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.timing.wcet.layer_sweep import LayerTimer, Repetition, Sweep, median_uncertainty
+from deadline_perception.timing.wcet.layers import ConvolutionShape
+from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.sweep import measure_to_file
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import linprog, nnls
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 
 FEWEST_LAYERS = 3

@@ -35,8 +35,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from deadline_perception.latency.device import DeviceFacts
-from deadline_perception.wcet.layers import FLOAT_BYTES, LayerShape
+from deadline_perception.core.device import DeviceFacts
+from deadline_perception.timing.wcet.layers import FLOAT_BYTES, LayerShape
 
 if TYPE_CHECKING:
     from segment_work import SegmentWork

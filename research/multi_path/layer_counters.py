@@ -18,7 +18,7 @@ import csv
 import math
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 from interval_fit import MeasuredLayer
 from interval_model import LayerCounts, Processor
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import use_threads
-from deadline_perception.wcet.layer_sweep import HEAD_START_CYCLES
-from deadline_perception.latency.stopwatch import now_ms, synchronise
-from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
+from deadline_perception.core.device import use_threads
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.stopwatch import now_ms, synchronise
+from deadline_perception.timing.wcet.layer_sweep import HEAD_START_CYCLES
+from deadline_perception.timing.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
 
 VISIT_RUNS = 4
 REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next

@@ -34,13 +34,13 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.sensors import read_cpu_times
-from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.timing.contention.sensors import read_cpu_times
 from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
+from deadline_perception.timing.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
 from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
-from deadline_perception.latency.quantiles import bounded_share
+from deadline_perception.timing.quantiles import bounded_share
 from deadline_perception.tools.profile import restart_with_environment
 from layer_counters import CountersNotRead, read_counters
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer

@@ -31,16 +31,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from deadline_perception.rendering.drive import render_drive
-from deadline_perception.detector.checkpoint import build_detector, load_detector
-from deadline_perception.detector.configuration import CONFIGURATIONS
-from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.engine.choice import choose_engine
-from deadline_perception.engine.eager import Eager
-from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace, setting_text
-from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
-from deadline_perception.latency.profile import time_frame
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.device import process_environment, read_device_facts, use_threads
+from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace, setting_text
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.engines.choice import choose_engine
+from deadline_perception.engines.eager import Eager
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
+from deadline_perception.networks.multi_path.configuration import CONFIGURATIONS
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.timing.profile import time_frame
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.latency.stopwatch import now_ms, synchronise
+from deadline_perception.core.stopwatch import now_ms, synchronise
+from deadline_perception.timing.profile import LatencyProfile
 from interval_model import Processor
 
 _COPY_BYTES = 2 ** 28

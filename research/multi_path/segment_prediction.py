@@ -21,9 +21,9 @@ from interval_fit import FEWEST_LAYERS, FitNotFound, MeasuredLayer, covering_mod
 from interval_model import IntervalModel, LayerCounts, Processor
 from segment_work import SegmentWork
 
-from deadline_perception.latency.path_bound import factors_near_one, kind_of
-from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.wcet.segment_model import EXECUTION
+from deadline_perception.timing.path_bound import factors_near_one, kind_of
+from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.wcet.segment_model import EXECUTION
 
 TERMS = ('operations', 'load_bytes', 'store_bytes', 'calls')
 _PULL_OF_ALL, _PULL_OF_KIND = 0.05, 0.1  # measured: wcet_bounds.py; weight of a factor's distance from 1

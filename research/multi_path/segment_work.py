@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from deadline_perception.engine.eager import Eager
-from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.transferred_profile import blocks_image
-from deadline_perception.wcet.layers import ConvolutionShape
+from deadline_perception.core.measurement_plan import covering_paths
+from deadline_perception.engines.eager import Eager
+from deadline_perception.timing.transferred_profile import blocks_image
+from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,7 +62,7 @@ def count_work(network) -> dict[str, SegmentWork]:
     The network runs eagerly meanwhile, and has its engine back afterwards.
 
     Args:
-        network: see `engine/segment_run.py`; it reads an image of its own size with edges at many places.
+        network: see `engines/segment_run.py`; it reads an image of its own size with edges at many places.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -14,7 +14,7 @@ from interval_fit import (
     fit_oblivious_model,
 )
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from deadline_perception.wcet.layers import ConvolutionShape
+from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 PROCESSOR = Processor(processors=1, lanes=16, clock_mhz=3000.0, line_bytes=64, bandwidth_gb_s=20.0, mshrs=12,
                       miss_latency_cycles=600.0, near_latency_cycles=14.0)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadline_perception.latency.device import DeviceFacts
+from deadline_perception.core.device import DeviceFacts
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from deadline_perception.wcet.layers import ConvolutionShape
+from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 # A miss costs 400 / 8 = 50 cycles in the queue for a register; a line 2 GHz * 64 B / 32 GB/s / 2 = 2 cycles.
 PROCESSOR = Processor(processors=4, lanes=8, clock_mhz=2000.0, line_bytes=64, bandwidth_gb_s=32.0, mshrs=8,

@@ -10,7 +10,7 @@ torch = pytest.importorskip('torch')
 
 from layer_visits import CoRunner, CoRunnerFailed, LayerVisit, layer_call, visit_layer  # noqa: E402
 from traced_layers import traced_operations  # noqa: E402
-from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape  # noqa: E402
+from deadline_perception.timing.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape  # noqa: E402
 
 
 @pytest.mark.parametrize('shape', [ConvolutionShape(6, 4, 3, 2, 9, 11, batch=2), GroupNormShape(8, 2, 5, 6)])

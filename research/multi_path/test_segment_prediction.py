@@ -10,7 +10,7 @@ from interval_model import LayerCounts, Processor
 from segment_prediction import fit_segment_model, predict_times, worst_execution
 from segment_work import SegmentWork
 
-from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.timing.quantiles import Quantiles
 
 CPU = Processor(processors=1, lanes=8, clock_mhz=2000.0, line_bytes=64, bandwidth_gb_s=10.0, mshrs=12,
                 miss_latency_cycles=400.0, near_latency_cycles=14.0)

@@ -10,9 +10,9 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from traced_layers import traced_operations  # noqa: E402
 
-from deadline_perception.engine.eager import Eager  # noqa: E402
-from deadline_perception.engine.segment_run import SegmentRun  # noqa: E402
-from deadline_perception.execution_path import WIDTH, Operator, PathSpace, Segment  # noqa: E402
+from deadline_perception.core.execution_path import WIDTH, Operator, PathSpace, Segment  # noqa: E402
+from deadline_perception.engines.eager import Eager  # noqa: E402
+from deadline_perception.engines.segment_run import SegmentRun  # noqa: E402
 from segment_work import SegmentWork, count_work  # noqa: E402
 
 

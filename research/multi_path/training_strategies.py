@@ -32,23 +32,23 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
+from deadline_perception.core.json_file import write_text_atomically
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.detector.checkpoint import build_detector, load_detector
-from deadline_perception.detector.configuration import find_configuration
-from deadline_perception.detector.heads import BINS
-from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes
-from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.learning.losses import REGIONS_PER_IMAGE
-from deadline_perception.learning.samples import SampleSource
-from deadline_perception.learning.strategies import STRATEGIES, Strategy
-from deadline_perception.learning.trainer import Trainer
-from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
+from deadline_perception.networks.multi_path.configuration import find_configuration
+from deadline_perception.networks.multi_path.heads import BINS
+from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.tools.command_line import exit_status
+from deadline_perception.training.losses import REGIONS_PER_IMAGE
+from deadline_perception.training.samples import SampleSource
+from deadline_perception.training.strategies import STRATEGIES, Strategy
+from deadline_perception.training.trainer import Trainer
+from deadline_perception.training.training_plan import TrainingPlan
 
 RESULTS = Path(__file__).parent / 'results'
 ROOT = Path(__file__).parents[2]

@@ -33,28 +33,28 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from deadline_perception.contention.load import busy_programs
+from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.json_file import read_object
+from deadline_perception.core.measurement_plan import covering_paths
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
-from deadline_perception.latency.interference import Interference, interference_of, watch_interruptions
-from deadline_perception.latency.json_file import read_object
-from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, WcetForecast, kind_of
-from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
-from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.model_set.model_reference import find_weights
-from deadline_perception.model_set.set_file import use_engine
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.set_file import use_engine
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
-from deadline_perception.share_folder import share_folder
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.contention.load import busy_programs
+from deadline_perception.timing.interference import Interference, interference_of, watch_interruptions
+from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast, kind_of
+from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
+from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
+from deadline_perception.timing.wcet.step_model import LEAST_VALUES, fit_step_model
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
-from deadline_perception.wcet.step_model import LEAST_VALUES, fit_step_model
 from interval_fit import MeasuredLayer, fit_oblivious_model
 from interval_model import LayerCounts, Processor
 from processor_facts import processor_here

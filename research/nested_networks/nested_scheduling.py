@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.nested.allocation import Method, allocate
-from deadline_perception.nested.choices import Infeasible, Option
-from deadline_perception.nested.quality import AccuracyTable, Approach, TotalAccuracy
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.decision.scheduling.allocation import Method, allocate
+from deadline_perception.decision.scheduling.choices import Infeasible, Option
+from deadline_perception.decision.scheduling.quality import AccuracyTable, Approach, TotalAccuracy
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show

@@ -5,10 +5,10 @@ import math
 from dataclasses import replace
 from functools import cache
 
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Choice, Policy, Quality, check_outcome, check_position, check_time_left
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.time_model import Forecast
+from deadline_perception.timing.time_model import Forecast
 
 
 class FixedPath:

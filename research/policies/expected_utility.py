@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from slowdown_belief import SlowdownBelief
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy, SegmentFrontiers
 from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_time_left
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.time_model import Forecast
+from deadline_perception.timing.time_model import Forecast
 
 MAX_MISS_COST = 100.0
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from slowdown_belief import SlowdownBelief
 from expected_utility import ExpectedUtilityPolicy
-from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
                          heads=2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from thresholds import ThresholdPolicy, largest_that_fits
-from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 25, 100),
                          heads=2)

@@ -14,9 +14,9 @@ import itertools
 import math
 from functools import cache
 
+from deadline_perception.core.execution_path import PROPOSALS, SKIP, SWITCH, ExecutionPath, Operator, PathSpace
 from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_position, check_time_left
-from deadline_perception.execution_path import PROPOSALS, SKIP, SWITCH, ExecutionPath, Operator, PathSpace
-from deadline_perception.latency.time_model import Forecast
+from deadline_perception.timing.time_model import Forecast
 
 DECIDED = (SKIP, PROPOSALS, SWITCH)
 

@@ -1,6 +1,7 @@
 """The multi-path detector's channels in the order of their importance, so that each width runs the most important part.
 
-Its layers are sliced as `detector/operators.py` has it, in the order that nested training left. Here they are ranked
+Its layers are sliced as `networks/multi_path/operators.py` has it, in the order that nested training left. Here they
+are ranked
 and permuted: blocks of a stage share one ranking because their outputs are added, the lateral layers of the pyramid
 because theirs are, and its levels because one region proposal network and one head read them all. What the whole
 network computes stays the same up to rounding.
@@ -16,11 +17,11 @@ import torch
 from rankings import OutputSamples, Ranking
 from torch import Tensor
 
-from deadline_perception.detector.backbone import ResidualBlock
-from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.detector.operators import SlicedConv2d, SlicedLinear, SlicedNorm
-from deadline_perception.execution_path import SWITCH
-from deadline_perception.subnetwork.importance import of_units
+from deadline_perception.core.execution_path import SWITCH
+from deadline_perception.networks.elastic.importance import of_units
+from deadline_perception.networks.multi_path.backbone import ResidualBlock
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.operators import SlicedConv2d, SlicedLinear, SlicedNorm
 
 _MOST_SAMPLES = 4096  # positions of one image that the covariance of a layer's inputs takes in
 

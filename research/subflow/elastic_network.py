@@ -25,12 +25,12 @@ from subflow_shapes import CARLA
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.subnetwork.checkpoint import load_elastic
-from deadline_perception.subnetwork.network import image_batches
-from deadline_perception.subnetwork.source import find_source
+from deadline_perception.networks.elastic.checkpoint import load_elastic
+from deadline_perception.networks.elastic.network import image_batches
+from deadline_perception.networks.elastic.source import find_source
 from deadline_perception.tools.elastic_data import ElasticData, read_data
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

@@ -15,10 +15,10 @@ from rankings import obs_importance
 from torch import Tensor, fx
 from torch.nn import functional as F
 
-from deadline_perception.engine import sliced_layers as sliced
-from deadline_perception.subnetwork.activation import Activation, check_utilisation
-from deadline_perception.subnetwork.elastic import ElasticModule, outputs
-from deadline_perception.subnetwork.elastic_layers import ElasticLayerNorm
+from deadline_perception.engines import sliced_layers as sliced
+from deadline_perception.networks.elastic.activation import Activation, check_utilisation
+from deadline_perception.networks.elastic.elastic import ElasticModule, outputs
+from deadline_perception.networks.elastic.elastic_layers import ElasticLayerNorm
 
 
 def sub_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, active: Tensor, *, stride: tuple[int, int] = (1, 1),

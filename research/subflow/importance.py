@@ -18,8 +18,8 @@ import numpy as np
 from rankings import Ranking
 from subflow_shapes import SHAPES, SHAPE_NAMES, Shape, accuracy, made_elastic, nested_training, trained
 
-from deadline_perception.latency.device import use_threads
-from deadline_perception.subnetwork.elastic import SETTINGS
+from deadline_perception.core.device import use_threads
+from deadline_perception.networks.elastic.elastic import SETTINGS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show

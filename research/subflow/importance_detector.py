@@ -22,16 +22,16 @@ import torch
 from rankings import Ranking
 from subflow_shapes import CARLA
 
+from deadline_perception.core.device import use_threads
+from deadline_perception.core.execution_path import WIDTH, ExecutionPath
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.detector.operators import SlicedFrozenNorm
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes
-from deadline_perception.execution_path import WIDTH, ExecutionPath
-from deadline_perception.latency.device import use_threads
-from deadline_perception.learning.norm_statistics import measure_statistics
-from deadline_perception.learning.samples import SampleSource
+from deadline_perception.networks.multi_path.checkpoint import load_detector
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm
+from deadline_perception.training.norm_statistics import measure_statistics
+from deadline_perception.training.samples import SampleSource
 from detector_order import channel_orders, reorder
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

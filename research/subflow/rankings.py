@@ -17,11 +17,19 @@ from enum import Enum
 import torch
 from torch import Tensor, nn
 
-from deadline_perception.engine import sliced_layers as sliced
-from deadline_perception.subnetwork import importance
-from deadline_perception.subnetwork.elastic import (SETTINGS, ElasticModule, check_calibration, output_samples, rank,
-                                                    settle_norms, structure, unit_scores)
-from deadline_perception.subnetwork.importance import of_units
+from deadline_perception.engines import sliced_layers as sliced
+from deadline_perception.networks.elastic import importance
+from deadline_perception.networks.elastic.elastic import (
+    SETTINGS,
+    ElasticModule,
+    check_calibration,
+    output_samples,
+    rank,
+    settle_norms,
+    structure,
+    unit_scores,
+)
+from deadline_perception.networks.elastic.importance import of_units
 
 # Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
@@ -32,7 +40,8 @@ _SINGULAR = 1e-7  # of a neuron's variance: what the others leave unexplained, b
 class Ranking(Enum):
     """What neurons are ranked by.
 
-    `SELECTION`: see `subnetwork/importance.py`. `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights that
+    `SELECTION`: see `networks/elastic/importance.py`. `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights
+    that
     lead to a neuron (Li et al. 2017). `RANDOM`: a permutation. `GIVEN`: the order that training has left.
     """
 
@@ -69,7 +78,7 @@ class Importance:
 
 
 class OutputSamples(importance.OutputSamples):
-    """See `subnetwork/importance.py`."""
+    """See `networks/elastic/importance.py`."""
 
     def importance(self, ranking: Ranking = Ranking.OBS) -> Importance:
         """Of every neuron, by `SELECTION` or `OBS`.

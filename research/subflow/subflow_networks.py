@@ -25,13 +25,13 @@ from subflow_shapes import (BATCH, SHAPES, SHAPE_NAMES, Shape, Split, accuracy, 
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.engine.sliced_layers import Convolution, Linear
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.stopwatch import now_ms, synchronise
-from deadline_perception.subnetwork.activation import activate
-from deadline_perception.subnetwork.elastic import ElasticModule
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.stopwatch import now_ms, synchronise
+from deadline_perception.engines.sliced_layers import Convolution, Linear
+from deadline_perception.networks.elastic.activation import activate
+from deadline_perception.networks.elastic.elastic import ElasticModule
 from element_form import ElementNetwork, MaskedNetwork, element_masks
-from deadline_perception.subnetwork.training import ActiveDescent, gradients
+from deadline_perception.networks.elastic.training import ActiveDescent, gradients
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

@@ -24,13 +24,13 @@ import torch
 from subflow_shapes import SHAPES, SHAPE_NAMES, Split, accuracy, made_elastic, nested_training, trained
 from torch import nn
 
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.networks.elastic.elastic import ElasticModule
+from deadline_perception.networks.elastic.time_bounds import TimeBounds
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import Role, ThreadPriority
-from deadline_perception.subnetwork.elastic import ElasticModule
-from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

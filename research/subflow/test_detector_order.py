@@ -7,9 +7,9 @@ import pytest
 import torch
 from rankings import Ranking
 
-from deadline_perception.detector.checkpoint import build_detector
-from deadline_perception.detector.configuration import COMPACT
-from deadline_perception.engine.eager import as_tensors
+from deadline_perception.engines.eager import as_tensors
+from deadline_perception.networks.multi_path.checkpoint import build_detector
+from deadline_perception.networks.multi_path.configuration import COMPACT
 from detector_order import channel_orders, ordered_layers, reorder
 
 FROZEN = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), stage_channels=(32, 64, 64, 96))

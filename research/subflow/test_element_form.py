@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from made_up_elastic import images
 from torch import nn
 
-from deadline_perception.subnetwork.elastic import elastic, outputs
+from deadline_perception.networks.elastic.elastic import elastic, outputs
 from element_form import ElementNetwork, MaskedNetwork, element_masks, sub_convolution, sub_multiplication
 
 

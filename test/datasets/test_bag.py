@@ -10,9 +10,9 @@ from rosbags.rosbag2 import StoragePlugin
 
 from deadline_perception.datasets.bag import FIRST_STAMP_NS, BagError, read_bag, write_bag
 from deadline_perception.datasets.bag_messages import BagMessages
-from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.datasets.rendering.drive import render_drive
 
 
 @pytest.fixture(scope='module')

@@ -10,7 +10,7 @@ from mcap.records import Chunk, DataEnd, Footer, Header
 from mcap.data_stream import RecordBuilder
 from mcap.writer import MCAP0_MAGIC
 
-from deadline_perception.child_command import code_command
+from deadline_perception.core.child_command import code_command
 from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, chunk_content, decompressed
 
 COMPRESS = {'zstd': zstandard.compress, 'lz4': lz4.frame.compress, '': bytes}

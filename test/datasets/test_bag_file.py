@@ -18,7 +18,7 @@ from deadline_perception.datasets import bag_file
 from deadline_perception.datasets.bag import read_bag, write_bag
 from deadline_perception.datasets.bag_file import BagError, BagFile
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.datasets.rendering.drive import render_drive
 
 ENDLESS = QosTime(2147483647, 4294967295)
 LATCHED = Qos(QosHistory.KEEP_LAST, 1, QosReliability.RELIABLE, QosDurability.TRANSIENT_LOCAL, ENDLESS, ENDLESS,

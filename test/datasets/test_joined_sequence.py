@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.joined_sequence import joined
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 
 

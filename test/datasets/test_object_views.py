@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.classifier.classes import BACKGROUND, LAMPS, REFINED
 from deadline_perception.datasets.object_views import LEAST_PX, ObjectView, annotated_views, lit_lamp
 from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
-from deadline_perception.rendering.single_object import render_object
+from deadline_perception.datasets.rendering.drive import CLASS_NAMES, render_drive
+from deadline_perception.datasets.rendering.single_object import render_object
+from deadline_perception.networks.classifier.classes import BACKGROUND, LAMPS, REFINED
 
 GREY = np.full((40, 40, 3), 120, np.uint8)
 

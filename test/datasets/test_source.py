@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadline_perception.datasets.bag import write_bag
-from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.datasets.source import drive_options, open_source, thin_out
 
 

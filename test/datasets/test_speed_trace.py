@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
 
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.datasets.speed_trace import (
     NoValidSpeedError,
     SpeedTrace,

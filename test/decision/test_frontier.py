@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.frontier import FrontierPolicy, pareto_frontiers
 from deadline_perception.decision.recourse import LEVELS
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
                   heads=2)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from deadline_perception.core.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, QualityTableError, chance_errors
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
                          proposals=(10, 25, 50, 100), heads=3)

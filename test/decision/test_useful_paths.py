@@ -8,7 +8,7 @@ from deadline_perception.decision import useful_paths as module
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.recourse import LEVELS
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
-from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
                          heads=2)

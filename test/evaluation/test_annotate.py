@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets import bdd100k, cityscapes
-from deadline_perception.detector.detections import Detections
+from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.datasets.rendering import drive
 from deadline_perception.evaluation.annotate import annotate, class_colour, path_chips
 from deadline_perception.evaluation.recording import OperatorRecord
-from deadline_perception.rendering import drive
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 GREEN, RED, YELLOW = (120, 200, 80), (70, 80, 240), (60, 200, 250)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')

@@ -3,8 +3,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from deadline_perception.contention.levels import ContentionGrading, UnitDelay, grade_levels
 from deadline_perception.evaluation.contention_plot import draw_grading
+from deadline_perception.timing.contention.levels import ContentionGrading, UnitDelay, grade_levels
 
 
 def test_a_picture_of_delays_levels_and_units_is_written(tmp_path):

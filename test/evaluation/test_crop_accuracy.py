@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.classifier.network import ClassifierConfig, build_classifier
 from deadline_perception.datasets.object_views import ObjectView
+from deadline_perception.datasets.rendering.single_object import render_views
 from deadline_perception.evaluation.crop_accuracy import measure_accuracy
-from deadline_perception.rendering.single_object import render_views
+from deadline_perception.networks.classifier.network import ClassifierConfig, build_classifier
 
 torch = pytest.importorskip('torch')
 NAMES = ('background', 'stop', 'warning')

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.detector.configuration import COMPACT, HeadConfig
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Detections
-from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_paths, measure_paths
 from deadline_perception.evaluation.path_accuracy import ranking_classes, sample_paths
+from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
+from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 100),
                          heads=3)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from recorded_run import PATH, SECOND_NS, RunWriter, damaged
 from rosbags.rosbag2 import StoragePlugin
 
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recorded_bag import RecordingError, read_recording
 from deadline_perception.evaluation.report import write_report
+from deadline_perception.runtime.tracks import Outcome
 
 START_NS = 1_700_000_000 * SECOND_NS
 BOX = [10.0, 20.0, 50.0, 80.0]

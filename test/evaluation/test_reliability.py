@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.reliability import ScoredDetections, scored_detections
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 

@@ -15,11 +15,11 @@ from exported_files import SIZE, exported
 from invented_networks import MAGNIFIER, make_magnifier
 from recorded_run import write_drive
 
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment, read_device_facts, use_threads
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment, read_device_facts, use_threads
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path, measure_profile
 
 TOLD = {'image', 'video', 'own_onnx_model', 'several_budgets', 'several_networks', 'bag_to_report', 'labels_from_a_bag',
         'time_model', 'custom_network', 'custom_policy', 'elastic_network'}
@@ -152,10 +152,10 @@ def test_custom_policy(example, capsys, cache):
 
 def test_elastic_network(example, tmp_path):
     torch = pytest.importorskip('torch')
-    from deadline_perception.subnetwork.checkpoint import save_elastic
-    from deadline_perception.subnetwork.elastic import elastic
-    from deadline_perception.subnetwork.network import ElasticNetwork
-    from deadline_perception.subnetwork.source import NetworkSource
+    from deadline_perception.networks.elastic.checkpoint import save_elastic
+    from deadline_perception.networks.elastic.elastic import elastic
+    from deadline_perception.networks.elastic.network import ElasticNetwork
+    from deadline_perception.networks.elastic.source import NetworkSource
 
     source = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
     data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))

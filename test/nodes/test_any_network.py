@@ -8,14 +8,14 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Classification, Detection2DArray
 
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.report import write_report
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, measure_profile
 
 IMAGES = 12
 

@@ -11,9 +11,9 @@ from sensor_msgs.msg import CameraInfo, Image
 from stamped_messages import twist
 from std_msgs.msg import String
 
+from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.bag_writer import FLUSH_PERIOD_S
-from deadline_perception.datasets.bag_file import BagFile
 
 BEST_EFFORT = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 

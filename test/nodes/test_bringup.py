@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deadline_perception.child_command import module_command
+from deadline_perception.core.child_command import module_command
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.bag_file import BagError
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, PLAYER, RECORDER
 from deadline_perception.nodes.parameter_document import document_of
-from deadline_perception.rendering.drive import render_drive
 
 ALL = (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
 DETECTOR = next(entry for entry in NODES if entry.name == 'detector')

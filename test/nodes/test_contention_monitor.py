@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, UnitDelay
-from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.contention_monitor import gpu_index, observe_frame
+from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, UnitDelay
+from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
 
 def latency(**changes):

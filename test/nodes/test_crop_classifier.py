@@ -7,14 +7,14 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
-from deadline_perception.classifier.classes import CLASS_NAMES
-from deadline_perception.detector.detections import Detections
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
-from deadline_perception.latency.profile import measure_profile
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.datasets.rendering.single_object import render_object
 from deadline_perception.msg import TimeBudget
+from deadline_perception.networks.classifier.classes import CLASS_NAMES
 from deadline_perception.nodes.crop_classifier import refined
 from deadline_perception.nodes.messages import DetectionsMessage
-from deadline_perception.rendering.single_object import render_object
+from deadline_perception.timing.profile import measure_profile
 
 torch = pytest.importorskip('torch')
 NAMES = ('vehicle', 'traffic_light', 'traffic_sign', 'tram')
@@ -37,7 +37,7 @@ def street():
 
 @pytest.fixture(scope='module')
 def profile(tmp_path_factory, repository):
-    from deadline_perception.classifier.checkpoint import load_classifier
+    from deadline_perception.networks.classifier.checkpoint import load_classifier
 
     file = tmp_path_factory.mktemp('profile') / 'profile.json'
     crop = np.zeros((60, 60, 3), np.uint8)

@@ -28,12 +28,12 @@ from std_msgs.msg import String
 from vision_msgs.msg import Detection2DArray, LabelInfo
 from waiting import WAIT_S, wait
 
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
-from deadline_perception.latency.profile import measure_profile
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
+from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.nodes.messages import ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.service_quality import LATCHED
+from deadline_perception.timing.profile import measure_profile
 
 BUDGET_MS = 20_000.0  # nothing is late by accident on a busy machine
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.nodes.detector_parameters import PARAMETERS, check, make_rules, network_options
 from deadline_perception.nodes.parameters import validate
-from deadline_perception.share_folder import DEFAULT_MODEL
 
 
 def values(**given):

@@ -5,15 +5,15 @@ import math
 import pytest
 from sensor_msgs.msg import Image
 
+from deadline_perception.core.detections import Classification
+from deadline_perception.core.execution_path import MODEL, Operator, PathSpace, Segment
 from deadline_perception.decision.policy import Choice
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Classification
-from deadline_perception.execution_path import MODEL, Operator, PathSpace, Segment
 from deadline_perception.msg import FrameLatency
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
-from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.job import Conditions, Decision, Job, StampReading
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.time_model import FrameTimes
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(50, 100),
                          heads=3)

@@ -13,8 +13,8 @@ from made_up_network import write_network
 from nav_msgs.msg import Odometry
 
 from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.rendering.drive import render_drive
 
 # `launch` alone would find this repository's folder of that name.
 pytest.importorskip('launch.actions', reason='launch comes with a ROS install')

@@ -7,7 +7,7 @@ import pytest
 from stamped_messages import header
 from visualization_msgs.msg import Marker
 
-from deadline_perception.detector.detections import Detections
+from deadline_perception.core.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 

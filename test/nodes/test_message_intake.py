@@ -11,11 +11,11 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
-from deadline_perception.contention.slowdown import MAX_SLOWDOWN
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from deadline_perception.nodes.message_intake import MOST_DETECTIONS, RANGES, MessageIntake, problem_with
 from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.runtime.status import TOLD_MS
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 
 def speed(x, kind=TwistStamped):

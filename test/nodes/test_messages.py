@@ -12,8 +12,8 @@ from sensor_msgs.msg import CompressedImage, Image
 from stamped_messages import header
 from std_msgs.msg import Header
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.detector.detections import Detections
 from deadline_perception.nodes.messages import (
     DetectionsMessage,
     bgr_to_image,

@@ -9,7 +9,7 @@ import pytest
 from made_up_network import write_network
 
 from deadline_perception.datasets.bag import write_bag
-from deadline_perception.rendering.drive import render_drive
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.nodes.node_table import NODES
 

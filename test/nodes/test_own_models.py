@@ -10,11 +10,11 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.model_set.set_file import SetFile
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
+from deadline_perception.networks.model_set.set_file import SetFile
 from deadline_perception.nodes.service_quality import LATCHED
+from deadline_perception.timing.profile import LatencyProfile
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
 

@@ -9,8 +9,8 @@ from stamped_messages import header
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.image_message import to_bgr
-from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp

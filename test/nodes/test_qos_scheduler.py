@@ -14,11 +14,11 @@ from invented_networks import make_classifier, make_magnifier
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Classification, Detection2DArray
 
-from deadline_perception.contention.slowdown import MAX_SLOWDOWN
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
-from deadline_perception.latency.profile import measure_profile
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
+from deadline_perception.timing.profile import measure_profile
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 

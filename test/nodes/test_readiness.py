@@ -9,8 +9,8 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
 from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.nodes.readiness import ReadinessNode
-from deadline_perception.rendering.drive import render_drive
 
 
 def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp_path):

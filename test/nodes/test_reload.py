@@ -14,11 +14,11 @@ from sensor_msgs.msg import Image
 from std_srvs.srv import Trigger
 from vision_msgs.msg import Detection2DArray
 
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
-from deadline_perception.detector.configuration import COMPACT
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.msg import FrameLatency
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.networks.multi_path.configuration import COMPACT
 from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.nodes.reload import short_turns
 

@@ -10,8 +10,8 @@ from stamped_messages import header
 from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.detector.detections import Detections
 from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.restamp import HeaderPlace, Restamper, header_place
 

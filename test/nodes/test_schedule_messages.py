@@ -7,9 +7,9 @@ from builtin_interfaces.msg import Time
 from scheduled_jobs import ended_job
 from std_msgs.msg import Header
 
+from deadline_perception.decision.scheduling.allocation import Allocation
+from deadline_perception.decision.scheduling.choices import Option
 from deadline_perception.msg import JobReport
-from deadline_perception.nested.allocation import Allocation
-from deadline_perception.nested.choices import Option
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
 from deadline_perception.runtime.network_schedule import NetworkSchedule
 from deadline_perception.runtime.tracks import Outcome

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 from hand_clock import Clock
 
-from deadline_perception.classifier.crop import crop_box
-from deadline_perception.classifier.network import ClassifierConfig, build_classifier
+from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.time_model import TimeModel
+from deadline_perception.networks.classifier.crop import crop_box
+from deadline_perception.networks.classifier.network import ClassifierConfig, build_classifier
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order, most_important_crop
 from deadline_perception.runtime.task import Task
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.time_model import TimeModel
 
 IMAGE = np.zeros((100, 100, 3), np.uint8)
 BOXES = [(10.0, 10.0, 30.0, 30.0), (50.0, 50.0, 70.0, 70.0), (40.0, 10.0, 60.0, 30.0)]

@@ -7,10 +7,10 @@ import pytest
 from invented_networks import CLASSIFIER
 
 from deadline_perception.decision.policy import Choice
-from deadline_perception.latency.path_bound import SegmentForecast
-from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, StampReading
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.path_bound import SegmentForecast
+from deadline_perception.timing.time_model import FrameTimes
 
 FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {
     CLASSIFIER.key(1, path): 6.0 if path == CLASSIFIER.largest else 1.0 for path in CLASSIFIER})

@@ -8,23 +8,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.useful_paths import paths_of
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Detections
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_store import SegmentStore, store_origin
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
-from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts
-from deadline_perception.latency.json_file import JsonFileError
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
-from deadline_perception.latency.quantiles import Quantiles
-from deadline_perception.latency.time_model import TimeModel
-from deadline_perception.latency.transferred_profile import scaled_segments
-from deadline_perception.model_set.model_reference import ModelNotFound, load_network
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.segment_store import SegmentStore, store_origin
+from deadline_perception.networks.model_set.model_reference import ModelNotFound, load_network
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.loading import (
     LoadedTask,
     NetworkOptions,
@@ -38,6 +32,12 @@ from deadline_perception.runtime.loading import (
     rescale,
 )
 from deadline_perception.runtime.task import Task
+from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch, measure_profile
+from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.time_model import TimeModel
+from deadline_perception.timing.transferred_profile import scaled_segments
 
 
 class Forecast:
@@ -117,7 +117,7 @@ def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_wh
 def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(tmp_path, monkeypatch):
     from made_up_detector import TINY
 
-    from deadline_perception.detector.checkpoint import build_detector
+    from deadline_perception.networks.multi_path.checkpoint import build_detector
 
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     network, facts = build_detector(TINY, ('vehicle',)), read_device_facts()

@@ -5,7 +5,7 @@ import threading
 
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
 
 

@@ -8,12 +8,12 @@ import pytest
 from invented_networks import make_classifier, make_magnifier, make_single
 from scheduled_jobs import ended_job
 
-from deadline_perception.latency.profile import measure_profile
-from deadline_perception.nested.quality import DetectedInTime, TotalAccuracy
+from deadline_perception.decision.scheduling.quality import DetectedInTime, TotalAccuracy
 from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import load_nested_task, spread
 from deadline_perception.runtime.task_file import TaskRequest
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.timing.profile import measure_profile
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 

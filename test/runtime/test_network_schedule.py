@@ -7,13 +7,13 @@ import math
 import pytest
 from invented_networks import CLASSIFIER, make_classifier
 
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.path_bound import SegmentForecast
-from deadline_perception.nested.allocation import Method
-from deadline_perception.nested.quality import DetectedInTime
+from deadline_perception.decision.scheduling.allocation import Method
+from deadline_perception.decision.scheduling.quality import DetectedInTime
 from deadline_perception.runtime.nested_task import OVERHEAD_FLOOR_MS, NestedTask
 from deadline_perception.runtime.network_schedule import make_schedule
 from deadline_perception.runtime.task_file import TaskRequest
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.path_bound import SegmentForecast
 
 LEVELS_MS = (10.0, 20.0, 30.0, 40.0)
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from waiting import wait_until
 
+from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.reserve import Reserve
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.latency.time_model import TimeModel
-from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.job import Conditions, Job, StampReading
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.executor import serve
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
+from deadline_perception.runtime.job import Conditions, Job, StampReading
+from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import FramePipeline, ImagePeriod
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.reserve import Reserve
+from deadline_perception.timing.time_model import TimeModel
 
 SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
 PATH = SPACE.largest

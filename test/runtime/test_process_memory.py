@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 
-from deadline_perception.latency.device import process_environment
+from deadline_perception.core.device import process_environment
 
 # Resident memory of a thread that freed much, before and after it is given back. Then page faults of what a frame
 # allocates, with a thread that touched memory before and with one that did not.

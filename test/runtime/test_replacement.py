@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from made_up_network import CLASSES, made_up_profile
 
-from deadline_perception.detector.checkpoint import build_detector, save_detector
-from deadline_perception.detector.configuration import COMPACT
-from deadline_perception.detector.detections import Classification
-from deadline_perception.engine.eager import Eager
+from deadline_perception.core.detections import Classification
+from deadline_perception.engines.eager import Eager
+from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+from deadline_perception.networks.multi_path.configuration import COMPACT
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.runtime.replacement import ReplacementError, check_replacement
 

@@ -7,15 +7,15 @@ import pytest
 
 from baselines import FixedPath
 from expected_utility import ExpectedUtilityPolicy
+from deadline_perception.core.detections import Detections
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.latency.reserve import FrameReserve
-from deadline_perception.latency.time_model import FrameTimes
+from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.timed_inference import NextImages, TimedInference
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.detections import Detections
+from deadline_perception.timing.reserve import FrameReserve
+from deadline_perception.timing.time_model import FrameTimes
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50),
                          heads=2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.runtime.tracks import MAX_OBJECTS, LatePolicy, Tracks, match_objects, pairwise_iou
-from deadline_perception.detector.detections import Detections
 
 SIZE = (380, 640)
 

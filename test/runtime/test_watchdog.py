@@ -6,7 +6,7 @@ import threading
 import pytest
 from waiting import wait_until
 
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime import watchdog as watchdog_module
 from deadline_perception.runtime.watchdog import Watchdog
 

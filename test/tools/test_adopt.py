@@ -12,11 +12,11 @@ from adopted_models import write_annotations
 from exported_files import exported
 from made_up_models import small_yolo
 
-from deadline_perception.engine.openvino_library import load_openvino
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.model_set.set_file import SetFile, load_set
+from deadline_perception.engines.openvino_library import load_openvino
+from deadline_perception.networks.model_set.set_file import SetFile, load_set
+from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.profile_at_hand import ensure_profile
 

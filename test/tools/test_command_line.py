@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.tools import command_line
 
 

@@ -4,11 +4,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deadline_perception.detector.checkpoint import build_detector
-from deadline_perception.detector.configuration import COMPACT, HeadConfig, find_configuration, save_configuration
-from deadline_perception.detector.construction import activation_bytes, building_blocks
-from deadline_perception.engine.sliced_layers import weight_bytes
-from deadline_perception.latency.device import read_device_facts
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.engines.sliced_layers import weight_bytes
+from deadline_perception.networks.multi_path.checkpoint import build_detector
+from deadline_perception.networks.multi_path.configuration import (
+    COMPACT,
+    HeadConfig,
+    find_configuration,
+    save_configuration,
+)
+from deadline_perception.networks.multi_path.construction import activation_bytes, building_blocks
 from deadline_perception.tools import construct
 from deadline_perception.tools.command_line import main
 

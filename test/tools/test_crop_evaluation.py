@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from deadline_perception.core.execution_path import LEVEL, Operator, PathSpace, Segment
 from deadline_perception.evaluation.crop_accuracy import CropAccuracy
-from deadline_perception.execution_path import LEVEL, Operator, PathSpace, Segment
 from deadline_perception.tools.crop_evaluation import accuracy_table
 
 SPACE = PathSpace((Operator('level', LEVEL, (0.5, 1.0), 'l', labels=('1', '2')),),

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from recorded_run import SECOND_NS, RunWriter, write_drive
 
-from deadline_perception.contention.levels import ContentionGrading, ContentionLevel
-from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools import demo
 
 

@@ -11,7 +11,7 @@ import pytest
 from annotated_images import write_coco
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.tools import evaluate
 from deadline_perception.tools.command_line import main
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 from measurable_network import run_command
 
-from deadline_perception.contention.levels import ContentionGrading
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.timing.contention.levels import ContentionGrading
 
 
 @pytest.fixture(scope='module')

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from deadline_perception.engine import segment_store
+from deadline_perception.engines import segment_store
 from deadline_perception.tools import machine_findings
 from deadline_perception.tools.machine_findings import Finding, State
 
@@ -120,9 +120,9 @@ def test_prepared_segments_are_counted_and_the_way_to_prepare_them_is_named(prep
 
 
 def test_profile_of_this_device_is_found_among_other_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deadline_perception.latency.device import read_device_facts
-    from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-    from deadline_perception.latency.quantiles import Quantiles
+    from deadline_perception.core.device import read_device_facts
+    from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+    from deadline_perception.timing.quantiles import Quantiles
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     models = tmp_path / 'models'
     models.mkdir()

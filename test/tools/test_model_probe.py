@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from made_up_models import CLASSES, SIZE, small_yolo
 
-from deadline_perception.model_set.set_file import ModelSpec
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.model_set.set_file import ModelSpec
 from deadline_perception.tools.model_probe import probe_model, resident_mb
 
 pytest.importorskip('openvino')

@@ -6,8 +6,8 @@ import pytest
 import torch
 from measurable_network import run_command
 
-from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
-from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.profile import sufficiency
 
 SETTINGS = process_environment(DEFAULT_THREADS)  # with which the command need not start itself anew

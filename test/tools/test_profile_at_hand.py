@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from deadline_perception.detector.checkpoint import build_detector, save_detector
-from deadline_perception.engine.choice import choose_engine
-from deadline_perception.latency.device import process_environment, read_device_facts
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path
-from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.core.device import process_environment, read_device_facts
+from deadline_perception.engines.choice import choose_engine
+from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
+from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools import profile_at_hand
 from deadline_perception.tools.profile_at_hand import ProfilingError, ensure_profile
 

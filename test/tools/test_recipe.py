@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.detector.checkpoint import build_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import build_detector, save_detector
 from deadline_perception.tools.recipe import recipe_text
 
 

@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from deadline_perception.contention.load import start_tied
-from deadline_perception.engine.segment_store import SegmentStore, store_origin
-from deadline_perception.latency.device import read_device_facts
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.engines.segment_store import SegmentStore, store_origin
+from deadline_perception.timing.contention.load import start_tied
 from deadline_perception.tools import segment_preparation
 from deadline_perception.tools.segment_preparation import (
     PreparationFailed,
@@ -28,7 +28,7 @@ ORIGIN = {'device': 'Board'}
 CRASHES = """
 import os, signal, sys
 from pathlib import Path
-from deadline_perception.engine.segment_store import Form, SegmentStore
+from deadline_perception.engines.segment_store import Form, SegmentStore
 store = SegmentStore.resume(Path(sys.argv[1]), {'device': 'Board'})
 if store.begin('stage2@w1.00', Form.INT8):
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -94,8 +94,8 @@ def test_a_user_who_interrupts_costs_no_form(prepared):
     run = subprocess.Popen([sys.executable, '-c', f"""
 import numpy as np
 from pathlib import Path
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.model_set.model_reference import load_weights
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.networks.model_set.model_reference import load_weights
 from deadline_perception.tools.segment_preparation import prepare_segments
 weights = Path({str(prepared.weights)!r})
 prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_device_facts('cpu'))

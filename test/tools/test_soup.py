@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, read_recipe, save_detector
 from deadline_perception.tools.command_line import main
 
 NAMES = ('vehicle', 'traffic_light')

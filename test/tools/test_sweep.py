@@ -8,16 +8,16 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from deadline_perception.latency.device import process_environment, read_device_facts
-from deadline_perception.wcet.layer_sweep import Repetition, Sweep, _sweeps
-from deadline_perception.wcet.layers import ConvolutionShape
-from deadline_perception.wcet.measured_layers import MeasuredLayers
+from deadline_perception.core.device import process_environment, read_device_facts
+from deadline_perception.timing.wcet.layer_sweep import Repetition, Sweep, _sweeps
+from deadline_perception.timing.wcet.layers import ConvolutionShape
+from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
 from deadline_perception.tools.sweep import measure_to_file
 
 # Sweeps of a few tiny layers stand in for those of the paper.
 PROGRAM = '''
 import sys
-from deadline_perception.wcet import layer_sweep
+from deadline_perception.timing.wcet import layer_sweep
 layer_sweep.quick_sweeps = lambda: layer_sweep._sweeps(4, range(1, 11), range(1, 11), range(4, 14))
 from deadline_perception.tools.command_line import main
 sys.exit(main(sys.argv[1:]))

@@ -15,8 +15,8 @@ from annotated_images import write_coco
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
-from deadline_perception.detector.configuration import (COMPACT, STREET, HeadConfig, find_configuration,
+from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, read_recipe, save_detector
+from deadline_perception.networks.multi_path.configuration import (COMPACT, STREET, HeadConfig, find_configuration,
                                                         save_configuration)
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main
@@ -54,7 +54,7 @@ def words(annotations, tiny, tmp_path):
 
 def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
     killed = subprocess.run(
-        [sys.executable, '-c', 'import os, sys\nfrom deadline_perception.learning import trainer\n'
+        [sys.executable, '-c', 'import os, sys\nfrom deadline_perception.training import trainer\n'
          'from deadline_perception.tools import train\ntrain._SAVE_EVERY_S = 0.0\n'
          'save = trainer.Trainer.save\n'
          'def save_and_die(self, file):\n    save(self, file)\n    os._exit(9)\n'

@@ -10,10 +10,10 @@ import torch
 from annotated_images import write_coco
 from measurable_network import run_command
 
-from deadline_perception.classifier.checkpoint import load_classifier
-from deadline_perception.detector.checkpoint import read_recipe
-from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.networks.classifier.checkpoint import load_classifier
+from deadline_perception.networks.multi_path.checkpoint import read_recipe
 from deadline_perception.runtime.loading import NetworkOptions, load_task
+from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.command_line import main
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.engine.openvino_library import load_openvino, openvino_core
-from deadline_perception.errors import printable
+from deadline_perception.core.errors import printable
+from deadline_perception.core.untrusted_file import FileRefused, check_kind
+from deadline_perception.engines.openvino_library import load_openvino, openvino_core
 from deadline_perception.networks.external.head import Output
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import MOST_SIDE_PX
 from deadline_perception.networks.external.stated_facts import StatedFacts, read_stated
 from deadline_perception.networks.external.tflite_file import read_tflite
-from deadline_perception.untrusted_file import FileRefused, check_kind
 
 SUFFIXES = ('.onnx', '.xml', '.tflite')
 _MOST_ROUNDS = 100_000  # of a loop

@@ -1,7 +1,7 @@
 """The error of a detector that was made elsewhere."""
 from __future__ import annotations
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError
 
 
 class ModelError(DeadlinePerceptionError):

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deadline_perception.core.untrusted_file import CALLABLES, may_call
 from deadline_perception.networks.external.head import Head, Objects
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.untrusted_file import CALLABLES, may_call
 
 
 def own_head(words: str, input_size: tuple[int, int]) -> Head:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.errors import printable
+from deadline_perception.core.errors import printable
+from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.untrusted_file import MOST_TEXT_BYTES, FileRefused, parse_json, read_bytes
 from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import MOST_SIDE_PX
-from deadline_perception.plain_yaml import read_yaml
-from deadline_perception.untrusted_file import MOST_TEXT_BYTES, FileRefused, parse_json, read_bytes
 
 BESIDE = 'metadata.yaml'  # of Ultralytics' OpenVINO IR
 _AT_END = 'metadata.json'  # of its TensorFlow Lite files, which are an archive behind the network

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.engine.openvino_library import openvino_core
+from deadline_perception.core.untrusted_file import read_bytes
+from deadline_perception.engines.openvino_library import openvino_core
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.untrusted_file import read_bytes
 
 _POST_PROCESS = b'TFLite_Detection_PostProcess'
 _OUTPUTS_FIELD, _OPERATORS_FIELD = 8, 10  # of a subgraph, in the tables of TensorFlow Lite's schema

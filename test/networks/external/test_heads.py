@@ -10,8 +10,8 @@ pytest.importorskip('openvino')
 
 from exported_files import SIZE, exported  # noqa: E402
 
-from deadline_perception.model_set.onnx_detector import OnnxDetector  # noqa: E402
 from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
+from deadline_perception.networks.model_set.onnx_detector import OnnxDetector  # noqa: E402
 
 CLASSES = ('car', 'person', 'bike')
 IMAGE = np.zeros((*SIZE, 3), np.uint8)

@@ -11,8 +11,8 @@ pytest.importorskip('openvino')
 from deadline_perception.datasets.class_names import with_mapping  # noqa: E402
 from deadline_perception.datasets.source import open_source  # noqa: E402
 from deadline_perception.evaluation.path_accuracy import annotated_frames  # noqa: E402
-from deadline_perception.model_set.set_file import ModelSpec  # noqa: E402
 from deadline_perception.networks.external.coco_names import COCO_NAMES  # noqa: E402
+from deadline_perception.networks.model_set.set_file import ModelSpec  # noqa: E402
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions  # noqa: E402
 
 DATA = Path(__file__).parents[4] / 'shared' / 'data'

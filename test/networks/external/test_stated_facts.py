@@ -12,12 +12,12 @@ pytest.importorskip('openvino')
 
 from exported_files import exported  # noqa: E402
 
-from deadline_perception.model_set.exported_model import exported_spec, read_facts  # noqa: E402
-from deadline_perception.model_set.onnx_detector import OnnxDetector  # noqa: E402
 from deadline_perception.networks.external.coco_names import COCO_NAMES  # noqa: E402
 from deadline_perception.networks.external.exported_file import read_exported  # noqa: E402
 from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
 from deadline_perception.networks.external.stated_facts import StatedFacts, read_stated  # noqa: E402
+from deadline_perception.networks.model_set.exported_model import exported_spec, read_facts  # noqa: E402
+from deadline_perception.networks.model_set.onnx_detector import OnnxDetector  # noqa: E402
 
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 FACTS = {'names': {0: 'car', 1: 'traffic light'}, 'imgsz': [384, 640], 'stride': 64, 'task': 'detect', 'end2end': True,

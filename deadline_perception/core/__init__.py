@@ -1,0 +1,1 @@
+"""What every part builds on: paths, errors, times, files."""

@@ -1,0 +1,40 @@
+"""JSON files that are either whole or absent: a reader never sees half a file, whenever the writer dies."""
+from __future__ import annotations
+
+from pathlib import Path
+
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.core.untrusted_file import FileRefused, read_json
+
+
+class JsonFileError(DeadlinePerceptionError):
+    """A JSON file is missing, unreadable or not a JSON object."""
+
+
+def write_text_atomically(file: Path, text: str) -> None:
+    """Replaces a file in one step; see `replace_file`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    replace_file(file, text.encode('utf-8'))
+
+
+def read_object(file: Path, what: str) -> dict:
+    """Reads a file that holds one JSON object.
+
+    Args:
+        file: where it lies.
+        what: what the file should be, for the error message: `latency profile`.
+
+    Raises:
+        JsonFileError: the file is missing, no ordinary file, too large, unreadable, no JSON, or JSON of another kind.
+    """
+    try:
+        content = read_json(file)
+    except (OSError, FileRefused) as error:
+        raise JsonFileError(f'{what} {file} cannot be read: {error}') from error
+    if not isinstance(content, dict):
+        raise JsonFileError(f'{what} {file} holds {type(content).__name__}, expected a JSON object')
+    return content

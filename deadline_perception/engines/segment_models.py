@@ -1,0 +1,140 @@
+"""What conversion and quantisation gave for the segments of some weights, kept beside them as `WEIGHTS.quantised`.
+
+So a device compiles, checks and times segments, in seconds, and needs no quantiser: that is done once, where the
+weights were made. Models are OpenVINO's IR, its description and its values compressed; several keys may share one,
+since the same layers serve other sizes of image and numbers of regions. Nothing in the file is trusted: a segment is
+checked against the eager one before it is used, in a process that may end (`tools/segment_preparation.py`). Needs no
+OpenVINO but to read a model, and to add one.
+"""
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from deadline_perception.core.untrusted_file import MIB, FileRefused, parse_json
+from deadline_perception.engines.openvino_library import load_openvino, openvino_core
+from deadline_perception.engines.segment_store import Form
+from deadline_perception.engines.tensor_file import read_header, read_tensors, write_tensors
+
+SUFFIX = '.quantised'
+_FORMAT = '1'
+_MOST_BYTES = 256 * MIB  # of one model, once it is not compressed
+_NEAREST = 3  # models of other keys that are tried for one that has none of its own
+
+
+class SegmentModels:
+    """Models by the keys of segments, see the module.
+
+    Args:
+        weights_hash: of the weights that they hold.
+
+    Attributes:
+        forms: by key, the form and the name of each model that was accurate, the first tried first; where none was, the
+            segment runs eagerly.
+    """
+
+    def __init__(self, weights_hash: str) -> None:
+        self.weights_hash = weights_hash
+        self.forms: dict[str, list[tuple[Form, str]]] = {}
+        self._contents: dict[str, tuple[bytes, bytes]] = {}  # compressed description and values
+
+    @classmethod
+    def load(cls, file: Path, weights_hash: str) -> SegmentModels:
+        """What is kept in a file; nothing where it is absent, or of other weights.
+
+        Raises:
+            OSError: the file cannot be read.
+            FileRefused: it holds something else.
+        """
+        models = cls(weights_hash)
+        if not file.exists():
+            return models
+        header = read_header(file)
+        if header.metadata.get('format') != _FORMAT or header.metadata.get('weights_hash') != weights_hash:
+            return models
+        tensors = read_tensors(file, header)
+        try:
+            for key, forms in parse_json(header.metadata['forms']).items():
+                models.forms[str(key)] = [(Form(form), str(name)) for form, name in forms]
+            names = {name for forms in models.forms.values() for _, name in forms}
+            models._contents = {name: (_bytes(tensors[f'{name}.xml']), _bytes(tensors[f'{name}.bin']))
+                                for name in sorted(names)}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FileRefused(f'it lists no models of segments ({type(error).__name__})') from error
+        return models
+
+    def save(self, file: Path) -> None:
+        """Writes what `load` reads, whole or not at all.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        tensors = {}
+        for name, parts in self._contents.items():
+            for suffix, content in zip(('xml', 'bin'), parts):
+                tensors[f'{name}.{suffix}'] = torch.from_numpy(np.frombuffer(content, np.uint8).copy())
+        forms = {key: [[form.value, name] for form, name in of_key] for key, of_key in self.forms.items()}
+        write_tensors(file, tensors, {'format': _FORMAT, 'weights_hash': self.weights_hash, 'forms': json.dumps(forms)})
+
+    def add(self, key: str, form: Form, model) -> None:
+        """Keeps an `openvino.Model` for a key."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / 'model.xml'
+            load_openvino().serialize(model, place)
+            parts = place.read_bytes(), place.with_suffix('.bin').read_bytes()
+        name = hashlib.sha256(b''.join(parts)).hexdigest()[:16]
+        if name not in self._contents:
+            self._contents[name] = zlib.compress(parts[0], 9), zlib.compress(parts[1], 9)
+        self.forms.setdefault(key, []).append((form, name))
+
+    def join(self, others: SegmentModels) -> None:
+        """Takes over what others hold."""
+        self.forms |= others.forms
+        self._contents |= others._contents
+
+    def of(self, key: str) -> Iterator[tuple[Form, str]]:
+        """Form and name of the models of a key, or of those of its segment that share most settings with it."""
+        if key in self.forms:
+            yield from self.forms[key]
+            return
+        segment, _, settings = key.partition('@')
+        wanted = set(settings.split('-'))
+        others = [other for other in self.forms if other.partition('@')[0] == segment]
+        others.sort(key=lambda other: -len(wanted & set(other.partition('@')[2].split('-'))))
+        distinct = dict.fromkeys(pair for other in others for pair in self.forms[other] if pair[0] is Form.INT8)
+        yield from itertools.islice(distinct, _NEAREST)
+
+    def model(self, name: str):
+        """The `openvino.Model` of a name.
+
+        Raises:
+            FileRefused: it is larger than any segment.
+            RuntimeError: OpenVINO cannot read it.
+        """
+        description, values = (_inflated(part) for part in self._contents[name])
+        return openvino_core().read_model(model=description, weights=values)
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    if tensor.dtype is not torch.uint8:
+        raise ValueError(f'a part of a model is of {tensor.dtype}')
+    return tensor.numpy().tobytes()
+
+
+def _inflated(content: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        inflated = inflater.decompress(content, _MOST_BYTES)
+    except zlib.error as error:
+        raise FileRefused(f'a model in it is damaged ({error})') from error
+    if inflater.unconsumed_tail:
+        raise FileRefused(f'a model in it has more than {_MOST_BYTES // MIB} MiB')
+    return inflated

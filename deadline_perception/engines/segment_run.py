@@ -1,0 +1,146 @@
+"""What a network is to everything that runs it, and one frame's way through its segments. Needs no torch."""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import Any, Protocol
+
+import numpy as np
+
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.stopwatch import now_ms, wait_for_stream
+from deadline_perception.engines.eager import Eager
+
+
+def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
+    """Makes sure of uint8 `[H, W, 3]` with at least one pixel.
+
+    Raises:
+        ValueError: another type or shape.
+    """
+    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
+        raise ValueError(f'{name} is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3] of at '
+                         f'least 1 x 1 px')
+
+
+class Network(Protocol):
+    """A network that can be profiled, forecast, decided about and run.
+
+    It may have two methods more: `warm_up(paths, image_size)`, where running the paths on a black image is not enough,
+    and `example(image_bgr)`, what it is given of a camera image, where that is not the whole of it.
+
+    Attributes:
+        path_space: what it can decide.
+        class_names: what its labels mean.
+        config_name: name of its shape, part of file names.
+        network_hash: identifies its shape, on which times depend.
+        weights_hash: identifies its weights, on which accuracy depends.
+        input_size: height and width in px that it works on.
+        device: processor that computes it: `cpu`, `cuda` or `cuda:INDEX`.
+        engine: runs its segments, and names what its times hold for; `Eager()` where it computes them itself.
+        result_type: of what its runs give, such as `Detections`.
+
+    One that keeps only some paths ready has them as `kept_paths`; only these are warmed up, and chosen.
+    """
+
+    path_space: PathSpace
+    class_names: tuple[str, ...]
+    config_name: str
+    network_hash: str
+    weights_hash: str
+    input_size: tuple[int, int]
+    device: str
+    engine: Eager
+    result_type: type
+
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
+        """Begins one frame, uint8 `[H, W, 3]` of any size, on a path; nothing is computed yet."""
+
+
+class SegmentRun(ABC):
+    """One frame on its way. A network derives its own, which says what each segment computes and what came of it.
+
+    Args:
+        space: the network's paths.
+        path: the plan.
+        device: processor that computes, which is waited for after each segment.
+
+    Attributes:
+        segment: index of the next segment to run.
+        path: the plan; settings that are decided are facts.
+
+    Raises:
+        ValueError: the path is not one of the network's.
+    """
+
+    def __init__(self, space: PathSpace, path: ExecutionPath, device: str = 'cpu') -> None:
+        if path not in space:
+            raise ValueError(f'path {path} is none of the network, whose largest is {space.largest}')
+        self.space, self.path, self.segment = space, path, 0
+        self._device = device
+
+    @abstractmethod
+    def compute(self, name: str, key: str) -> None:
+        """Runs one segment.
+
+        Args:
+            name: of the segment.
+            key: what it runs on this path, as `PathSpace.key` names it.
+        """
+
+    @abstractmethod
+    def result(self) -> Any:
+        """What the network found.
+
+        Raises:
+            ValueError: the frame has not finished.
+        """
+
+    @property
+    def finished(self) -> bool:
+        """True once every segment has run."""
+        return self.segment == len(self.space.segments)
+
+    def redirect(self, path: ExecutionPath) -> None:
+        """Changes the plan for what has not run yet.
+
+        Raises:
+            ValueError: the path is not the network's, or contradicts what has run.
+        """
+        if path.settings == self.path.settings:
+            return
+        if (path not in self.space
+                or self.space.prefix(path, self.segment) != self.space.prefix(self.path, self.segment)):
+            raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
+        self.path = path
+
+    def run_segment(self, begun_ms: float | None = None) -> float:
+        """Runs the next segment, waits until the device has finished it, and returns its time in ms.
+
+        Args:
+            begun_ms: when it begins, on the monotonic clock, for who has just read that; None: now.
+
+        Raises:
+            ValueError: the frame has finished already.
+        """
+        if self.segment == len(self.space.segments):
+            raise ValueError('the frame has passed its last segment')
+        if begun_ms is None:
+            begun_ms = now_ms()
+        key = self.space.key(self.segment, self.path)
+        if key is not None:
+            self.compute(self.space.segments[self.segment].name, key)
+            if self._device != 'cpu':
+                wait_for_stream(self._device)
+        self.segment += 1
+        return now_ms() - begun_ms
+
+    def finish(self) -> Any:
+        """Runs all segments that are left; returns what the network found."""
+        while not self.finished:
+            self.run_segment()
+        return self.result()
+
+    def fork(self) -> SegmentRun:
+        """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other."""
+        return copy(self)

@@ -1,0 +1,332 @@
+"""Prepared segments on disk: one folder per weights, which says what it was made for and whether it is whole. Needs no
+torch."""
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import mmap
+import os
+import shutil
+import sys
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+
+from deadline_perception.core.device import DeviceFacts
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
+from deadline_perception.engines.store_lock import foreign_writer
+
+FORMAT = 2
+LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
+_NEEDED = ('OpenVINO',)
+_MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
+_PART = 'part-'  # and its number: folder of a store that another process completes
+_PREPARING = ('preparation', 'channels_last')  # modules of this folder
+_VERSIONED = {*sys.stdlib_module_names, 'torch'}  # a compiled layer does not depend on the version that described it
+
+
+class StoreError(DeadlinePerceptionError):
+    """Prepared segments are absent, unfinished, damaged, or were made for something else."""
+
+
+class Form(Enum):
+    """What runs a segment."""
+
+    INT8 = '8 bit'
+    FLOAT = 'float'  # at the compiler's choice of precision, such as bfloat16
+    EXACT = 'float32'  # without layers, such as a selection of boxes: fewer bits gain no time there, and lose places
+    EAGER = 'eager'
+
+
+@dataclass(frozen=True)
+class PreparedSegment:
+    """How one segment is run, and what was seen when that was decided.
+
+    Attributes:
+        form: what runs it.
+        error_db: ratio of signal to error of its worst output against the eager one, in dB; 0 where it is eager.
+        time_ms: shortest time in this form, on the device that prepared it.
+        eager_ms: shortest time of the eager one beside it.
+        file: name of the compiled segment in the folder; empty where it is eager.
+        sha256: of the file.
+        reason: why no faster form is used; empty where none is wanted.
+
+    Raises:
+        ValueError: a compiled segment without a file, or a file that lies elsewhere.
+    """
+
+    form: Form
+    error_db: float
+    time_ms: float
+    eager_ms: float
+    file: str = ''
+    sha256: str = ''
+    reason: str = ''
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'form', Form(self.form))
+        if (self.form is Form.EAGER) == bool(self.file) or self.file != Path(self.file).name:
+            raise ValueError(f'file of a segment in form {self.form.value!r} is {self.file!r}, expected a name for a '
+                             f'compiled one and none for an eager one')
+
+
+def default_store_folder(config_name: str, weights_hash: str) -> Path:
+    """Where the prepared segments of a network lie: `$XDG_CACHE_HOME/deadline_perception/engines/NAME-WEIGHTS`."""
+    cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+    return Path(cache) / 'deadline_perception' / 'engine' / f'{config_name}-{weights_hash}'
+
+
+def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
+    """What prepared segments hold for beside their weights, by the words that a message uses. Loads no library.
+
+    Args:
+        facts: the device.
+        network: whose code they are made of; None where only its store is looked at, which may be of any code.
+
+    Raises:
+        StoreError: OpenVINO is not installed, or the source of the network cannot be read.
+    """
+    origin = {'device': facts.name, 'CPU capability': facts.cpu_capability}
+    if network is not None:
+        origin['code'] = code_hash(network)
+    for name, package in LIBRARIES.items():
+        try:
+            origin[f'{name} version'] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            if name in _NEEDED:
+                raise StoreError(f'{name} is not installed: pip install {" ".join(LIBRARIES.values())}') from None
+            origin[f'{name} version'] = 'none'  # segments whose models lie beside the weights need no quantiser
+    return origin
+
+
+def code_hash(network) -> str:
+    """Identifies the code that computes a network's segments, and the one that prepares them; comments and docstrings
+    aside.
+
+    It covers whole modules, those of the network's class, of its layers and of what they derive from: a segment may
+    compute with any function there.
+
+    Args:
+        network: `modules()` gives its layers, as those of PyTorch do.
+
+    Raises:
+        StoreError: a source cannot be read.
+    """
+    kinds = {kind for layer in (network, *network.modules()) for kind in type(layer).__mro__}
+    names = {kind.__module__ for kind in kinds} | {f'{__package__}.{name}' for name in _PREPARING}
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        if name.partition('.')[0] in _VERSIONED:
+            continue
+        try:
+            source = Path(importlib.util.find_spec(name).origin).read_text(encoding='utf-8')
+            digest.update(f'{name} {_bare(source)}'.encode())
+        except (OSError, AttributeError, TypeError, ValueError, SyntaxError) as error:  # no file, or not one of Python
+            raise StoreError(f'source of the module {name} cannot be read, which tells whether prepared segments are '
+                             f'of this code: {error}') from error
+    return digest.hexdigest()[:16]
+
+
+def _bare(source: str) -> str:
+    """The code of a module without what changes nothing: comments, docstrings, blanks."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        has_body = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        if has_body and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
+
+
+class SegmentStore:
+    """The prepared segments of one network. Every change is on disk, whole, before the next one begins.
+
+    Args:
+        folder: where they lie.
+        origin: what they hold for, by the words that a message uses.
+
+    Attributes:
+        segments: by their keys.
+        done: keys that preparation came to an end for: what they need is among the segments.
+        failed: forms of segments whose preparation ended the process, each as `KEY FORM`.
+    """
+
+    def __init__(self, folder: Path, origin: dict[str, str]) -> None:
+        self.folder = Path(folder)
+        self.origin = {'network': self.folder.name, **origin}
+        self.segments: dict[str, PreparedSegment] = {}
+        self.done: set[str] = set()
+        self.failed: list[str] = []
+        self._attempt = ''
+
+    @classmethod
+    def load(cls, folder: Path, origin: dict[str, str]) -> SegmentStore:
+        """Reads what is there, finished or not; no compiled segment is read yet.
+
+        Raises:
+            StoreError: nothing is there, it cannot be read, it was made for something else, or others may have made it.
+        """
+        store = cls(folder, origin)
+        foreign = foreign_writer(store.folder)
+        if foreign:
+            raise StoreError(f'prepared segments in {folder} are not used, since they are code: {foreign}')
+        file = store.folder / _MANIFEST
+        if not file.exists():
+            raise StoreError(f'no segments are prepared in {folder}')
+        try:
+            content = read_object(file, 'list of prepared segments')
+            if content['format'] != FORMAT:
+                raise ValueError(f'format is {content["format"]!r}, expected {FORMAT}')
+            if not isinstance(content['done'], list):
+                raise TypeError(f'done is {content["done"]!r:.100}, expected a list of keys')
+            made_for = dict(content['origin'])
+            store.segments = {str(key): PreparedSegment(**record) for key, record in content['segments'].items()}
+            store.done, store.failed = ({str(key) for key in content['done']},
+                                        [str(name) for name in content['failed']])
+            attempt = str(content['attempt'])
+        except (JsonFileError, KeyError, TypeError, AttributeError, ValueError) as error:
+            raise StoreError(f'prepared segments in {folder} cannot be used: {printable(error)}') from error
+        differences = [f'{name} is {made_for.get(name)!r} there and {value!r} here'
+                       for name, value in store.origin.items() if made_for.get(name) != value]
+        if differences:
+            raise StoreError(f'prepared segments in {folder} are of another origin: {"; ".join(differences)}')
+        if attempt:  # whoever began it did not live to tell
+            store.failed.append(attempt)
+        return store
+
+    @classmethod
+    def resume(cls, folder: Path, origin: dict[str, str]) -> SegmentStore:
+        """What is there and whole, to be completed; an empty store where nothing can be used.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        try:
+            store = cls.load(folder, origin)
+        except StoreError:
+            store = cls(folder, origin)
+            for file in store.folder.glob('*.blob'):
+                file.unlink()
+        damaged = [key for key in store.segments if not store._is_whole(key)]
+        for key in damaged:
+            del store.segments[key]
+        store.done = set() if damaged else store.done
+        store._save()
+        return store
+
+    def check(self, keys: Collection[str] = ()) -> None:
+        """Makes sure that segments are there, as they were written.
+
+        Args:
+            keys: that are needed; none: whichever were prepared.
+
+        Raises:
+            StoreError: some are missing, or a file is damaged.
+        """
+        if not self.done.issuperset(keys) or not self.done:
+            raise StoreError(f'preparing the segments in {self.folder} was not finished')
+        damaged = [key for key in self.segments if not self._is_whole(key)]
+        if damaged:
+            raise StoreError(f'{len(damaged)} prepared segments in {self.folder} are damaged, such as {damaged[0]}')
+
+    def compiled(self, key: str) -> bytes:
+        """The compiled segment of a key.
+
+        Raises:
+            OSError: its file cannot be read.
+            FileRefused: it is no ordinary file, or too large.
+        """
+        return read_bytes(self.folder / self.segments[key].file, _MOST_BYTES)
+
+    def mapped(self, key: str) -> mmap.mmap:
+        """The same as pages of its file, read as they are touched. What is written to them, nobody else sees.
+
+        Raises:
+            OSError: its file cannot be read, or is empty.
+            FileRefused: it is no ordinary file.
+        """
+        place = self.folder / self.segments[key].file
+        with open_file(place) as (file, size):
+            if not size:
+                raise OSError(f'{place} is empty')
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+    def begin(self, key: str, form: Form) -> bool:
+        """Notes that a form of a segment is being tried; False when an earlier try ended the process."""
+        self._attempt = f'{key} {form.value}'
+        if self._attempt in self.failed:
+            self._attempt = ''
+            return False
+        self._save()
+        return True
+
+    def leave(self) -> None:
+        """Notes that nothing is being tried any more: that a user ends the process says nothing of the form."""
+        self._attempt = ''
+        self._save()
+
+    def add(self, key: str, form: Form, *, error_db: float, time_ms: float, eager_ms: float, reason: str = '',
+            compiled: bytes = b'') -> None:
+        """Keeps a segment and, unless it is eager, its compiled form; see `PreparedSegment`."""
+        digest = hashlib.sha256(compiled).hexdigest() if compiled else ''
+        file = f'{digest[:16]}.blob' if compiled else ''
+        segment = PreparedSegment(form, round(error_db, 1), round(time_ms, 3), round(eager_ms, 3), file, digest, reason)
+        if compiled:
+            replace_file(self.folder / file, compiled)
+        self.segments[key], self._attempt = segment, ''
+        self._save()
+
+    def part(self, number: int) -> SegmentStore:
+        """A store of its own in a folder of this one, for another process that prepares some of the segments; where
+        there is one, it goes on.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        part = SegmentStore.resume(self.folder / f'{_PART}{number}', self.origin)
+        part.failed = sorted({*part.failed, *self.failed})
+        part._save()
+        return part
+
+    def take_parts(self) -> None:
+        """Moves what the stores of `part` hold to here.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        for folder in sorted(self.folder.glob(f'{_PART}*')):
+            part = SegmentStore.resume(folder, self.origin)
+            for segment in part.segments.values():
+                if segment.file and (folder / segment.file).exists():  # segments may share one
+                    os.replace(folder / segment.file, self.folder / segment.file)
+            self.segments.update(part.segments)
+            self.failed = sorted({*self.failed, *part.failed})
+            self._save()
+            shutil.rmtree(folder)
+
+    def finish(self, keys: Iterable[str]) -> None:
+        """Says that all segments of these keys are there."""
+        self.done, self._attempt = self.done | set(keys), ''
+        self._save()
+
+    def _is_whole(self, key: str) -> bool:
+        segment = self.segments[key]
+        try:
+            return not segment.file or hashlib.sha256(self.compiled(key)).hexdigest() == segment.sha256
+        except (OSError, FileRefused):
+            return False
+
+    def _save(self) -> None:
+        rows = [f'    {json.dumps(key)}: {json.dumps({**asdict(segment), "form": segment.form.value})}'
+                for key, segment in self.segments.items()]
+        head = {'format': FORMAT, 'origin': self.origin, 'done': sorted(self.done), 'failed': self.failed,
+                'attempt': self._attempt}
+        lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
+        lines.append('  "segments": {' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
+        write_text_atomically(self.folder / _MANIFEST, '{\n' + ',\n'.join(lines) + '\n}\n')

@@ -1,0 +1,262 @@
+"""Weights on disk: one safetensors file that says which network it belongs to."""
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from deadline_perception.core.device import check_device
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.untrusted_file import FileRefused, parse_json
+from deadline_perception.engines import tensor_file
+from deadline_perception.engines.tensor_file import TensorHeader, write_tensors
+from deadline_perception.networks.multi_path.configuration import CONFIGURATIONS, find_configuration, read_shape
+from deadline_perception.networks.multi_path.dense.configuration import DenseConfig
+from deadline_perception.networks.multi_path.dense.network import DenseDetector
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.multi_path.shape import Shape
+
+MOST_CLASSES, LONGEST_NAME = 10_000, 200  # of the classes that a file names
+_MOST_WEIGHTS = 2**28  # three times those of the multi-path paper's network
+_TYPES = ('F16', 'BF16', 'F32')
+
+
+class CheckpointError(DeadlinePerceptionError):
+    """Weights that are missing, damaged, or made for another network."""
+
+
+def build_detector(config: str | Shape, class_names: tuple[str, ...], *, seed: int = 0,
+                   device: str = 'cpu') -> MultiPathDetector:
+    """A detector with random weights, in evaluation mode.
+
+    Args:
+        config: the shape; or the name of a built-in one, such as `compact`, or of a JSON file that holds one.
+        class_names: what the labels mean.
+        device: `cpu`, `cuda` or `cuda:INDEX`.
+
+    Raises:
+        ValueError: no configuration, or no kind of device, has that name.
+        JsonFileError: the file holds no configuration.
+        DeviceNotFound: the device is not there.
+    """
+    if isinstance(config, str):
+        config = find_configuration(config)
+    check_device(device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        detector = detector_of(config, class_names)
+    return detector.to(device, memory_format=torch.channels_last).eval()
+
+
+def detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetector:
+    """The detector of a shape, whatever its family, with random weights."""
+    return (DenseDetector if isinstance(config, DenseConfig) else MultiPathDetector)(config, class_names)
+
+
+def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
+    """Writes weights as float16, the configuration and further facts, such as the recipe, whole or not at all.
+
+    Raises:
+        CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
+    """
+    if detector.score_calibration is not None:
+        facts = {'score_calibration': detector.score_calibration.to_json(), **facts}
+    write_weights(detector, file, {'config': detector.config.to_json(), **facts})
+
+
+def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None:
+    """The same of any network with `class_names` and `network_hash`; `facts` say its shape, and what else to keep.
+
+    Raises:
+        CheckpointError: as above.
+        OSError: the file cannot be written; the one before stays.
+    """
+    metadata = {'class_names': json.dumps(network.class_names), 'network_hash': network.network_hash, **facts}
+    tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in network.state_dict().items()}
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'{broken} is not finite as float16, expected weights within '
+                              f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
+    write_tensors(file, tensors, metadata)
+
+
+def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
+    """The detector that a weights file describes, in evaluation mode.
+
+    The file's header, of bounded size, is compared with the network that it names before any weight takes memory.
+
+    Raises:
+        CheckpointError: the file is missing, truncated, no safetensors file, or belongs to another network.
+        DeviceNotFound: the device is not there.
+        ValueError: no kind of device has that name.
+    """
+    check_device(device)
+    weights = Path(weights)
+    metadata, class_names = read_metadata(weights)
+    if metadata.get('kind'):
+        raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
+    config = _configuration(metadata['config'], weights)
+    with WithoutMemory():
+        network = detector_of(config, class_names)
+    tensors = read_weights(weights, network)
+    detector = build_detector(config, class_names)
+    detector.load_state_dict(tensors)
+    if metadata.get('score_calibration'):
+        try:
+            detector.score_calibration = ScoreCalibration.from_json(metadata['score_calibration'], len(class_names))
+        except ValueError as error:
+            raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
+    return detector.to(device, memory_format=torch.channels_last).eval()
+
+
+class WithoutMemory(TorchFunctionMode):
+    """Layers are made of shapes alone; what constructors compute with, such as a list of rates, has values."""
+
+    _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if function in self._MAKERS:
+            kwargs['device'] = 'meta'
+        if function in (Tensor.normal_, nn.init.normal_):  # would load PyTorch's compiler (170 MB)
+            return args[0] if args else kwargs['tensor']
+        return function(*args, **kwargs)
+
+
+def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What a file says of its network, and its class names.
+
+    Raises:
+        CheckpointError: the file is missing, truncated, no safetensors file, or says nothing of a network.
+    """
+    metadata = read_header(weights)[0]
+    if 'config' not in metadata or 'class_names' not in metadata:
+        raise CheckpointError(f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
+                              f'expected config and class_names')
+    return metadata, _class_names(metadata['class_names'], weights)
+
+
+def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
+    """The weights of a file, float32, once they are known to be those of a network, which may lie on `meta`.
+
+    Raises:
+        CheckpointError: they belong to another network, are not finite, or cannot be read.
+    """
+    header = read_header(weights)
+    metadata, stored = header.metadata, header.tensors
+    if metadata.get('network_hash') != network.network_hash:
+        raise CheckpointError(f'weights file {weights} was made for network '
+                              f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
+                              f'{network.config_name!r} is now network {network.network_hash}')
+    owner = f'configuration {network.config_name!r}'
+    problem = f'weights file {weights} does not fit {owner}'
+    values = sum(tensor.numel() for tensor in network.state_dict().values())
+    if values > _MOST_WEIGHTS:
+        raise CheckpointError(f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}')
+    check_shapes(header, network, weights, owner)
+    for name, tensor in stored.items():
+        if tensor['dtype'] not in _TYPES:
+            raise CheckpointError(f'{problem}: {name[:100]} is of type {reprlib.repr(tensor["dtype"])}, expected one '
+                                  f'of {", ".join(_TYPES)}')
+    return {name: tensor.float() for name, tensor in finite_tensors(weights, header).items()}
+
+
+def finite_tensors(weights: Path, header: TensorHeader) -> dict[str, Tensor]:
+    """The tensors of a file whose header was found to be the right one.
+
+    Raises:
+        CheckpointError: they cannot be read, or one is not finite.
+    """
+    try:
+        tensors = tensor_file.read_tensors(weights, header)
+    except (OSError, FileRefused) as error:
+        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
+    return check_finite(tensors, weights)
+
+
+def check_finite(tensors: dict[str, Tensor], weights: Path) -> dict[str, Tensor]:
+    """The tensors of a file.
+
+    Raises:
+        CheckpointError: one holds NaN or infinity.
+    """
+    broken = first_not_finite(tensors)
+    if broken is not None:
+        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken}, expected finite weights')
+    return tensors
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Name of the first tensor that holds NaN or infinity."""
+    return next((name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()), None)
+
+
+def read_recipe(weights: Path) -> str | None:
+    """How the weights of a file say that they came about, None where they do not.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+    """
+    return read_header(Path(weights))[0].get('recipe')
+
+
+def read_header(weights: Path) -> TensorHeader:
+    """What a safetensors file says of itself; reads no tensor.
+
+    Raises:
+        CheckpointError: the file is missing or no safetensors file.
+    """
+    try:
+        return tensor_file.read_header(weights)
+    except FileNotFoundError:
+        raise CheckpointError(f'weights file {weights} does not exist') from None
+    except (OSError, FileRefused) as error:
+        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
+
+
+def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner: str) -> None:
+    """Makes sure that a file holds exactly the tensors of a network, which `owner` describes.
+
+    Raises:
+        CheckpointError: a tensor is missing, has another shape, or belongs to no layer.
+    """
+    shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    for name in sorted({*shapes, *header.tensors}):
+        found, expected = header.tensors.get(name), shapes.get(name)
+        if found is None or found['shape'] != expected:
+            raise CheckpointError(f'weights file {weights} does not fit {owner}: {name[:100]} has the shape '
+                                  f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
+                                  f'expected {expected or "no such weights"}')
+
+
+def _configuration(text: str, weights: Path) -> Shape:
+    """What the metadata say of the shape: the whole configuration, or the name of a built-in one."""
+    if text in CONFIGURATIONS:
+        return CONFIGURATIONS[text]
+    try:
+        return read_shape(parse_json(text))
+    except ValueError as error:
+        raise CheckpointError(f'weights file {weights} has configuration {text[:40]!r}, expected one of '
+                              f'{", ".join(CONFIGURATIONS)} or a whole one: {error}') from error
+
+
+def _class_names(text: str, weights: Path) -> tuple[str, ...]:
+    try:
+        names = parse_json(text)
+    except FileRefused:
+        names = None
+    if not isinstance(names, list) or not 0 < len(names) <= MOST_CLASSES or not all(map(is_class_name, names)):
+        raise CheckpointError(f'weights file {weights} has class names {reprlib.repr(text)}, expected a JSON list of '
+                              f'1 to {MOST_CLASSES} names')
+    return tuple(names)
+
+
+def is_class_name(name: object) -> bool:
+    """Whether a value of a file can be the name of a class."""
+    return isinstance(name, str) and len(name) <= LONGEST_NAME and name.isprintable()

@@ -1,0 +1,58 @@
+"""The dense detector: its parts, and what each of its segments computes."""
+from __future__ import annotations
+
+from torch import Tensor
+
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone, DensePyramid
+from deadline_perception.networks.multi_path.dense.configuration import PYRAMID_STAGES, STRIDES, DenseConfig
+from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, FirstStage
+from deadline_perception.networks.multi_path.heads import Head, region_boxes, suppressed
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.operators import Switch
+
+
+class DenseDetector(MultiPathDetector):
+    """MobileNetV2 with skip and width, a first stage that knows classes, dynamic proposals, and a switch of heads.
+
+    Head 0 takes the first stage's answer as it is; the others examine the region of each box. A score is then the
+    geometric mean of both stages', as in probabilistic two-stage detection (Zhou et al. 2021).
+    """
+
+    strides = STRIDES
+    pyramid_stages = PYRAMID_STAGES
+
+    def _build(self, config: DenseConfig, classes: int) -> None:
+        self.backbone = DenseBackbone(config)
+        self.pyramid = DensePyramid(config)
+        self.rpn = FirstStage(config, classes)
+        self.select_proposals = DenseProposals()
+        self.heads = Switch([Head(config, shape, classes) for shape in config.heads])
+
+    def head(self, setting: int) -> Head | None:
+        """See `MultiPathDetector`; None for the first stage's own answer."""
+        return self.heads.subnets[setting - 1] if setting else None
+
+    def leaves_out(self, segment: str, path: ExecutionPath) -> bool:
+        """See `MultiPathDetector`."""
+        return segment in ('regions', 'head') and path['head'] == '0'
+
+    def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """See `MultiPathDetector`. `rpn` makes what `FirstStage` does; `proposals`, boxes `[R, 4]` and their scores
+        `[R, classes]`."""
+        if segment == 'pyramid':
+            return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)]))
+        if segment == 'rpn':
+            return self.rpn(list(values['pyramid']))
+        size = self.input_size_on(path)
+        if segment == 'proposals':
+            return self.select_proposals(*values['rpn'], path['proposals'], size)
+        if segment == 'post':
+            boxes, scores = values['proposals']
+            scores = scores.float()
+            if values['head']:
+                logits, deltas = values['head']
+                boxes = region_boxes(deltas, boxes, size)
+                scores = (scores * logits.float().softmax(1)[:, 1:]).sqrt()
+            return suppressed(boxes, scores, size)
+        return super().compute(segment, path, values)

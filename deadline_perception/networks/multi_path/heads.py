@@ -1,0 +1,159 @@
+"""From regions to classes and boxes: features cut out per region, the subnets of the switch, the final decoding."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deadline_perception.networks.multi_path import boxes as box_ops
+from deadline_perception.networks.multi_path.operators import SlicedConv2d, SlicedLinear, sliced_norm
+from deadline_perception.networks.multi_path.proposals import STRIDES
+from deadline_perception.networks.multi_path.shape import HeadConfig, Shape
+from deadline_perception.networks.multi_path.suppression import nms
+
+BINS = 7
+_SAMPLES = 2
+DELTA_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
+_SCORE_THRESHOLD = 0.05
+_NMS_IOU = 0.5
+_DETECTIONS_PER_IMAGE = 100
+
+
+def region_features(levels: Sequence[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None, *,
+                    strides: tuple[int, ...] = STRIDES) -> Tensor:
+    """Bilinear region features from the pyramid (RoIAlign, 7x7 bins of 2x2 samples, aligned), differentiable.
+
+    Written as one weighted sum of rows, which on a CPU is several times as fast as torchvision's operator because
+    rows of channels-last features are contiguous, and gives the same values.
+
+    Args:
+        levels: per stride features `[N, c, H, W]`.
+        boxes: `[R, 4]` xyxy in px.
+        box_levels: `[R]` index into `levels`.
+        images: `[R]` index into the batch, None for a batch of one.
+        strides: of the levels, in px.
+
+    Returns:
+        `[R, 49 * c]`, bin by bin, the channels of a bin together.
+    """
+    return features_of_rows(torch.cat([level.permute(0, 2, 3, 1).reshape(-1, level.shape[1]) for level in levels]),
+                            tuple((len(level), *level.shape[2:]) for level in levels), boxes, box_levels, images,
+                            strides=strides)
+
+
+def features_of_rows(rows: Tensor, shapes: tuple[tuple[int, int, int], ...], boxes: Tensor, box_levels: Tensor,
+                     images: Tensor | None = None, *, strides: tuple[int, ...] = STRIDES) -> Tensor:
+    """As `region_features`, of levels that lie in one matrix.
+
+    Args:
+        rows: channels of every position of every level `[positions, c]`, row by row of each image.
+        shapes: images, height and width of each level.
+        boxes, box_levels, images, strides: as there.
+    """
+    channels, regions = rows.shape[1], len(boxes)
+    if regions == 0:
+        return rows.new_zeros((0, BINS * BINS * channels))
+    sizes, starts, scales, steps = _level_table(shapes, strides, boxes.device)
+    scale, size, base = scales[box_levels], sizes[box_levels], starts[box_levels]
+    if images is not None:
+        base = base + images * size.prod(1)
+    # Of x and y at once, [R, 2, 14]: neighbouring positions of each sample, and their weights.
+    low, high = boxes[:, :2] * scale, boxes[:, 2:] * scale
+    at = (low - 0.5)[..., None] + (high - low)[..., None] * steps
+    inside = (at >= -1.0) & (at <= size[..., None])
+    last = (size - 1)[..., None]
+    at = at.clamp(min=0.0)
+    before = torch.minimum(at.long(), last)
+    fraction = (at - before).masked_fill(before >= last, 0.0)
+    positions = torch.stack((before, torch.minimum(before + 1, last)), -1).view(regions, 2, BINS, 2 * _SAMPLES)
+    shares = torch.stack(((1 - fraction) * inside, fraction * inside), -1).view(regions, 2, BINS, 2 * _SAMPLES)
+    row_starts = positions[:, 1] * size[:, 0, None, None] + base[:, None, None]
+    indices = row_starts[:, :, None, :, None] + positions[:, 0, None, :, None, :]
+    weights = shares[:, 1, :, None, :, None] * (shares[:, 0, None, :, None, :] / (_SAMPLES * _SAMPLES))
+    indices, weights = (part.reshape(regions * BINS * BINS, -1) for part in (indices, weights))
+    bins = F.embedding_bag(indices, rows, mode='sum', per_sample_weights=weights.to(rows.dtype))
+    return bins.view(regions, BINS * BINS * channels)
+
+
+@cache
+@torch.inference_mode(False)
+def _level_table(shapes: tuple[tuple[int, int, int], ...], strides: tuple[int, ...],
+                 device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`;
+    and where the samples lie along a region, `[14]` in parts of its side.
+
+    Kept, because copying numbers to a GPU makes it wait, and is not allowed while a CUDA graph is captured.
+    """
+    rows = torch.tensor([0] + [images * height * width for images, height, width in shapes[:-1]], device=device)
+    steps = (torch.arange(BINS * _SAMPLES, device=device) + 0.5) / (BINS * _SAMPLES)
+    return (torch.tensor([(width, height) for _, height, width in shapes], device=device), rows.cumsum(0),
+            1.0 / torch.tensor(strides, dtype=torch.float32, device=device)[:, None], steps)
+
+
+class Head(nn.Module):
+    """One subnet of the switch: convolutions, fully connected layers, class logits and box deltas of its own."""
+
+    def __init__(self, config: Shape, shape: HeadConfig, classes: int) -> None:
+        super().__init__()
+        channels = config.pyramid_channels
+        self.convolutions = nn.ModuleList(SlicedConv2d(channels, channels, 3) for _ in range(shape.convolutions))
+        self.norms = nn.ModuleList(sliced_norm(config, channels, config.pyramid_widths)
+                                   for _ in range(shape.convolutions))
+        self.first = SlicedLinear(BINS * BINS, channels, shape.fully_connected[0])
+        sizes = shape.fully_connected
+        self.others = nn.ModuleList(nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1))
+        self.classes = nn.Linear(sizes[-1], classes + 1)
+        self.deltas = nn.Linear(sizes[-1], 4)
+        nn.init.normal_(self.classes.weight, std=0.01)
+        nn.init.zeros_(self.classes.bias)
+        nn.init.normal_(self.deltas.weight, std=0.001)
+        nn.init.zeros_(self.deltas.bias)
+
+    def forward(self, regions: Tensor) -> tuple[Tensor, Tensor]:
+        """`[R, 49 * c]` from `region_features` -> class logits `[R, 1 + classes]` (0: background), deltas `[R, 4]`."""
+        if len(self.convolutions):
+            channels = regions.shape[1] // (BINS * BINS)
+            x = regions.view(-1, BINS, BINS, channels).permute(0, 3, 1, 2)
+            for convolution, norm in zip(self.convolutions, self.norms):
+                x = F.relu_(convolution(x, channels, norm))
+            regions = x.permute(0, 2, 3, 1).reshape(-1, BINS * BINS * channels)
+        x = F.relu_(self.first(regions))
+        for layer in self.others:
+            x = F.relu_(layer(x))
+        return self.classes(x), self.deltas(x)
+
+
+def decode_detections(logits: Tensor, deltas: Tensor, regions: Tensor,
+                      input_size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Final boxes of one image, most certain first, suppressed class by class.
+
+    Args:
+        logits: `[R, 1 + classes]`, class 0 is background.
+        deltas: `[R, 4]`, one box per region whatever its class.
+        regions: `[R, 4]` xyxy in px; one without an area gives nothing.
+        input_size: height and width in px that boxes are cut to.
+
+    Returns:
+        boxes `[D, 4]`, scores `[D]`, labels `[D]` from 0; at most 100.
+    """
+    return suppressed(region_boxes(deltas, regions, input_size), logits.float().softmax(1)[:, 1:], input_size)
+
+
+def region_boxes(deltas: Tensor, regions: Tensor, input_size: tuple[int, int]) -> Tensor:
+    """Boxes `[R, 4]` that a head found in regions, xyxy in px, cut to the image; arguments as in
+    `decode_detections`."""
+    return box_ops.clip(box_ops.decode(deltas.float(), regions, DELTA_WEIGHTS), input_size)
+
+
+def suppressed(boxes: Tensor, scores: Tensor, input_size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `decode_detections` gives them."""
+    # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
+    flat = ((boxes[:, 2:] - boxes[:, :2]) <= 0.5).any(1, keepdim=True)
+    which, labels = (~((scores <= _SCORE_THRESHOLD) | flat)).nonzero(as_tuple=True)
+    scores, boxes = scores[which, labels], boxes[which]
+    apart = (labels * (2 * max(input_size))).to(boxes.dtype)[:, None]  # boxes of two classes never overlap
+    kept = nms(boxes + apart, scores, _NMS_IOU)[:_DETECTIONS_PER_IMAGE]
+    return boxes[kept], scores[kept], labels[kept]

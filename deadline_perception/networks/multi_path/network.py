@@ -1,0 +1,275 @@
+"""The multi-path detector: its parts, what each of its segments computes, and one frame's way through them."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache, partial
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.engines.segment_run import SegmentRun, check_image
+from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN, TorchModule
+from deadline_perception.networks.multi_path.backbone import Backbone, Pyramid
+from deadline_perception.networks.multi_path.configuration import DetectorConfig
+from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
+from deadline_perception.networks.multi_path.heads import Head, decode_detections, features_of_rows, region_features
+from deadline_perception.networks.multi_path.operators import Switch
+from deadline_perception.networks.multi_path.proposals import (
+    STRIDES,
+    DynamicProposals,
+    RegionProposalNetwork,
+    pyramid_levels,
+)
+from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.multi_path.shape import Shape
+
+
+class MultiPathDetector(TorchModule):
+    """Faster R-CNN with skip, switch, dynamic proposals, width and scale.
+
+    Args:
+        config: the shape.
+        class_names: what the labels mean, at least one.
+
+    Attributes:
+        result_type: of what its runs give.
+        score_calibration: what makes its scores probabilities; None where nobody has fitted one.
+        strides: of the pyramid's levels, in px.
+        pyramid_stages: numbers of the stages that the pyramid reads.
+    """
+
+    result_type = Detections
+    score_calibration: ScoreCalibration | None = None
+    strides: tuple[int, ...] = STRIDES
+    pyramid_stages: tuple[int, ...] = (1, 2, 3, 4)
+
+    def __init__(self, config: Shape, class_names: tuple[str, ...]) -> None:
+        super().__init__(config.name, class_names)
+        self.config = config
+        self._build(config, len(class_names))
+        self.path_space = config.path_space
+        # The value that each segment makes: a skip operator goes on with its stage's features.
+        self.makes: dict[str, str] = {}
+        for segment in self.path_space.segments:
+            is_skip = segment.name.startswith('skip')
+            self.makes[segment.name] = next(reversed(self.makes.values())) if is_skip else segment.name
+
+    def _build(self, config: DetectorConfig, classes: int) -> None:
+        self.backbone = Backbone(config)
+        self.pyramid = Pyramid(config)
+        self.rpn = RegionProposalNetwork(config)
+        self.select_proposals = DynamicProposals(config)
+        self.heads = Switch([Head(config, shape, classes) for shape in config.heads])
+
+    def head(self, setting: int) -> Head | None:
+        """The subnet of a setting of the switch; None where regions are not examined."""
+        return self.heads.subnets[setting]
+
+    def leaves_out(self, segment: str, path: ExecutionPath) -> bool:
+        """Whether a path runs without a segment, so that its value is nothing."""
+        return False
+
+    @property
+    def input_size(self) -> tuple[int, int]:
+        """Height and width in px that images are resized to, at most."""
+        return self.config.input_size
+
+    def input_size_on(self, path: ExecutionPath) -> tuple[int, int]:
+        """Height and width in px that images are resized to on a path."""
+        return scaled_size(self.input_size, scale_of(path))
+
+    @property
+    def shape(self) -> list[object]:
+        """See `TorchNetwork`."""
+        return [self.config.identity, len(self.class_names)]
+
+    @property
+    def variant(self) -> list[str]:
+        """See `TorchNetwork`."""
+        return [str(self.precision)] * (self.precision != torch.float32)
+
+    @property
+    def precision(self) -> torch.dtype:
+        """Type of weights and features."""
+        return next(self.parameters()).dtype
+
+    def use_float16(self) -> None:
+        """Computes with float16 weights and features from now on, for GPUs; boxes and scores stay float32."""
+        for parameter in self.parameters():
+            parameter.data = parameter.data.half()
+        self.train(self.training)  # drops what was laid out of the old weights
+
+    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> np.ndarray:
+        """uint8 `[H, W, 3]` of any size -> uint8 `[1, h, w, 3]` of the path's input size.
+
+        Raises:
+            ValueError: another type or shape.
+        """
+        check_image(image_bgr)
+        height, width = self.input_size_on(path)
+        if image_bgr.shape[:2] != (height, width):
+            image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
+        return np.ascontiguousarray(image_bgr)[None]
+
+    def _normalised(self, pixels: Tensor) -> Tensor:
+        """As `normalise`, of one image uint8 `[1, 3, h, w]`, over whole rows of pixels: over three channels at a time
+        it takes three times as long."""
+        height, width = pixels.shape[2:]
+        mean, scale = _pixel_rows(width, self.pixel_mean.device)
+        rows = pixels.to(mean.device).permute(0, 2, 3, 1).reshape(height, 3 * width)
+        rows = (rows.float() - mean) * scale
+        return rows.to(self.precision).view(1, height, width, 3).permute(0, 3, 1, 2)
+
+    def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:
+        """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
+        values = {'pre': (images,)}
+        for number, segment in enumerate(self.path_space.segments):
+            if segment.phase == 'conv' and self.path_space.key(number, path) is not None:
+                values[self.makes[segment.name]] = self.compute(segment.name, path, values)
+        return list(values['pyramid'])
+
+    def reads(self, segment: str) -> tuple[str, ...]:
+        """The segments whose values `compute` takes for one after `pre`."""
+        if segment.startswith('stage'):
+            return ('pre',) if segment == 'stage1' else (f'stage{int(segment[5:]) - 1}',)
+        if segment.startswith('skip'):
+            return (self.makes[segment],)
+        if segment == 'pyramid':
+            return tuple(f'stage{stage}' for stage in self.pyramid_stages)
+        return {'rpn': ('pyramid',), 'proposals': ('rpn',), 'regions': ('pyramid', 'proposals'), 'head': ('regions',),
+                'post': ('head', 'proposals')}[segment]
+
+    def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """What a segment after `pre` makes of what earlier ones made; changes none of it.
+
+        Args:
+            segment: its name; a skip operator only where the path runs it.
+            path: the path.
+            values: those that it `reads`, by the segment that made them. `pre`: image `[N, 3, h, w]`, uint8 of one or
+                normalised; `stage1` to `stage4`: features, with the skip operators' work; `pyramid`: its levels, or
+                all of one image as rows `[positions, c]`; `rpn`: logits of each level, then deltas; `proposals`: boxes
+                `[R, 4]`; `regions`: their features `[R, 49 * c]`; `head`: logits `[R, 1 + classes]` and deltas
+                `[R, 4]`. `post` makes boxes `[D, 4]` in px of the path's input size, scores and labels `[D]`.
+        """
+        if segment == 'stage1' and not values['pre'][0].is_floating_point():
+            values = {'pre': (self._normalised(values['pre'][0]),)}
+        if segment.startswith('stage'):
+            return (self.backbone.kept(int(segment[5:]), values[self.reads(segment)[0]][0], path['width']),)
+        if segment.startswith('skip'):
+            return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
+        if segment == 'pyramid':
+            return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)], path['pyramid_width']))
+        if segment == 'rpn':
+            logits, deltas = self.rpn(values['pyramid'])
+            return (*logits, *deltas)
+        height, width = size = self.input_size_on(path)
+        if segment == 'proposals':
+            logits, deltas = values['rpn'][:len(STRIDES)], values['rpn'][len(STRIDES):]
+            return (self.select_proposals(logits, deltas, path['proposals'], size),)
+        if segment == 'regions':
+            levels, boxes = values['pyramid'], values['proposals'][0]
+            box_levels = pyramid_levels(boxes, len(self.strides), self.strides[0])
+            if len(levels) > 1:
+                return (region_features(levels, boxes, box_levels, strides=self.strides),)
+            shapes = tuple((1, -(-height // stride), -(-width // stride)) for stride in self.strides)
+            return (features_of_rows(*levels, shapes, boxes, box_levels, strides=self.strides),)
+        if segment == 'head':
+            return self.head(int(path['head']))(values['regions'][0])
+        return decode_detections(*values['head'], *values['proposals'], size)
+
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
+        """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet, and the path may change while it runs.
+
+        Raises:
+            ValueError: the path is not one of this network's.
+        """
+        return FrameRun(self, image_bgr, path)
+
+    def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)) -> None:
+        """Runs paths on noise, so that no later frame pays for first calls and for laying out weights."""
+        noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
+        for path in paths:
+            self.detect(noise, path)
+
+
+@cache
+@torch.inference_mode(False)
+def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Mean and inverse deviation of the values of a row of pixels, each `[3 * width]`."""
+    return (torch.tensor(PIXEL_MEAN, device=device).repeat(width),
+            (1 / torch.tensor(PIXEL_DEVIATION, device=device)).repeat(width))
+
+
+class FrameRun(SegmentRun):
+    """One frame of a multi-path detector; see `MultiPathDetector.start`."""
+
+    def __init__(self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+        super().__init__(network.path_space, path, network.device)
+        self.network = network
+        self._image = image_bgr
+        self._values: dict[str, tuple[Tensor, ...]] = {}
+        self._detections: Detections | None = None
+        self._number = network.engine.begin_frame()
+
+    def fork(self) -> FrameRun:
+        """See `SegmentRun`.
+
+        Raises:
+            ValueError: the engine's buffers serve one run at a time.
+        """
+        if self.network.engine.reuses_buffers:
+            raise ValueError(f'engine {self.network.engine.identity} reuses its buffers, expected one that runs can '
+                             f'share')
+        other = super().fork()
+        other._values = dict(self._values)
+        return other
+
+    @torch.inference_mode()
+    def compute(self, name: str, key: str) -> None:
+        """See `SegmentRun`.
+
+        Raises:
+            ValueError: the engine's buffers hold another frame by now.
+        """
+        network, engine = self.network, self.network.engine
+        engine.check_frame(self._number)
+        made = network.makes[name]
+        if name == 'pre':
+            self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))
+            return
+        if network.leaves_out(name, self.path):
+            self._values[made] = ()
+            return
+        inputs = {read: self._values[read] for read in network.reads(name)}
+        if name == 'regions':
+            inputs['pyramid'] = engine.joined(inputs['pyramid'])
+        values = engine.run(key, made if name != 'post' else '', partial(network.compute, name, self.path), inputs,
+                            is_selection=name in ('proposals', 'post'))
+        if name == 'post':
+            self._detections = self._in_the_image(*engine.arrays(values))
+        else:
+            self._values[made] = values
+
+    def result(self) -> Detections:
+        """The objects found, in px of the original image.
+
+        Raises:
+            ValueError: the frame has not finished.
+        """
+        if self._detections is None or not self.finished:
+            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+        return self._detections
+
+    def _in_the_image(self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Detections:
+        (height, width), (own_height, own_width) = self._image.shape[:2], self.network.input_size_on(self.path)
+        boxes = boxes * (2 * (width / own_width, height / own_height))  # x and y in turn
+        calibration = self.network.score_calibration
+        if calibration is None:
+            return Detections(boxes, scores, labels)
+        scores = calibration.apply(scores, labels)
+        order = np.argsort(-scores, kind='stable')
+        return Detections(boxes[order], scores[order], labels[order])

@@ -1,0 +1,200 @@
+"""The operators of a multi-path network: layers whose width is a prefix of their channels, Skip, Switch.
+
+DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to. What they can be
+set to, `declaration.py` declares; how weights are cut, laid out and joined with norms, `engines/sliced_layers.py`.
+Source: multi-path paper, section V-A; width as a prefix of channels: nested-network thesis, SubFlow.
+"""
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.engines import sliced_layers as sliced
+from deadline_perception.engines.sliced_layers import Cut, Span
+from deadline_perception.networks.multi_path.shape import Shape
+
+
+class Prefix(NamedTuple):
+    """A `Cut` of one layer, whose groups are its outputs and, where it joins channels, its inputs."""
+
+    kept: tuple[int, ...]
+    key: tuple[int, ...]
+    row: int = 0  # a norm's follows from its channels
+
+
+@cache
+def prefix(*channels: int) -> Prefix:
+    """The cut of the first channels, so many of each group."""
+    return Prefix(channels, channels)
+
+
+class SlicedConv2d(sliced.Convolution):
+    """Convolution that uses the first channels of its input and output.
+
+    Args:
+        inputs, outputs: channels at full width.
+        kernel: odd side length of the kernel; padding keeps the size.
+        stride: step in px.
+        bias: adds one value per output channel.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, bias: bool = False) -> None:
+        made, read = (Span(0, outputs),), (Span(1, inputs),)
+        super().__init__({'weight': {0: made, 1: read}, 'bias': {0: made}}, stride=(stride, stride),
+                         padding=(kernel // 2, kernel // 2))
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
+
+    def forward(self, x: Tensor, outputs: int, norm: SlicedNorm | None = None) -> Tensor:
+        """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`.
+
+        Args:
+            x: features.
+            outputs: channels to compute.
+            norm: what follows; a frozen one costs nothing, for it changes weights and bias.
+        """
+        return super().forward(x, prefix(outputs, x.shape[1]), norm)
+
+
+class SlicedLinear(sliced.Linear):
+    """Fully connected layer over `positions` x channels that uses the first channels and all its outputs.
+
+    The features of one row are ordered position by position, the channels of a position together, so that a
+    channels-last feature map is such a row without a copy.
+    """
+
+    def __init__(self, positions: int, channels: int, outputs: int) -> None:
+        super().__init__({'weight': {0: (Span(0, outputs),), 2: (Span(1, channels),)}})
+        self.weight = nn.Parameter(torch.empty(outputs, positions, channels))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        nn.init.normal_(self.weight, std=(2.0 / (positions * channels)) ** 0.5)
+        self._outputs, self._positions = outputs, positions
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, positions * c]` with any c up to the layer's channels -> `[N, outputs]`."""
+        return super().forward(x, prefix(self._outputs, x.shape[1] // self._positions))
+
+    def views(self, cut: Cut) -> tuple[Tensor, Tensor]:
+        """See `SlicedLayer`; positions and channels on one axis."""
+        weight, bias = super().views(cut)
+        return weight.flatten(1), bias
+
+
+class SlicedNorm(sliced.Norm):
+    """Scale and shift of every channel; each number of channels that is in use has its own, for statistics differ.
+
+    Args:
+        channels: channels at full width.
+        widths: the fractions of the channels that will be used.
+        gain: initial scale.
+
+    Attributes:
+        rows: row of `weight` and `bias`, by number of channels.
+    """
+
+    PER_SETTING = ('weight', 'bias', 'mean', 'deviation')
+
+    def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+        sliced.SlicedLayer.__init__(self, dict.fromkeys(self.WEIGHTS, {1: (Span(0, channels),)}))
+        self.rows = {round(channels * width): row for row, width in enumerate(widths)}
+        self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
+        self.bias = nn.Parameter(torch.zeros(len(widths), channels))
+
+    def row(self, cut: Cut) -> int:
+        """See `SlicedLayer`."""
+        return self.rows[cut.kept[0]]
+
+
+class SlicedFrozenNorm(SlicedNorm):
+    """Batch norm whose statistics no longer change, so that it is a scale and a shift, folded into a convolution.
+
+    What they are, `learning.norm_statistics` measures; until then they are 0 and 1.
+
+    Attributes:
+        mean, deviation: of each channel before the norm, by rows as `weight`.
+        folds: as in `Norm`; switched off while statistics are measured, in training mode.
+    """
+
+    WEIGHTS = SlicedNorm.PER_SETTING
+
+    def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+        super().__init__(channels, widths, gain=gain)
+        self.folds = True
+        self.register_buffer('mean', torch.zeros(len(widths), channels))
+        self.register_buffer('deviation', torch.ones(len(widths), channels))
+
+    def scale_and_shift(self, cut: Cut) -> tuple[Tensor, Tensor]:
+        """See `Norm`."""
+        weight, bias, mean, deviation = self.views(cut)
+        scale = weight / deviation
+        return scale, bias - mean * scale
+
+    def _in_use(self, cut: Cut, folded: None) -> tuple[Tensor, Tensor]:
+        return self.scale_and_shift(cut)
+
+    def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
+        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths. The cut follows from it."""
+        scale, shift = self.used(prefix(x.shape[1]))
+        return x * scale.view(-1, 1, 1) + shift.view(-1, 1, 1)
+
+
+class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
+    """Group norm whose groups hold a fixed number of channels, so that a prefix of channels keeps its groups.
+
+    Args:
+        channels, widths, gain: see `SlicedNorm`.
+        group_channels: channels of one group.
+    """
+
+    def __init__(self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+        super().__init__(channels, widths, gain=gain)
+        self.group_channels = group_channels
+
+    def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
+        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths. The cut follows from it."""
+        return super().forward(x, prefix(x.shape[1]))
+
+
+def sliced_norm(config: Shape, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> SlicedNorm:
+    """The kind of norm that a configuration asks for, over so many channels at full width."""
+    if config.norm == 'frozen':
+        return SlicedFrozenNorm(channels, widths, gain=gain)
+    return SlicedGroupNorm(channels, config.norm_group_size(channels), widths, gain=gain)
+
+
+class Skip(nn.Module):
+    """A group of residual blocks that a path runs or leaves out; the shape stays the same either way.
+
+    Args:
+        name: of the skip operator.
+        blocks: residual blocks that keep their input's shape.
+    """
+
+    def __init__(self, name: str, blocks: list[nn.Module]) -> None:
+        super().__init__()
+        self.name = name
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x: Tensor, path: ExecutionPath) -> Tensor:
+        """Runs the blocks unless the path skips them; a skipped block is never computed."""
+        if path[self.name] == 'skip':
+            return x
+        for block in self.blocks:
+            x = block(x, path['width'])
+        return x
+
+
+class Switch(nn.Module):
+    """Several subnets with weights of their own, of which a path runs exactly one.
+
+    Nothing is shared between them, fully connected layers included (multi-path paper, section V-A).
+    """
+
+    def __init__(self, subnets: list[nn.Module]) -> None:
+        super().__init__()
+        self.subnets = nn.ModuleList(subnets)

@@ -1,0 +1,121 @@
+"""Region proposals: the network that scores anchors, and DynamicProposals, which keeps as many as time allows."""
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deadline_perception.networks.multi_path import boxes as box_ops
+from deadline_perception.networks.multi_path.configuration import DetectorConfig
+from deadline_perception.networks.multi_path.operators import SlicedConv2d
+from deadline_perception.networks.multi_path.suppression import nms
+
+STRIDES = (4, 8, 16, 32)
+DELTA_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
+_NMS_IOU = 0.7
+_MIN_SIDE_PX = 2.0
+
+
+class RegionProposalNetwork(nn.Module):
+    """A 3x3 convolution and, per anchor, one objectness logit and four box deltas; shared by all levels."""
+
+    def __init__(self, config: DetectorConfig) -> None:
+        super().__init__()
+        self.per_position = len(config.anchor_sizes_px[0]) * len(config.anchor_ratios)
+        channels = config.pyramid_channels
+        self.convolution = SlicedConv2d(channels, channels, 3, bias=True)
+        self.outputs = SlicedConv2d(channels, 5 * self.per_position, 1, bias=True)
+        nn.init.normal_(self.outputs.weight, std=0.01)
+        with torch.no_grad():
+            # Objectness starts near 1 %: almost every anchor is background.
+            self.outputs.bias[:self.per_position] = -4.6
+
+    def forward(self, levels: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Pyramid levels -> per level objectness logits `[N, A]` and box deltas `[N, A, 4]`."""
+        logits, deltas = [], []
+        for level in levels:
+            x = F.relu_(self.convolution(level, level.shape[1]))
+            y = self.outputs(x, 5 * self.per_position).permute(0, 2, 3, 1)
+            logits.append(y[..., :self.per_position].flatten(1))
+            deltas.append(y[..., self.per_position:].reshape(len(y), -1, 4))
+        return logits, deltas
+
+
+@cache
+@torch.inference_mode(False)
+def lay_out_anchors(config: DetectorConfig, size: tuple[int, int], device: torch.device) -> tuple[Tensor, ...]:
+    """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`, multiples of 32."""
+    return tuple(box_ops.anchors(size, stride, sizes, config.anchor_ratios).to(device)
+                 for stride, sizes in zip(STRIDES, config.anchor_sizes_px))
+
+
+class DynamicProposals:
+    """Keeps the most promising regions of one image; how many is decided when the scores are known.
+
+    Source: multi-path paper, section V-A. The work grows with the number: it bounds the candidates per level too.
+    """
+
+    def __init__(self, config: DetectorConfig) -> None:
+        self.config = config
+        self.candidates = config.nms_candidates
+
+    @torch.no_grad()
+    def __call__(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
+                 size: tuple[int, int]) -> Tensor:
+        """Of one image `proposals` boxes `[P, 4]`, best first; where there are fewer, the last ones are zero.
+
+        Args:
+            logits, deltas: output of the RPN for a batch of one.
+            proposals: number of regions to keep at most.
+            size: height and width of the image in px.
+        """
+        boxes, scores = (part[0] for part in self._candidates(logits, deltas, proposals, size))
+        boxes = boxes * (scores > -torch.inf)[:, None]
+        kept = nms(boxes, scores, _NMS_IOU)
+        none = kept.new_full((proposals,), len(boxes))
+        return torch.cat((boxes, boxes.new_zeros((1, 4))))[torch.cat((kept, none))[:proposals].view(proposals)]
+
+    @torch.no_grad()
+    def of_batch(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
+                 size: tuple[int, int]) -> list[np.ndarray]:
+        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once."""
+        from torchvision.ops import batched_nms  # of training; see suppression.py
+
+        boxes, scores = self._candidates(logits, deltas, proposals, size)
+        images = torch.arange(len(boxes), device=boxes.device).repeat_interleave(boxes.shape[1])
+        boxes, scores = boxes.flatten(0, 1), scores.flatten()
+        kept = batched_nms(boxes, scores, images, _NMS_IOU)
+        found = torch.cat((boxes, scores[:, None], images[:, None]), 1)[kept].cpu().numpy()
+        found = found[found[:, 4] > -np.inf]
+        return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
+
+    def _candidates(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
+                    size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """The best anchors' boxes `[N, K, 4]` and scores `[N, K]` of all levels; a box too small has the score -inf."""
+        anchors = lay_out_anchors(self.config, size, logits[0].device)
+        keep_per_level = min(self.candidates, 2 * proposals)
+        scores, chosen, origins = [], [], []
+        for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
+            top, indices = level_logits.float().topk(min(keep_per_level, level_logits.shape[1]))
+            scores.append(top)
+            chosen.append(level_deltas.gather(1, indices[..., None].expand(-1, -1, 4)))
+            origins.append(anchors[level][indices])
+        # Decoded together: on few boxes each operation costs its call.
+        found, at = torch.cat(chosen, 1).float().flatten(0, 1), torch.cat(origins, 1).flatten(0, 1)
+        flat = box_ops.decode(found, at, DELTA_WEIGHTS)
+        boxes = box_ops.clip(flat, size).view(len(logits[0]), -1, 4)
+        sides = boxes[..., 2:] - boxes[..., :2]
+        return boxes, torch.cat(scores, 1).masked_fill(~(sides >= _MIN_SIDE_PX).all(-1), -torch.inf)
+
+
+def pyramid_levels(boxes: Tensor, levels: int, finest: int = STRIDES[0]) -> Tensor:
+    """Level `[N]` whose resolution suits each box `[N, 4]` xyxy in px; 0 is the finest.
+
+    The rule of feature pyramid networks, log2 of the side, set so that an object spans 7 to 14 positions of its
+    level where it can: at a finest stride of 4 px, sides under 56 px are level 0, under 112 px level 1, and so on.
+    """
+    side = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).clamp(min=1.0).sqrt()
+    return (side / (14.0 * finest)).log2().add_(1.0).floor_().clamp_(0, levels - 1).long()

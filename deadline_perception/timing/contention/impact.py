@@ -1,0 +1,95 @@
+"""The impact profiler: what contention does to a sample network, whatever causes it, and which units do the same.
+
+Source: contention paper, sections 4.1.1 and 4.1.2: the delays of a sample of the application show the contention that
+matters to it, and only that; the same sample beside units, more and more of them, shows which reproduce it.
+"""
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from deadline_perception.timing.contention.levels import FEWEST_DELAYS, UnitDelay
+from deadline_perception.timing.contention.load import ContentionLoad
+
+RUNGS = 8  # of each kind of units
+_ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units are not needed
+_SETTLE_FRAMES = 3  # left out after a change: caches and clock follow it
+
+
+def record_delays(run_frame: Callable[[], float], seconds: float, *, goes_on: Callable[[], bool] = lambda: True,
+                  progress: Callable[[int, float], None] = lambda frames, passed_s: None) -> list[float]:
+    """Delays in ms of one frame after the other, for so long; blocks.
+
+    Args:
+        run_frame: runs one frame and returns how long it took, in ms.
+        seconds: how long, > 0.
+        goes_on: asked after each frame; recording ends when it says no.
+        progress: called after each frame with the frames so far and the seconds passed.
+
+    Raises:
+        ValueError: the time is not above 0.
+    """
+    if not seconds > 0.0:
+        raise ValueError(f'seconds is {seconds}, expected more than 0')
+    delays_ms: list[float] = []
+    begun_s = time.monotonic()
+    while True:
+        delays_ms.append(run_frame())
+        passed_s = time.monotonic() - begun_s
+        progress(len(delays_ms), passed_s)
+        if passed_s >= seconds or not goes_on():
+            return delays_ms
+
+
+def most_units() -> int:
+    """Units of one kind that keep every core of this process busier than it can be."""
+    return 6 * len(os.sched_getaffinity(0))
+
+
+def rungs(most: int, count: int = RUNGS) -> list[int]:
+    """At most so many numbers of units, from 1 to the most, evenly spread."""
+    return sorted({math.ceil(most * step / count) for step in range(1, count + 1)} - {0})
+
+
+def measure_unit_delays(run_frame: Callable[[], float], kinds: Sequence[str], most: int, seconds: float, *,
+                        up_to_ms: float = math.inf, cores: Collection[int] = (),
+                        progress: Callable[[str, int, int], None] = lambda kind, count, most: None
+                        ) -> tuple[UnitDelay, ...]:
+    """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
+
+    Args:
+        run_frame: as in `record_delays`.
+        kinds: of units, one after the other.
+        most: units of each kind, >= 1.
+        seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
+        up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
+        cores: that the units keep to; all where it is empty.
+        progress: called before each number with the kind, the number and the most.
+
+    Raises:
+        LoadError: units cannot be started, or one ended by itself.
+        ValueError: a kind is unknown, or a number out of range.
+    """
+    found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
+    for kind in kinds:
+        with ContentionLoad({kind: most}, cores=cores) as load:
+            for count in rungs(most):
+                progress(kind, count, most)
+                load.set({kind: count})
+                found.append(UnitDelay({kind: count}, _typical_ms(run_frame, seconds)))
+                load.check()
+                if found[-1].delay_ms > _ENOUGH * up_to_ms:
+                    break
+    return tuple(found)
+
+
+def _typical_ms(run_frame: Callable[[], float], seconds: float) -> float:
+    for _ in range(_SETTLE_FRAMES):
+        run_frame()
+    delays_ms = record_delays(run_frame, seconds)
+    while len(delays_ms) < FEWEST_DELAYS:
+        delays_ms.append(run_frame())
+    return statistics.median(delays_ms)

@@ -1,0 +1,363 @@
+"""Which levels of contention a machine has: graded from the delays of a sample network, and matched with units.
+
+Source: contention paper, sections 4.1.1, 4.1.2 and 5.2.1: a moving average takes the noise off the delays, the peaks of
+their Gaussian kernel density are the levels, and a level is reproduced by the units under which the same network has
+the same delay. Changed: the bandwidth is found from the delays (Botev, Grotowski and Kroese 2010, improved
+Sheather-Jones), since a rule for one peak blurs several; nothing is averaged over neighbours that are no more alike
+than any two delays; and a peak counts only if enough delays lie under it and a valley divides it from the next.
+"""
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadline_perception.core.device import DeviceFacts
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.timing.contention.load import check_units, units_text
+from deadline_perception.timing.profile import default_profile_path
+
+FORMAT = 1
+FEWEST_DELAYS = 20
+_AVERAGED = 9  # frames of the moving average
+_LEAST_SHARE = 0.03  # of the delays, that a level has
+_RESOLUTION = 0.03  # levels whose delays differ by a smaller part are one
+_GRID = 1024  # points of the density; a power of 2 for the cosine transform
+_ALIKE = 0.3  # autocorrelation of neighbours from which averaging them is worth it
+_FAR_CALMER = 0.5  # standard deviation of a window, as a part of another's
+_VALLEY = 0.8  # of the lower of two peaks: a valley that is less deep divides nothing
+_CERTAIN = 3.0  # standard deviations by which counts in a peak and in a valley must differ
+_WIDER = 1.5  # than what fits the density best, so that noise makes no peaks
+_NARROWEST = 0.004  # bandwidth of a delay's logarithm: times are no more exact
+_ROUNDING = 1e-4  # of the highest density: below it, peaks are those of the transform
+_ROUNDS = 7  # of the bandwidth's fixed point, as its source advises
+
+
+class GradingError(DeadlinePerceptionError, ValueError):
+    """Delays that no contention level can be read from."""
+
+
+@dataclass(frozen=True)
+class ContentionLevel:
+    """One level of contention.
+
+    Attributes:
+        delay_ms: delay of the sample network at this level, the peak of the density.
+        share: part of all delays that belong to it, in (0, 1].
+        slowdown: `delay_ms` over the delay on the idle machine, at least 1; NaN when that is not known.
+        units: counts of contention units by kind that reproduce it; None when it was matched with none, empty where
+            none are needed.
+        units_delay_ms: delay of the sample network under those units; NaN without.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    delay_ms: float
+    share: float = 1.0
+    slowdown: float = math.nan
+    units: Mapping[str, int] | None = None
+    units_delay_ms: float = math.nan
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.delay_ms < math.inf and 0.0 < self.share <= 1.0):
+            raise ValueError(f'a contention level has a delay of {self.delay_ms} ms and a share of {self.share}, '
+                             f'expected more than 0 ms and a share in (0, 1]')
+        if not (math.isnan(self.slowdown) or 1.0 <= self.slowdown < math.inf):
+            raise ValueError(f'slowdown of a contention level is {self.slowdown}, expected at least 1, or NaN')
+        if self.units is not None:
+            object.__setattr__(self, 'units', check_units(self.units))
+
+
+@dataclass(frozen=True)
+class UnitDelay:
+    """What the sample network takes beside some units.
+
+    Attributes:
+        units: their counts by kind; empty for the idle machine.
+        delay_ms: median of its delays, > 0.
+    """
+
+    units: Mapping[str, int]
+    delay_ms: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'units', check_units(self.units))
+        if not 0.0 < self.delay_ms < math.inf:
+            raise ValueError(f'delay beside {units_text(self.units)} units is {self.delay_ms} ms, expected more than 0')
+
+
+def grade_levels(delays_ms: Sequence[float], *,
+                 unit_delays: Sequence[UnitDelay] = ()) -> tuple[ContentionLevel, ...]:
+    """The levels of contention that delays of one network show, ascending.
+
+    Args:
+        delays_ms: of consecutive frames on one path, in their order.
+        unit_delays: what the network takes beside units, to match the levels with; the one without units is the idle
+            machine's.
+
+    Returns:
+        One level or more. Each has a slowdown where the idle machine's delay is among `unit_delays`.
+
+    Raises:
+        GradingError: there are too few delays, all are the same, or one is no positive, finite number.
+    """
+    delays = _checked(delays_ms)
+    smooth = smoothed(delays, _AVERAGED)
+    independent = 1.0 if smooth is delays else _AVERAGED ** -0.5
+    peaks_ms, shares = _peaks(*delay_density(smooth), smooth, independent)
+    levels = tuple(ContentionLevel(float(peak), float(share)) for peak, share in zip(peaks_ms, shares))
+    return match_units(levels, unit_delays) if unit_delays else levels
+
+
+def match_units(levels: Sequence[ContentionLevel], unit_delays: Sequence[UnitDelay]) -> tuple[ContentionLevel, ...]:
+    """Gives each level the units, of at least one, whose delay is the nearest; of equally near ones the fewest."""
+    ordered = sorted(unit_delays, key=lambda delay: sum(delay.units.values()))
+    idle_ms = next((delay.delay_ms for delay in ordered if not delay.units), math.nan)
+    matched = []
+    for level in levels:
+        found = min(ordered, key=lambda delay: abs(math.log(delay.delay_ms / level.delay_ms)))
+        slowdown = math.nan if math.isnan(idle_ms) else max(1.0, level.delay_ms / idle_ms)
+        matched.append(replace(level, units=found.units, units_delay_ms=found.delay_ms, slowdown=slowdown))
+    return tuple(matched)
+
+
+def level_at(levels: Sequence[ContentionLevel], slowdown: float) -> int:
+    """Index of the level whose slowdown is the nearest, by their ratio.
+
+    Args:
+        levels: at least one, with slowdowns.
+        slowdown: observed, >= 1.
+    """
+    return min(range(len(levels)), key=lambda index: abs(math.log(levels[index].slowdown / slowdown)))
+
+
+def smoothed(delays_ms: np.ndarray, window: int) -> np.ndarray:
+    """Moving average of float64 `[N]`; the delays themselves where neighbours are not alike.
+
+    Where the window around a frame holds a step, so that the one before or after the frame is far calmer, that one is
+    averaged: a step between two levels leaves no delays between them.
+    """
+    centred = delays_ms - delays_ms.mean()
+    alike = float(centred[1:] @ centred[:-1] / (centred @ centred))
+    if window == 1 or alike < _ALIKE:
+        return delays_ms
+    width = min(window, len(delays_ms))
+    parts = np.lib.stride_tricks.sliding_window_view(delays_ms, width)
+    means, deviations = parts.mean(axis=1), parts.std(axis=1)
+    last = len(parts) - 1
+    ends = np.arange(len(delays_ms))
+    begins = np.clip(np.stack([ends - width // 2, ends - width + 1, ends]), 0, last)
+    found = deviations[begins] * np.array([[_FAR_CALMER], [1.0], [1.0]])
+    return means[begins[np.argmin(found, axis=0), ends]]
+
+
+def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian kernel density of the logarithm of delays, since what disturbs a delay disturbs a longer one by more.
+
+    Args:
+        delays_ms: float64 `[N]`, not all the same.
+
+    Returns:
+        `[G]` ascending delays in ms whose logarithms are evenly spaced, and the density per logarithm at each.
+    """
+    logs = np.log(delays_ms)
+    low, high = float(logs.min()), float(logs.max())
+    margin = 0.2 * (high - low)
+    low, high = low - margin, high + margin
+    edges = np.linspace(low, high, _GRID + 1)
+    counts = np.histogram(logs, edges)[0] / len(logs)
+    from scipy.fft import dct, idct  # slow to load: the monitor reads levels and finds none
+
+    transformed = dct(counts, norm=None) / 2.0
+    transformed[0] = counts.sum()
+    time = max(_WIDER ** 2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
+    damped = transformed * np.exp(-0.5 * (np.arange(_GRID) * math.pi) ** 2 * time)
+    density = np.maximum(idct(damped), 0.0)
+    density /= density.sum() * (edges[1] - edges[0])
+    return np.exp(0.5 * (edges[:-1] + edges[1:])), density
+
+
+def _bandwidth(transformed: np.ndarray, count: int) -> float:
+    """Squared bandwidth, on a scale on which the grid has length 1 (Botev, Grotowski and Kroese 2010, algorithm 1)."""
+    squares = np.arange(1, _GRID, dtype=np.float64) ** 2
+    powers = {order: 2.0 * (squares * math.pi ** 2) ** order * transformed[1:] ** 2 for order in range(2, _ROUNDS + 1)}
+    rates = -squares * math.pi ** 2
+
+    def functional(order: int, time: float) -> float:
+        return float(powers[order] @ np.exp(rates * time))
+
+    def gap(time: float) -> float:
+        value = functional(_ROUNDS, time)
+        for order in range(_ROUNDS - 1, 1, -1):
+            constant = (1.0 + 0.5 ** (order + 0.5)) / 3.0 * np.prod(np.arange(1, 2 * order, 2))
+            constant /= math.sqrt(math.pi / 2.0)
+            value = functional(order, (2.0 * constant / (count * max(value, 1e-300))) ** (2.0 / (3.0 + 2.0 * order)))
+        return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4 if value > 0.0 else -math.inf
+
+    times = np.geomspace(1e-9, 0.1, 40)
+    with np.errstate(all='ignore'):
+        gaps = np.array([gap(time) for time in times])
+        crossings = np.flatnonzero((gaps[:-1] < 0.0) & (gaps[1:] >= 0.0))
+        if len(crossings):
+            from scipy.optimize import brentq
+
+            return brentq(gap, times[crossings[0]], times[crossings[0] + 1])
+    return 0.01 ** 2  # few delays, far apart: a part of their range
+
+
+def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray,
+           independent: float) -> tuple[list[float], list[float]]:
+    """Delay and share of each peak that counts; those that do not are taken away, the least divided one first.
+
+    Args:
+        independent: share of the delays that are independent of each other.
+    """
+    ordered = np.sort(delays_ms)
+
+    def roots(at: int, width: float) -> float:
+        """Square root of the independent delays around a place; its standard deviation is a half, however many they
+        are."""
+        ends = np.searchsorted(ordered, grid_ms[at] * np.array([math.exp(-width), math.exp(width)]))
+        return math.sqrt(independent * float(ends[1] - ends[0]))
+
+    floor = _ROUNDING * density.max()
+    tops = [at for at in range(1, _GRID - 1) if density[at - 1] < density[at] >= density[at + 1]
+            and density[at] > floor]
+    while True:
+        pairs = list(zip(tops, tops[1:]))
+        valleys = [_valley(density, left, right) for left, right in pairs]
+        borders_ms = [-math.inf, *(grid_ms[valley] for valley in valleys), math.inf]
+        shares = [float(np.mean((delays_ms >= low) & (delays_ms < high)))
+                  for low, high in zip(borders_ms, borders_ms[1:])]
+        weakest, least = None, _CERTAIN
+        for at, ((left, right), valley) in enumerate(zip(pairs, valleys)):
+            ratio = grid_ms[right] / grid_ms[left]
+            width = math.log(ratio) / 8.0  # around either peak and between them, and nothing twice
+            lower = min(roots(left, width), roots(right, width))
+            apart = 2.0 * (lower - roots(valley, width)) / math.sqrt(2.0)
+            if ratio - 1.0 < _RESOLUTION or density[valley] > _VALLEY * min(density[left], density[right]):
+                apart = 0.0
+            if apart < least:
+                weakest, least = at, apart
+        if weakest is not None:
+            left, right = pairs[weakest]
+            tops.remove(left if density[left] < density[right] else right)
+        elif len(tops) > 1 and min(shares) < _LEAST_SHARE:
+            tops.pop(int(np.argmin(shares)))
+        else:
+            return [grid_ms[top] for top in tops], shares
+
+
+def _valley(density: np.ndarray, left: int, right: int) -> int:
+    """The lowest place between two peaks, the middle one of a plain."""
+    between = density[left:right + 1]
+    lowest = np.flatnonzero(between <= between.min() + 1e-3 * min(between[0], between[-1]))
+    return left + int(lowest[len(lowest) // 2])
+
+
+def _checked(delays_ms: Sequence[float]) -> np.ndarray:
+    delays = np.asarray(delays_ms, dtype=np.float64).reshape(-1)
+    if len(delays) < FEWEST_DELAYS:
+        raise GradingError(f'{len(delays)} delays are too few to grade, expected at least {FEWEST_DELAYS}, and '
+                           f'hundreds at each level')
+    wrong = ~(np.isfinite(delays) & (delays > 0.0))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise GradingError(f'delay {at} of {len(delays)} is {delays[at]} ms, expected a positive, finite number')
+    if delays.max() - delays.min() <= 1e-9 * delays.max():
+        raise GradingError(f'all {len(delays)} delays are {delays[0]} ms, expected times that were measured: those '
+                           f'differ')
+    return delays
+
+
+@dataclass(frozen=True)
+class ContentionGrading:
+    """What the impact profiler found on one machine with one network: the content of its file.
+
+    Attributes:
+        config_name: configuration of the sample network.
+        network_hash: hash of its shape.
+        path: name of the path that ran.
+        device: the processor that ran it, in words.
+        date: when, ISO 8601 in UTC.
+        beside: what ran beside it, in words.
+        levels: ascending, at least one, each with a slowdown.
+        unit_delays: delays of the sample network beside units, the idle machine's among them.
+        delays_ms: of the sample network beside what was graded.
+
+    Raises:
+        ValueError: there is no level, or one lacks its slowdown.
+    """
+
+    config_name: str
+    network_hash: str
+    path: str
+    device: str
+    date: str
+    beside: str
+    levels: tuple[ContentionLevel, ...]
+    unit_delays: tuple[UnitDelay, ...]
+    delays_ms: tuple[float, ...] = field(repr=False, default=())
+
+    def __post_init__(self) -> None:
+        for name in ('levels', 'unit_delays', 'delays_ms'):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not self.levels or any(math.isnan(level.slowdown) for level in self.levels):
+            raise ValueError('grading has no level, or one without a slowdown; expected at least one, against the idle '
+                             'machine')
+        if any(after.slowdown < before.slowdown for before, after in zip(self.levels, self.levels[1:])):
+            raise ValueError('levels of the grading are out of order, expected ascending slowdowns')
+
+    @property
+    def idle_ms(self) -> float:
+        """Delay on the idle machine; NaN when it was not measured."""
+        return next((delay.delay_ms for delay in self.unit_delays if not delay.units), math.nan)
+
+    def save(self, file: Path) -> None:
+        """Writes JSON that `load` reads."""
+        levels = [{**asdict(level), 'units_delay_ms': None if math.isnan(level.units_delay_ms)
+                   else level.units_delay_ms}
+                  for level in self.levels]
+        write_text_atomically(file, json.dumps({
+            'format': FORMAT, **{name: getattr(self, name) for name in _WORDS}, 'levels': levels,
+            'unit_delays': [asdict(delay) for delay in self.unit_delays],
+            'delays_ms': [round(delay_ms, 3) for delay_ms in self.delays_ms]}, indent=1) + '\n')
+
+    @classmethod
+    def load(cls, file: Path) -> ContentionGrading:
+        """Reads what `save` wrote.
+
+        Raises:
+            JsonFileError: the file is missing, unreadable, of another format, or holds an impossible value.
+        """
+        content = read_object(file, 'contention levels')
+        try:
+            if content.pop('format', None) != FORMAT:
+                raise ValueError(f'it is not of format {FORMAT}')
+            content['levels'] = tuple(ContentionLevel(**_with_nan(level)) for level in content['levels'])
+            content['unit_delays'] = tuple(UnitDelay(**delay) for delay in content['unit_delays'])
+            return cls(**content)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise JsonFileError(f'contention levels {file} cannot be used: {error}; '
+                                f'`deadline-perception machine grade` writes them') from error
+
+
+def _with_nan(level: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a file, where JSON's null stands for what is not known."""
+    return {name: math.nan if value is None and name != 'units' else value for name, value in level.items()}
+
+
+def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:
+    """Where the user's own levels of a device lie: beside the folder of the latency profiles."""
+    profile = default_profile_path(config_name, facts)
+    return profile.parent.with_name('levels') / profile.name
+
+
+_WORDS = ('config_name', 'network_hash', 'path', 'device', 'date', 'beside')

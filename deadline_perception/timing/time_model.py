@@ -1,0 +1,338 @@
+"""How long a path, or what is left of one, takes: the one place where expected times and bounds are made.
+
+    expected = forecast x slowdown
+    bound    = forecast x factor,  factor = slowdown x calibration factor x deadline-miss correction
+
+The forecast comes from a latency profile, the slowdown from whoever watches contention, all else from earlier frames.
+Each part can be switched off (`TimeParts`): benchmarks/time_model.py says what each one earns.
+docs/promises.md says what the bound promises. Needs no torch.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.timing.calibration import BoundCalibrator, MissCorrection
+from deadline_perception.timing.remaining_calibration import RemainingCalibrators, limited_ratio
+from deadline_perception.timing.reserve import FrameReserve, Reserve
+
+MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
+CALIBRATED, WCET, BOTH = BOUNDS = ('calibrated', 'wcet', 'both')
+FEW_FRAMES = 299  # so many without a miss bound 99 % of frames with 95 % confidence
+FIRST_FRAMES = 200  # whose times are remembered one by one
+P90_TAIL, P10_TAIL = 0.1, 0.9  # shares of frames that take longer than the p90 and p10 factors say
+_QUANTILE_STEP = 0.05  # of the logarithm of those factors, per frame
+_LEAST_P90_SHARE = 0.2  # of a bound
+
+
+class Forecast(Protocol):
+    """Times of paths and of what is left of them on an idle machine, such as `latency.path_bound.PathForecast`."""
+
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Time of what `path` runs from `segment` on."""
+
+    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
+        """The same for many paths: float64 `[len(paths)]`."""
+
+
+@dataclass(frozen=True)
+class TimeParts:
+    """Which parts of the time model are in force.
+
+    Attributes:
+        slowdown: expected times grow with contention; else it is left to the calibration.
+        calibration: the factor learns from frames; else it stays as the profile says.
+        remaining: what is left of a frame has a calibration factor of its own for each segment; else the frame's.
+        progress: what is left grows with how slow the frame has been so far.
+        miss_correction: late frames raise the bounds.
+        p90: paths may be planned that only most frames finish in time, where later operators can shorten them.
+        p10: a frame is aborted when not even a fast rest fits; else as soon as the expected one does not.
+        reserve: time is kept for deciding and publishing.
+        bounds: `calibrated`; `wcet`, the analytical worst case alone; or `both`, the smaller one until the calibration
+            has seen `FEW_FRAMES`. Without a worst case all three are `calibrated`.
+
+    Raises:
+        ValueError: there are no such bounds.
+    """
+
+    slowdown: bool = True
+    calibration: bool = True
+    remaining: bool = True
+    progress: bool = True
+    miss_correction: bool = True
+    p90: bool = True
+    p10: bool = True
+    reserve: bool = True
+    bounds: str = BOTH
+
+    def __post_init__(self) -> None:
+        if self.bounds not in BOUNDS:
+            raise ValueError(f'bounds is {self.bounds!r}, expected one of {", ".join(BOUNDS)}')
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTimes:
+    """Times as one frame sees them: what was known as it began. Any thread may read it.
+
+    Attributes:
+        forecast: times of the paths, without contention.
+        slowdown: factor >= 1 from forecast to expected time.
+        factor: from the forecast of a whole path to its bound, in (0, MAX_FACTOR].
+        p90_share: share of its bound that nine of ten frames stay below, in (0, 1].
+        p10_factor: from the forecast to a time that nine of ten frames exceed.
+        reserve: for deciding and publishing.
+        miss_correction: part of the factor that late frames brought.
+        remaining: calibration factors of what is left; None where they depend on the segment alone.
+        highest: the largest factor from each segment on, and without `remaining` the factor; None: as of the whole.
+        worst: analytical worst cases without contention; None without.
+    """
+
+    forecast: Forecast
+    slowdown: float = 1.0
+    factor: float = 1.0
+    p90_share: float = 1.0
+    p10_factor: float = 1.0
+    reserve: FrameReserve = FrameReserve(0.0, 0.0)
+    miss_correction: float = 1.0
+    remaining: RemainingCalibrators | None = None
+    highest: Sequence[float] | None = None
+    worst: Forecast | None = None
+
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Time of a path from a segment on, without contention."""
+        return self.forecast.forecast_ms(path, segment)
+
+    def expected_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Time of a path from a segment on, as expected now."""
+        return self.forecast.forecast_ms(path, segment) * self.slowdown
+
+    def worst_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Analytical worst case of a path from a segment on, slowed down as now; NaN where there is none."""
+        return math.nan if self.worst is None else self.worst.forecast_ms(path, segment) * self.slowdown
+
+    def bound_ms(self, path: ExecutionPath, segment: int = 0, spent_ms: float = 0.0) -> float:
+        """The same, exceeded only with the target miss probability.
+
+        Args:
+            path: as it runs.
+            segment: the next one.
+            spent_ms: what the network has taken until there; 0 when that is not known.
+        """
+        return (self.forecast.forecast_ms(path, segment)
+                * self.factor_from(segment, self.progress(path, segment, spent_ms)))
+
+    def factor_from(self, segment: int, progress: float) -> float:
+        """From the forecast of what is left to its bound, for a frame with this `progress`."""
+        if segment == 0:
+            return self.factor
+        if self.remaining is None:
+            return self.factor if self.highest is None else self.highest[segment]
+        calibration = self.remaining.factor(segment, progress)
+        factor = limited_factor(self.slowdown, calibration * self.miss_correction)
+        return factor if self.highest is None else min(factor, self.highest[segment])
+
+    def progress(self, path: ExecutionPath, segment: int, spent_ms: float) -> float:
+        """What a frame has taken until a segment over what was expected of that, as a `limited_ratio`; 1 where nothing
+        was."""
+        forecast_ms = self.forecast.forecast_ms
+        expected_ms = (forecast_ms(path) - forecast_ms(path, segment)) * self.slowdown
+        return limited_ratio(spent_ms / expected_ms) if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
+
+    def skipped_ms(self, plan: ExecutionPath, path: ExecutionPath) -> float:
+        """Expected time of what a plan had beyond the path that ran; 0 where it had nothing.
+
+        A slow frame goes on along a shorter path, by whose time alone it would look slower than it was. So what it
+        skipped counts as if it had been run, at the pace that was expected.
+        """
+        return max(0.0, self.expected_ms(plan) - self.expected_ms(path))
+
+
+class TimeModel:
+    """See the module. `begin` and `observe` belong to the thread that runs the network; all else any may call.
+
+    Args:
+        path_space: of the network.
+        forecast: times of its paths on the idle device.
+        calibrator: of the bounds of whole frames.
+        wcet: analytical worst cases on the idle device, with `forecast_ms` and `table` as the forecast has; None
+            without.
+        publishing: learns how long publishing takes; None: from 1 ms on, at most 15 ms.
+        parts: in force.
+
+    Attributes:
+        path_space, forecast, calibrator, parts: as given.
+        miss_correction: counts late frames.
+        first_frames: path and time in ms of the first ones that ended, at most `FIRST_FRAMES`.
+    """
+
+    def __init__(self, path_space: PathSpace, forecast: Forecast, calibrator: BoundCalibrator, *,
+                 wcet: Forecast | None = None, publishing: Reserve | None = None,
+                 parts: TimeParts = TimeParts()) -> None:
+        self.path_space, self.forecast, self.calibrator, self.parts = path_space, forecast, calibrator, parts
+        self.first_frames: list[tuple[ExecutionPath, float]] = []
+        self.miss_correction = MissCorrection(calibrator.alpha, calibrator.eta)
+        self._publishing = publishing or Reserve(1.0, 15.0, quantile=0.95)
+        self._deciding = Reserve(0.0, quantile=0.5)
+        self._remaining = RemainingCalibrators(calibrator, len(path_space.segments), by_progress=parts.progress)
+        width = calibrator.score_width
+        begin = min(max(calibrator.log_factor, -width), width)
+        self._p90 = BoundCalibrator(P90_TAIL, _QUANTILE_STEP, width, begin)
+        self._p10 = BoundCalibrator(P10_TAIL, _QUANTILE_STEP, width)
+        self._worst = wcet
+        self._highest = None if wcet is None or parts.bounds == CALIBRATED else _highest_factors(
+            path_space, forecast, wcet)
+
+    def successor(self, forecast: Forecast, calibrator: BoundCalibrator) -> TimeModel:
+        """The same with another forecast, and a calibrator that begins with it; what was learnt of the reserve stays.
+        """
+        model = TimeModel(self.path_space, forecast, calibrator, wcet=self._worst, publishing=self._publishing,
+                          parts=self.parts)
+        model._deciding = self._deciding
+        return model
+
+    def begin(self, slowdown: float, *, keeps_bounds: bool = True) -> FrameTimes:
+        """Times for the next frame.
+
+        Args:
+            slowdown: factor >= 1 of contention now.
+            keeps_bounds: the frame's policy does, so that late frames concern it.
+        """
+        parts = self.parts
+        slowdown = slowdown if parts.slowdown else 1.0
+        correction = self.miss_correction.factor if parts.miss_correction and keeps_bounds else 1.0
+        factor = limited_factor(slowdown, self._calibration_factor * correction)
+        remaining, highest = self._remaining, self._highest_now(slowdown)
+        if highest is not None and parts.bounds == WCET:
+            factor, remaining = highest[0], None
+        elif highest is not None:
+            whole, factor = factor, min(factor, highest[0])
+            highest = highest if parts.remaining else [min(whole, most) for most in highest]
+        if not (parts.calibration and parts.remaining):
+            remaining = None
+        p90_share = min(max(slowdown * self._p90.factor / factor, _LEAST_P90_SHARE), 1.0) if parts.p90 else 1.0
+        p10_factor = slowdown * (self._p10.factor if parts.p10 else 1.0)
+        return FrameTimes(self.forecast, slowdown, factor, p90_share, p10_factor, self.reserve, correction, remaining,
+                          highest, self._worst)
+
+    def expected_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
+        """Time of a path from a segment on at a slowdown."""
+        return self.begin(slowdown).expected_ms(path, segment)
+
+    def bound_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
+        """The same, exceeded only with the target miss probability."""
+        return self.begin(slowdown).bound_ms(path, segment)
+
+    @property
+    def reserve(self) -> FrameReserve:
+        """What the next frame keeps for deciding and publishing."""
+        if not self.parts.reserve:
+            return FrameReserve(0.0, 0.0)
+        return FrameReserve(self._deciding.reserve_ms, self._publishing.reserve_ms)
+
+    @property
+    def _calibration_factor(self) -> float:
+        calibrator = self.calibrator
+        return calibrator.factor if self.parts.calibration else math.exp(calibrator.initial_log_factor)
+
+    def _highest_now(self, slowdown: float) -> Sequence[float] | None:
+        """Limits that the analytical worst case sets to the factors from each segment on."""
+        if self._highest is None or (self.parts.bounds == BOTH and self.calibrator.frames >= FEW_FRAMES):
+            return None
+        return [limited_factor(slowdown, highest) for highest in self._highest]
+
+    def observe_publication(self, took_ms: float) -> None:
+        """Takes in how long publishing an answer took.
+
+        Raises:
+            ValueError: the time is negative or not finite.
+        """
+        self._publishing.observe(took_ms)
+
+    def observe(self, job) -> None:
+        """Takes in one frame, after it is out and its network has ended.
+
+        Args:
+            job: see `runtime.job.Job`: `times` that it was decided by, `path`, `plan`, `network_ms`, `decision_ms`,
+                `decisions`, `segment`, `result`, `is_in_time`, and `publish_ms`, which is None where its image was
+                answered beside its network, so that the time of its decisions has that in it.
+
+        Raises:
+            ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
+        """
+        times, publish_ms = job.times, job.publish_ms
+        skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, job.path)
+        expected_ms = times.expected_ms(job.path) + skipped_ms
+        if job.is_in_time or (job.plan is not None and job.plan.feasible):
+            self.miss_correction.observe(not job.is_in_time)
+        overrun_ms = 0.0 if publish_ms is None else times.reserve.overrun_ms(job.decision_ms, publish_ms)
+        if job.result is None:
+            self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms)
+            return
+        took_ms = job.network_ms + skipped_ms
+        self._p10.observe(expected_ms, took_ms)
+        self._p90.observe(expected_ms, took_ms + overrun_ms)
+        self.calibrator.observe(expected_ms, took_ms + overrun_ms)
+        if len(self.first_frames) < FIRST_FRAMES:
+            self.first_frames.append((job.path, job.network_ms))
+        for rest in _remainders(job):
+            self._remaining.observe(rest.segment, rest.progress, rest.expected_ms,
+                                    job.network_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
+        if publish_ms is not None:
+            self._deciding.observe(job.decision_ms)
+
+    def _observe_aborted(self, job, expected_ms: float, skipped_ms: float, overrun_ms: float) -> None:
+        """A frame is aborted because its deadline is near, and that alone says nothing about the times of its path.
+        What it had taken, with the forecast of its rest, does: without slow frames all would learn from fast ones
+        alone."""
+        would_take_ms = job.network_ms + job.times.expected_ms(job.path, job.segment)
+        for learner, extra_ms in ((self.calibrator, overrun_ms), (self._p90, overrun_ms), (self._p10, 0.0)):
+            if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(expected_ms):
+                learner.observe(expected_ms, None)
+        for rest in _remainders(job):
+            self._remaining.observe_aborted(rest.segment, rest.progress, rest.expected_ms,
+                                            would_take_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
+
+
+def limited_factor(slowdown: float, factor: float) -> float:
+    """The product of a slowdown and the factors on it, at most `MAX_FACTOR`."""
+    return min(slowdown * factor, MAX_FACTOR)
+
+
+def _highest_factors(path_space: PathSpace, forecast: Forecast, wcet: Forecast) -> list[float]:
+    """From each segment on, the factor that takes the forecast of no path below its worst case."""
+    paths, highest = list(path_space), []
+    for segment in range(len(path_space.segments)):
+        expected_ms = np.asarray(forecast.table(paths, segment), np.float64)
+        worst_ms = np.asarray(wcet.table(paths, segment), np.float64)
+        runs = expected_ms > 0.0
+        ratio = float(np.max(worst_ms[runs] / expected_ms[runs], initial=0.0))
+        highest.append(ratio if ratio > 0.0 else MAX_FACTOR)
+    return highest
+
+
+@dataclass(frozen=True)
+class _Remainder:
+    """What was left of a frame where it was decided: the segment, how the frame had begun, what was expected of what
+    was chosen there, what of that was skipped afterwards, and what the frame had taken."""
+
+    segment: int
+    progress: float
+    expected_ms: float
+    skipped_ms: float
+    spent_ms: float
+
+
+def _remainders(job) -> list[_Remainder]:
+    times, found = job.times, []
+    for decision in job.decisions:
+        ran_ms = times.expected_ms(job.path, decision.segment)
+        if ran_ms > 0.0:
+            skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - ran_ms)
+            found.append(_Remainder(decision.segment, decision.progress, ran_ms + skipped_ms, skipped_ms,
+                                    decision.spent_ms))
+    return found

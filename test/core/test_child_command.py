@@ -1,0 +1,45 @@
+"""Programs that are started in a folder import nothing that lies there."""
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deadline_perception.core import child_command
+from deadline_perception.core.child_command import code_command, module_command
+
+
+@pytest.fixture(params=[True, False], ids=['safe path', 'Python 3.10'])
+def folder(request, tmp_path, monkeypatch):
+    """A folder with modules that must not be run; with and without Python's own way of leaving it out."""
+    if request.param and not child_command._HAS_SAFE_PATH:
+        pytest.skip('this Python has no -P')
+    monkeypatch.setattr(child_command, '_HAS_SAFE_PATH', request.param)
+    for name in ('yaml', 'json', 'runpy', 'numpy'):
+        (tmp_path / f'{name}.py').write_text('raise SystemExit("the module of the folder was run")')
+    return tmp_path
+
+
+def test_code_sees_its_arguments_and_no_module_of_the_folder(folder):
+    command = code_command('import json, sys, yaml, numpy; print(json.dumps(sys.argv[1:]))', 'a b', '-c')
+    assert subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout == '["a b", "-c"]\n'
+
+
+def test_a_module_sees_its_arguments_and_no_module_of_the_folder(folder):
+    command = module_command('deadline_perception.tools.command_line', 'machine', 'schedule', '--help')
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith('usage: deadline-perception machine schedule'), done.stderr
+
+
+def test_nobody_else_starts_python(repository):
+    """Commands that name the interpreter are made in one place; the tie of `timing/contention/load.py` is isolated."""
+    found = []
+    for file in sorted((repository / 'deadline_perception').rglob('*.py')):
+        for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
+            if isinstance(node, (ast.List, ast.Tuple)) and node.elts and ast.unparse(node.elts[0]) == 'sys.executable':
+                found.append((str(Path(file).relative_to(repository / 'deadline_perception')), ast.unparse(node)))
+    elsewhere = [row for row in found if row[0] != 'core/child_command.py']
+    assert [name for name, _ in elsewhere] == ['timing/contention/load.py', 'tools/profile.py'], elsewhere
+    assert "'-I'" in elsewhere[0][1] and 'sys.orig_argv' in elsewhere[1][1]

@@ -1,0 +1,26 @@
+import numpy as np
+import pytest
+
+from deadline_perception.core.detections import Detections
+
+
+def test_no_detection_has_empty_arrays():
+    nothing = Detections.none()
+    assert len(nothing) == 0 and nothing.boxes_xyxy_px.shape == (0, 4)
+
+
+def test_uncertain_detections_can_be_left_out():
+    found = Detections(np.arange(12).reshape(3, 4), np.array([0.9, 0.5, 0.1]), np.array([2, 1, 0]))
+    sure = found.with_score(0.5)
+    assert sure.labels.tolist() == [2, 1] and sure.boxes_xyxy_px[1].tolist() == [4, 5, 6, 7]
+    assert len(found.with_score(0.95)) == 0
+
+
+@pytest.mark.parametrize('boxes, scores, labels, message', [
+    (np.zeros((2, 4)), np.zeros(1), np.zeros(2), '2 boxes with scores'),
+    (np.full((1, 4), np.nan), np.zeros(1), np.zeros(1), 'NaN or infinity'),
+    (np.zeros((1, 4)), np.full(1, 1.5), np.zeros(1), r'expected \[0, 1\]'),
+    (np.zeros((1, 4)), np.zeros(1), np.full(1, -1), 'smallest label is -1')])
+def test_impossible_detections_are_refused(boxes, scores, labels, message):
+    with pytest.raises(ValueError, match=message):
+        Detections(boxes, scores, labels)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from file_trees import write_tree
+
+from deadline_perception.core.device import (
+    DeviceFacts,
+    DeviceNotFound,
+    missing_environment,
+    process_environment,
+    read_device_facts,
+    use_threads,
+)
+
+
+JETSON = {
+    'proc/device-tree/model': b'NVIDIA Jetson AGX Orin Developer Kit\x00',
+    'proc/cpuinfo': 'processor\t: 0\nBogoMIPS\t: 62.50\nFeatures\t: fp asimd\n',
+    'var/lib/nvpmodel/status': 'pmode:0002 fmode:quiet\n',
+    'etc/nvpmodel.conf': '< POWER_MODEL ID=0 NAME=MAXN >\nCPU_ONLINE CORE_0 1\n'
+                         '< POWER_MODEL ID=2 NAME=MODE_30W >\nCPU_ONLINE CORE_0 1\n< PM_CONFIG DEFAULT=2 >\n',
+    'sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq': '1728000\n',
+    'sys/devices/system/cpu/cpu0/cpufreq/scaling_governor': 'schedutil\n',
+    'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size': '64\n',
+}
+DESKTOP = {
+    'proc/cpuinfo': 'processor\t: 0\nmodel name\t: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz\nflags\t\t: fpu fma avx2\n',
+    'sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq': '3600000\n',
+    'sys/devices/system/cpu/cpu3/cpufreq/scaling_max_freq': '4900000\n',
+    'sys/devices/system/cpu/cpu0/cpufreq/scaling_governor': 'performance\n',
+}
+
+
+def test_reads_a_jetson(tmp_path):
+    facts = read_device_facts('cpu', root=write_tree(tmp_path, JETSON), environment={})
+    assert facts.name == 'NVIDIA Jetson AGX Orin Developer Kit'
+    assert facts.slug == 'nvidia-jetson-agx-orin-developer-kit'
+    assert (facts.power_mode, facts.clock_mhz, facts.cache_line_bytes) == ('MODE_30W', 1728.0, 64)
+    assert facts.cpu_capability == 'DEFAULT'
+
+
+def test_a_power_mode_without_a_name_keeps_its_number(tmp_path):
+    root = write_tree(tmp_path, {**JETSON, 'etc/nvpmodel.conf': ''})
+    assert read_device_facts('cpu', root=root, environment={}).power_mode == 'mode 2'
+
+
+def test_reads_a_desktop(tmp_path):
+    facts = read_device_facts('cpu', root=write_tree(tmp_path, DESKTOP), environment={'OMP_WAIT_POLICY': 'PASSIVE'})
+    assert facts.slug == 'intel-core-i7-9700k-cpu-3-60ghz'
+    assert (facts.power_mode, facts.clock_mhz) == ('governor performance', 4900.0)
+    assert (facts.wait_policy, facts.allocator, facts.kind) == ('passive', 'default', 'cpu')
+    assert facts.cpu_capability == 'AVX2'
+
+
+def test_a_machine_that_tells_nothing_is_still_described(tmp_path):
+    facts = read_device_facts('cpu', root=tmp_path, environment={})
+    assert facts.name and facts.cores >= 1 and facts.threads >= 1
+    assert (facts.power_mode, facts.clock_mhz, facts.cache_line_bytes) == ('unknown', 0.0, 0)
+    assert facts.cpu_capability == 'unknown'
+
+
+@pytest.mark.parametrize(('environment', 'allocator'), [
+    (process_environment(1), 'retaining'), ({**process_environment(1), 'MALLOC_TOP_PAD_': '1'}, 'default'),
+    ({'LD_PRELOAD': '/usr/lib/libjemalloc.so.2'}, 'preloaded jemalloc')])
+def test_tells_the_allocators_apart(tmp_path, environment, allocator):
+    assert read_device_facts('cpu', root=tmp_path, environment=environment).allocator == allocator
+
+
+def test_this_process_is_described_without_loading_torch():
+    program = ('import sys\nfrom deadline_perception.core.device import read_device_facts\n'
+               'facts = read_device_facts()\nprint(facts.threads, "torch" in sys.modules)')
+    run = subprocess.run([sys.executable, '-c', program], env=process_environment(2), capture_output=True, text=True)
+    assert run.stdout.split() == ['2', 'False'], run.stderr
+
+
+@pytest.mark.parametrize('forced', [{}, {'ATEN_CPU_CAPABILITY': 'default'}, {'ATEN_CPU_CAPABILITY': 'avx2'},
+                                    {'ATEN_CPU_CAPABILITY': 'MMX'}])
+def test_capability_is_what_torch_says_of_this_processor(forced):
+    torch = pytest.importorskip('torch')
+    program = 'import torch; print(torch.backends.cpu.get_cpu_capability())'
+    if forced.get('ATEN_CPU_CAPABILITY') == 'avx2' and 'AVX' not in torch.backends.cpu.get_cpu_capability():
+        pytest.skip('no AVX2 here')
+    run = subprocess.run([sys.executable, '-c', program], env={**os.environ, **forced}, capture_output=True, text=True)
+    expected = read_device_facts(environment=forced).cpu_capability
+    assert run.stdout.strip() == expected or expected == 'SVE', run.stderr
+
+
+def test_an_absent_gpu_is_told_in_one_line():
+    torch = pytest.importorskip('torch')
+    with pytest.raises(DeviceNotFound, match=r"device is 'cuda:\d+', but PyTorch .* use the device cpu") as caught:
+        read_device_facts(f'cuda:{torch.cuda.device_count()}')
+    assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize('device', ['gpu', 'cuda0', 'cuda:x', 'cpu:0', ''])
+def test_an_unknown_device_is_refused(device):
+    with pytest.raises(ValueError, match='expected cpu, cuda or cuda:INDEX'):
+        read_device_facts(device)
+
+
+@pytest.mark.parametrize('change', [{'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': float('nan')},
+                                    {'name': 3}, {'cores': '4'}])
+def test_impossible_facts_are_refused(change):
+    with pytest.raises(ValueError, match='expected'):
+        DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, **change})
+
+
+def test_several_threads_must_not_spin_for_each_other():
+    assert process_environment(2)['OMP_WAIT_POLICY'] == 'PASSIVE'
+    assert 'OMP_WAIT_POLICY' not in process_environment(1)
+    with pytest.raises(ValueError, match='threads is 0'):
+        process_environment(0)
+
+
+def test_torch_uses_as_many_threads_as_told_and_opencv_one():
+    program = ('import cv2, torch\nfrom deadline_perception.core.device import use_threads\n'
+               'for threads in (2, 1):\n    use_threads(threads)\n'
+               '    print(torch.get_num_threads(), cv2.getNumThreads())')
+    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
+    assert run.stdout.split() == ['2', '1', '1', '1'], run.stderr
+    with pytest.raises(ValueError, match='threads is 0'):
+        use_threads(0)
+
+
+def test_names_exactly_the_settings_that_are_missing():
+    environment = process_environment(2)
+    assert missing_environment(2, environment) == []
+    assert missing_environment(2, {**environment, 'OMP_NUM_THREADS': '4'}) == ['OMP_NUM_THREADS=2']
+    assert len(missing_environment(1, {})) == len(process_environment(1))

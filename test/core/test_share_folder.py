@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from deadline_perception.core.share_folder import share_folder
+
+
+def test_the_share_folder_of_a_source_tree_is_its_root(repository):
+    assert share_folder() == repository
+
+
+def test_ros2_launch_finds_each_launch_file_below_the_share_folder(repository):
+    """It walks through folders, not behind links to folders."""
+    index = pytest.importorskip('ament_index_python')
+    share = index.get_package_share_directory('deadline_perception')
+    found = {name for _, _, names in os.walk(share) for name in names if name.endswith('.launch.py')}
+    assert found == {file.name for file in (repository / 'launch').glob('*.launch.py')} != set()

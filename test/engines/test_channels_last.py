@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from deadline_perception.engines.channels_last import channels_last
+from deadline_perception.engines.openvino_library import openvino_core
+
+openvino = pytest.importorskip('openvino')
+ops = openvino.opset13
+
+RNG = np.random.default_rng(0)
+
+
+def block(quantised):
+    """A residual block of one convolution, beside a flat input that passes as it is."""
+    x, flat = ops.parameter([1, 4, 6, 5], np.float32), ops.parameter([3, 2], np.float32)
+    weight = RNG.normal(size=(4, 4, 3, 3)).astype(np.float32)
+    limits = [np.float32(value) for value in (-2.0, 2.0, -2.0, 2.0)]
+    inner = ops.fake_quantize(x, *limits, 256) if quantised else x
+    y = ops.convolution(inner, weight, [1, 1], [1, 1], [1, 1], [1, 1])
+    return openvino.Model([ops.relu(ops.add(y, inner)), ops.relu(flat)], [x, flat], 'block')
+
+
+def run(model, *values):
+    request = openvino_core().compile_model(model, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})(list(values))
+    return [request[index] for index in range(2)]
+
+
+@pytest.mark.parametrize('quantised', [False, True])
+def test_values_are_the_same_with_the_channels_last(quantised):
+    model = block(quantised)
+    x, flat = RNG.normal(size=(1, 4, 6, 5)).astype(np.float32), RNG.normal(size=(3, 2)).astype(np.float32)
+    expected = run(model, x, flat)
+    changed = channels_last(openvino, model)
+    assert [tuple(port.shape) for port in changed.inputs] == [(1, 6, 5, 4), (3, 2)]
+    found = run(changed, np.ascontiguousarray(x.transpose(0, 2, 3, 1)), flat)
+    np.testing.assert_allclose(found[0].transpose(0, 3, 1, 2), expected[0], atol=1e-4)
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert tuple(model.inputs[0].shape) == (1, 4, 6, 5), 'the model itself stays as it is'
+
+
+@pytest.mark.parametrize('quantised', [False, True])
+def test_what_ends_a_segment_is_computed_on_rows(quantised):
+    """OpenVINO orders values of four dimensions in memory as it likes: that cost more than the block's convolutions."""
+    ends = [node for node in channels_last(openvino, block(quantised)).get_ordered_ops()
+            if node.get_type_name() in ('Add', 'Relu')]
+    assert len(ends) == 3 and all(len(node.get_output_shape(0)) == 2 for node in ends)
+
+
+def test_only_the_convolution_stands_between_transpositions():
+    kinds = [node.get_type_name() for node in channels_last(openvino, block(True)).get_ordered_ops()
+             if node.get_type_name() not in ('Constant', 'Parameter', 'Result')]
+    assert kinds.count('Transpose') == 2
+    at = kinds.index('Convolution')
+    assert (kinds[at - 1], kinds[at + 1]) == ('Transpose', 'Transpose')

@@ -1,0 +1,187 @@
+import errno
+import mmap
+import os
+import random
+import weakref
+
+import numpy as np
+import pytest
+
+pytest.importorskip('openvino')
+
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.engines.compiled_segments import CompiledSegments
+from deadline_perception.engines.eager import as_arrays
+from deadline_perception.engines.segment_store import Form, SegmentStore, StoreError, store_origin
+
+
+def engine(prepared, threads=1):
+    return CompiledSegments(SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu'))), threads)
+
+
+def frames(network, images, seed=0):
+    """Each image on a random path, redirected where it can be."""
+    rng, space, found = random.Random(seed), network.path_space, []
+    for image in images:
+        run = network.start(image, rng.choice(list(space)))
+        while not run.finished:
+            if space.segments[run.segment].operator:
+                run.redirect(rng.choice(list(space.continuations(run.path, run.segment))))
+            run.run_segment()
+        found.append(run.result())
+    return found
+
+
+def values_of(network, image):
+    run = network.start(image, network.path_space.largest)
+    run.finish()
+    return run._values
+
+
+@pytest.mark.parametrize('threads', [1, 2])
+def test_compiled_frames_agree_with_eager_ones(prepared, threads):
+    network = prepared.network()
+    expected = values_of(network, prepared.images[0])
+    network.engine = engine(prepared, threads)
+    assert '8 bit' in network.engine.forms.values()
+    found = values_of(network, prepared.images[0])
+    for name in ('stage1', 'stage2', 'stage3', 'stage4', 'pyramid'):  # what follows depends on which proposals are kept
+        for right, value in zip(as_arrays(expected[name]), found[name], strict=True):
+            error = float(np.square(value - right).mean() / right.var())
+            assert error < 0.05, name
+            assert not np.array_equal(value, right) and value.flags.c_contiguous
+
+
+def test_segments_that_were_loaded_are_not_compiled_again_and_give_the_same(prepared, monkeypatch):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    first = frames(network, prepared.images)
+    network.engine = loaded = engine(prepared)
+    loaded.load([*network.path_space.carriers(), 'a key that nothing has'])
+    monkeypatch.setattr(loaded, '_compile', lambda key: pytest.fail(f'{key} is compiled in a frame'))
+    assert repr(frames(network, prepared.images)) == repr(first)
+
+
+def test_frames_of_any_path_run_and_repeat_exactly_over_redirections(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    first, second = frames(network, prepared.images), frames(network, prepared.images)
+    assert sum(len(found) for found in first) > 0
+    for one, other in zip(first, second):
+        np.testing.assert_array_equal(one.boxes_xyxy_px, other.boxes_xyxy_px)
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_levels_of_one_segment_are_joined_where_they_lie_and_others_copied(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    levels = values_of(network, prepared.images[0])['pyramid']
+    channels = levels[0].shape[-1]
+    rows, = network.engine.joined(levels)
+    np.testing.assert_array_equal(rows, np.concatenate([level.reshape(-1, channels) for level in levels]))
+    assert all(np.shares_memory(rows, level) for level in levels)
+    for others in (levels[:-1], tuple(level.copy() for level in levels)):
+        copied, = network.engine.joined(others)
+        np.testing.assert_array_equal(copied, rows[:len(copied)])
+        assert not np.shares_memory(copied, rows)
+
+
+def test_a_forked_run_leaves_the_other_as_it_was(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    alone = network.detect(prepared.images[0], network.path_space.largest)
+    run = network.start(prepared.images[0], network.path_space.largest)
+    while run.segment < 3:
+        run.run_segment()
+    branch = run.fork()
+    network.detect(prepared.images[1], network.path_space.smallest)  # another frame in between
+    for each in (branch, run):
+        np.testing.assert_array_equal(each.finish().boxes_xyxy_px, alone.boxes_xyxy_px)
+
+
+def test_with_one_thread_the_caller_computes_and_no_thread_is_left_waiting_per_segment(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    network.detect(prepared.images[0], network.path_space.smallest)
+    before = len(os.listdir('/proc/self/task'))
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert len(os.listdir('/proc/self/task')) == before
+
+
+@pytest.mark.parametrize('change', [lambda network: network.eval(),
+                                    lambda network: network.load_state_dict(network.state_dict())])
+def test_after_weights_may_have_changed_all_is_eager_and_that_is_said(prepared, change):
+    network = prepared.network()
+    expected = network.detect(prepared.images[0], network.path_space.largest)
+    network.engine = engine(prepared)
+    change(network)
+    found = network.detect(prepared.images[0], network.path_space.largest)
+    np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
+    assert 'weights have changed' in network.engine.notice and network.engine.forms == {}
+
+
+def test_it_is_given_back_piece_by_piece_and_what_runs_nevertheless_is_compiled_anew(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    expected = network.detect(prepared.images[0], network.path_space.largest)
+    pieces = sum(segment is not None for segment in network.engine._compiled.values())
+    gone = [weakref.ref(segment) for segment in network.engine._compiled.values() if segment is not None]
+    given_back = 0
+    while network.engine.let_go():
+        given_back += 1
+        assert sum(reference() is None for reference in gone) == given_back
+    assert given_back == pieces > 1
+    found = network.detect(prepared.images[0], network.path_space.largest)
+    np.testing.assert_array_equal(found.boxes_xyxy_px, expected.boxes_xyxy_px)
+
+
+def test_between_two_frames_a_segment_holds_no_working_memory_and_its_file_only_as_pages(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    network.detect(prepared.images[0], network.path_space.largest)
+    mapped = [line for line in open('/proc/self/maps', encoding='ascii') if str(prepared.folder) in line]
+    assert len(mapped) == sum(segment is not None for segment in network.engine._compiled.values())
+    for file in prepared.folder.glob('*.blob'):
+        file.unlink()  # another preparation has begun
+    network.detect(prepared.images[1], network.path_space.largest)
+    released = []
+    for segment in network.engine._compiled.values():
+        if segment is not None:
+            segment._release = lambda: released.append(1)
+    network.detect(prepared.images[1], network.path_space.largest)
+    assert len(released) == len(mapped)
+
+
+def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
+    """As it is beside a running network."""
+    class Locked(mmap.mmap):
+        def madvise(self, option):
+            raise OSError(errno.EINVAL, 'locked')
+
+    monkeypatch.setattr('deadline_perception.engines.segment_store.mmap.mmap', Locked)
+    network = prepared.network()
+    network.engine = engine(prepared)
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert network.engine._refused == {}
+
+
+def test_its_identity_names_the_versions(prepared):
+    origin = store_origin(read_device_facts('cpu'))
+    assert engine(prepared).identity == f'openvino {origin["OpenVINO version"]} nncf {origin["NNCF version"]}'
+
+
+def test_a_store_that_is_not_whole_is_refused(prepared):
+    next(prepared.folder.glob('*.blob')).write_bytes(b'')
+    with pytest.raises(StoreError, match='damaged'):
+        engine(prepared)
+
+
+def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):
+    network = prepared.network()
+    store = SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu')))
+    figures = {'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
+    store.add('stage2@w1.00', Form.INT8, compiled=b'of another compiler', **figures)
+    network.engine = compiled = CompiledSegments(store, 1)
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert 'such as stage2@w1.00: ' in compiled.notice
+    assert 'stage2@w1.00' not in compiled.forms and 'stage1@w1.00' in compiled.forms

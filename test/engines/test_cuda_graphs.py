@@ -1,0 +1,191 @@
+"""Replays compute again from the tensors that were recorded, as a CUDA graph does from their addresses."""
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.core.measurement_plan import covering_paths
+from deadline_perception.engines.cuda_graphs import CudaGraphs
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+
+RECORDED_SEGMENTS = ('stage', 'skip', 'pyramid', 'rpn', 'regions', 'head')
+
+
+class Recorder:
+    """Counts recordings."""
+
+    def __init__(self):
+        self.recordings = 0
+
+    def __call__(self, compute, buffers):
+        self.recordings += 1
+
+        def replay():
+            for buffer, value in zip(buffers, compute()):
+                buffer.copy_(value)
+
+        return replay
+
+
+def _images(count):
+    return np.random.default_rng(1).integers(0, 256, (count, 50, 80, 3), dtype=np.uint8)
+
+
+def _run(network, image, paths):
+    """One frame that is redirected to a random path at every operator; the same ones for every network."""
+    rng = random.Random(paths)
+    space = network.path_space
+    run = network.start(image, rng.choice(list(space)))
+    while not run.finished:
+        if space.segments[run.segment].operator and rng.random() < 0.7:
+            following = list(space.continuations(run.path, run.segment))
+            run.redirect(rng.choice(following))
+        run.run_segment()
+    return run
+
+
+@torch.inference_mode()
+def _spoil(graphs):
+    for buffers in graphs._buffers.values():
+        for buffer in buffers:
+            buffer.fill_(torch.nan if buffer.is_floating_point() else torch.iinfo(buffer.dtype).max)
+
+
+def _assert_same(one, other):
+    np.testing.assert_array_equal(one.boxes_xyxy_px, other.boxes_xyxy_px)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    np.testing.assert_array_equal(one.labels, other.labels)
+
+
+@pytest.fixture()
+def certain_network(tiny_network):
+    """Finds something in every image: random weights alone are too uncertain of all."""
+    with torch.no_grad():
+        for head in tiny_network.heads.subnets:
+            head.classes.weight.normal_(std=0.5)
+            head.deltas.weight.normal_(std=0.1)
+    return tiny_network.eval()
+
+
+def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
+    images = _images(60)
+    expected = [_run(certain_network, image, number) for number, image in enumerate(images)]
+    certain_network.engine = CudaGraphs('cpu', Recorder())
+    found = 0
+    for number, image in enumerate(images):
+        _spoil(certain_network.engine)  # a frame must read nothing that it did not write
+        run = _run(certain_network, image, number)
+        assert run.path == expected[number].path
+        _assert_same(run.result(), expected[number].result())
+        found += len(run.result())
+    assert found > 60
+    assert certain_network.engine.notice == ''
+
+
+def test_each_segment_is_recorded_once(tiny_network):
+    recorder = Recorder()
+    tiny_network.engine = graphs = CudaGraphs('cpu', recorder)
+    recordable = [name for name in tiny_network.path_space.carriers() if name.startswith(RECORDED_SEGMENTS)]
+    for _ in range(2):
+        tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
+        assert recorder.recordings == len(graphs) == len(recordable)
+
+
+def test_fewer_regions_than_the_path_allows_change_nothing(certain_network, monkeypatch):
+    rpn, select = certain_network.rpn, certain_network.select_proposals
+    with torch.no_grad():
+        rpn.outputs.bias[rpn.per_position:] = -1.5  # most regions shrink below 2 px, or leave the image
+    certain_network.eval()
+    selected = []
+
+    def watched(*args):
+        selected.append(select(*args))
+        return selected[-1]
+
+    monkeypatch.setattr(certain_network, 'select_proposals', watched)
+    largest, images = certain_network.path_space.largest, _images(5)
+    expected = [certain_network.detect(image, largest) for image in images]
+    assert any((boxes[-1] == 0).all() for boxes in selected)
+    certain_network.engine = CudaGraphs('cpu', Recorder())
+    for image, found in zip(images, expected):
+        _assert_same(certain_network.detect(image, largest), found)
+
+
+def test_what_cannot_be_recorded_is_computed(certain_network):
+    expected = [_run(certain_network, image, number) for number, image in enumerate(_images(8))]
+
+    class Fails(Recorder):
+        def __call__(self, compute, buffers):
+            if self.recordings % 2:
+                self.recordings += 1
+                raise RuntimeError('operation not permitted when stream is capturing\nmore')
+            return super().__call__(compute, buffers)
+
+    certain_network.engine = CudaGraphs('cpu', Fails())
+    for number, image in enumerate(_images(8)):
+        _assert_same(_run(certain_network, image, number).result(), expected[number].result())
+    graphs = certain_network.engine
+    assert len(graphs) and set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
+    assert graphs.notice.startswith(f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run')
+
+
+def test_a_replay_that_gives_other_values_is_not_used(certain_network):
+    image = _images(1)[0]
+    path = certain_network.path_space.largest
+    expected = certain_network.detect(image, path)
+
+    def spoil(compute, buffers):
+        return lambda: buffers[0].add_(1.0)
+
+    certain_network.engine = CudaGraphs('cpu', spoil)
+    for _ in range(2):
+        _assert_same(certain_network.detect(image, path), expected)
+    assert not len(certain_network.engine)
+    assert set(certain_network.engine.failures.values()) == {'its replay gives other values'}
+
+
+def test_new_weights_are_recorded_anew(certain_network, tiny_config):
+    image = _images(1)[0]
+    path = certain_network.path_space.largest
+    certain_network.engine = CudaGraphs('cpu', Recorder())
+    certain_network.detect(image, path)
+    torch.manual_seed(5)
+    other = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
+    certain_network.load_state_dict(other.state_dict())
+    assert not len(certain_network.engine)
+    _assert_same(certain_network.detect(image, path), other.detect(image, path))
+    certain_network.eval()
+    assert not len(certain_network.engine)
+
+
+def test_frame_whose_buffers_another_one_uses_is_refused(tiny_network):
+    image = _images(1)[0]
+    tiny_network.engine = CudaGraphs('cpu', Recorder())
+    first = tiny_network.start(image, tiny_network.path_space.largest)
+    first.run_segment()
+    second = tiny_network.start(image, tiny_network.path_space.smallest)
+    with pytest.raises(ValueError, match='another frame has begun'):
+        first.run_segment()
+    second.run_segment()
+    tiny_network.eval()
+    with pytest.raises(ValueError, match='weights have moved'):
+        second.run_segment()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
+@pytest.mark.parametrize('half', [False, True])
+def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
+    network = certain_network.cuda()
+    if half:
+        network.use_float16()
+    images = _images(40)
+    expected = [_run(network, image, number) for number, image in enumerate(images)]
+    network.use_graphs()
+    for _ in range(2):
+        for number, image in enumerate(images):
+            found = _run(network, image, number).result()
+            assert len(found) == len(expected[number].result())
+            np.testing.assert_allclose(found.boxes_xyxy_px, expected[number].result().boxes_xyxy_px, atol=0.1)
+    assert not network.engine.failures
+    assert len(network.engine) > 20

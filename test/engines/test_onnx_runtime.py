@@ -1,0 +1,113 @@
+"""ONNX Runtime: providers tried in turn, and what they compiled kept as it was written."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip('torch')
+pytest.importorskip('onnxruntime')
+
+from made_up_models import CLASSES, SIZE, SmallYolo, export_onnx, small_yolo  # noqa: E402
+
+from deadline_perception.engines.onnx_runtime import (  # noqa: E402
+    CPU, CUDA, TENSOR_RT, OnnxRuntimeError, OnnxSession, SessionOptions, feed_of)
+from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
+from deadline_perception.networks.external.pixels import InputForm  # noqa: E402
+from deadline_perception.networks.model_set.onnx_runtime_detector import OnnxRuntimeDetector  # noqa: E402
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason='a GPU is there')
+
+
+@pytest.fixture(scope='module')
+def yolo(tmp_path_factory):
+    return small_yolo(tmp_path_factory.mktemp('onnx'))
+
+
+@pytest.mark.parametrize('form', [InputForm(), InputForm(channels='bgr', mean=(10.0, 20.0, 30.0), resize='stretch')])
+def test_gives_what_the_module_gives(tmp_path, form):
+    torch.manual_seed(1)
+    module = SmallYolo().eval()
+    detector = OnnxRuntimeDetector(export_onnx(module, tmp_path / 'yolo.onnx'), CLASSES, form=form, cache=tmp_path)
+    pixels = (IMAGE if form.channels == 'bgr' else IMAGE[..., ::-1]).astype(np.float32)
+    pixels = (pixels - np.float32(form.mean)) / np.float32(form.deviation)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(pixels).permute(2, 0, 1)[None]).numpy()
+    for _ in range(2):
+        found, = detector.run_layers(detector.prepare(IMAGE))
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    assert len(detector.detect(IMAGE)) > 5
+    assert detector.engine.identity.endswith(f'{CPU} float32') and detector.engine.notice == ''
+
+
+@needs_no_gpu
+def test_providers_that_cannot_be_had_are_passed_over_and_named(yolo, tmp_path):
+    session = OnnxSession(yolo, SessionOptions(providers=(TENSOR_RT, CUDA, CPU)), tmp_path)
+    assert session.provider == CPU and list(session.refused) == [TENSOR_RT, CUDA]
+    assert 'is not run by TensorrtExecutionProvider: ' in session.notice
+    assert len(session.run({'images': np.zeros((1, 3, *SIZE), np.float32)})) == 1
+
+
+@needs_no_gpu
+def test_where_no_provider_is_left_all_reasons_are_told(yolo):
+    with pytest.raises(OnnxRuntimeError, match='cannot be run by ONNX Runtime: CUDAExecutionProvider: .*alone'):
+        OnnxSession(yolo, SessionOptions(providers=(CUDA,)))
+
+
+def test_a_provider_that_fails_while_it_runs_makes_place_for_the_next(yolo):
+    """A wrong shape fails on each, the last of which is then told."""
+    session = OnnxSession(yolo, SessionOptions(providers=(CPU, CPU)))
+    with pytest.raises(OnnxRuntimeError, match='cannot be run by ONNX Runtime: CPUExecutionProvider: '):
+        session.run({'images': np.zeros((1, 3, 8, 8), np.float32)})
+    assert list(session.refused) == [CPU]
+
+
+def test_what_was_compiled_is_used_again_only_as_it_was_written(yolo, tmp_path):
+    def compiled():
+        return [file for file in tmp_path.rglob('*.onnx')]
+
+    feed = {'images': np.random.default_rng(1).random((1, 3, *SIZE), np.float32)}
+    expected = OnnxSession(yolo, cache=tmp_path).run(feed)[0]
+    assert len(compiled()) == 1
+    written = compiled()[0].stat().st_mtime_ns
+    assert OnnxSession(yolo, cache=tmp_path).run(feed)[0] == pytest.approx(expected, abs=1e-4)
+    assert compiled()[0].stat().st_mtime_ns == written
+    compiled()[0].write_bytes(b'somebody else was here')
+    assert OnnxSession(yolo, cache=tmp_path).run(feed)[0] == pytest.approx(expected, abs=1e-4)
+    assert compiled()[0].stat().st_size > 100
+    (compiled()[0].parent / 'files.json').write_text('[')
+    assert OnnxSession(yolo, cache=tmp_path).run(feed)[0] == pytest.approx(expected, abs=1e-4)
+
+
+def test_other_threads_precision_and_files_have_other_caches(yolo, tmp_path):
+    OnnxSession(yolo, cache=tmp_path)
+    OnnxSession(yolo, SessionOptions(precision='float16'), cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_cache_that_cannot_be_written_or_that_others_may_write_is_none(yolo, tmp_path):
+    (tmp_path / 'file').touch()
+    assert OnnxSession(yolo, cache=tmp_path / 'file').provider == CPU
+    (tmp_path / 'open').mkdir()
+    (tmp_path / 'open').chmod(0o777)
+    assert OnnxSession(yolo, cache=tmp_path / 'open').provider == CPU and not list((tmp_path / 'open').iterdir())
+
+
+@pytest.mark.parametrize('shape, kind, expected', [
+    (('n', 3, 'h', 'w'), 'tensor(float)', ((1, 3, 4, 6), np.float32)),
+    ((1, 'h', 'w', 3), 'tensor(uint8)', ((1, 4, 6, 3), np.uint8)),
+    ((3, None, None), 'tensor(float16)', ((3, 4, 6), np.float16))])
+def test_pixels_as_an_input_reads_them(shape, kind, expected):
+    given = feed_of(shape, kind, np.arange(72).reshape(4, 6, 3))
+    assert (given.shape, given.dtype) == expected and given.flags.c_contiguous
+
+
+def test_what_cannot_be_is_refused(yolo, tmp_path):
+    with pytest.raises(ModelError, match='no ONNX file'):
+        OnnxRuntimeDetector(tmp_path / 'model.xml', CLASSES)
+    with pytest.raises(ModelError, match='none.onnx does not exist'):
+        OnnxRuntimeDetector(tmp_path / 'none.onnx', CLASSES)
+    with pytest.raises(ModelError, match="precision 'int3'"):
+        OnnxRuntimeDetector(yolo, CLASSES, precision='int3')
+    with pytest.raises(OnnxRuntimeError, match='input is of type tensor'):
+        feed_of((1, 3, 4, 6), 'tensor(string)', np.zeros((4, 6, 3)))

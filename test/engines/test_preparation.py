@@ -1,0 +1,174 @@
+import random
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip('openvino')
+
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.engines.preparation import (
+    Call,
+    Recorder,
+    SegmentMaker,
+    check_images,
+    peak_to_error_db,
+    prepare,
+    signal_to_error_db,
+)
+from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
+from deadline_perception.networks.multi_path.suppression import nms
+from prepared_network import made_up_images
+
+FACTS = read_device_facts('cpu')
+
+
+def store_in(folder):
+    return SegmentStore.resume(folder, store_origin(FACTS))
+
+
+def test_every_segment_is_prepared_and_within_the_tolerance(prepared):
+    store = SegmentStore.load(prepared.folder, store_origin(FACTS))
+    asked = {key for key in prepared.network().path_space.carriers() if not key.startswith('pre')}
+    assert set(store.segments) == asked and store.done == set(prepared.network().path_space.carriers())
+    for key, segment in store.segments.items():
+        has_layers = not key.startswith(('proposals', 'regions', 'post'))
+        assert segment.form is Form.EAGER or segment.error_db >= (20.0 if has_layers else 80.0)
+        assert not has_layers or segment.form is Form.INT8 or segment.reason
+        # one without layers may run eagerly because that is as fast, never because it was wrong or not converted
+        assert has_layers or segment.form in (Form.EXACT, Form.EAGER) and not segment.reason
+        assert segment.form is Form.EAGER or segment.time_ms < segment.eager_ms
+
+
+def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
+    blob = next(prepared.folder.glob('*.blob'))
+    blob.unlink()
+    made = []
+    monkeypatch.setattr(SegmentMaker, 'make', lambda self, key, calls: made.append(key))
+    network, engine = prepared.network(), object()
+    network.engine = engine
+    store = store_in(prepared.folder)
+    missing = {key for key in network.path_space.carriers()} - store.segments.keys()
+    prepare(network, list(prepared.images), store, 1)
+    assert network.engine is engine and store.done == set(network.path_space.carriers())
+    assert made and set(made) <= missing and not any(key.startswith('pre') for key in made)
+
+
+def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(SegmentMaker, 'make', lambda self, key, calls: made.append((key, len(calls))))
+    network = prepared.network()
+    prepare(network, list(prepared.images), store_in(tmp_path / 'store'), 1)
+    assert {count for key, count in made if not key.startswith('skip')} == {len(prepared.images)}  # some images skip
+    assert {key for key, _ in made} == {key for key in network.path_space.carriers() if not key.startswith('pre')}
+
+
+def test_calls_come_from_paths_with_and_without_skips(prepared):
+    network = prepared.network()
+    network.engine = recorder = Recorder()
+    recorder.wanted = {'stage2@w1.00'}
+    space = network.path_space
+    for path in random.Random(0).sample(list(space), 3):
+        network.detect(prepared.images[0], path)
+    assert list(recorder.calls) == ['stage2@w1.00'] and len(recorder.calls['stage2@w1.00']) == 3
+
+
+@pytest.mark.parametrize('count', [0, 7])
+def test_too_few_images_are_refused(prepared, count):
+    with pytest.raises(ValueError, match=f'{count} images to prepare segments with, expected at least 8'):
+        check_images(made_up_images(count))
+
+
+def calls_of(compute, *shapes):
+    rng = torch.Generator().manual_seed(0)
+    found = []
+    with torch.inference_mode():
+        for _ in range(8):
+            inputs = {'x': tuple(torch.randn(shape, generator=rng) for shape in shapes)}
+            found.append(Call(compute, inputs, compute(inputs)))
+    return found
+
+
+def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
+    weight = torch.randn(64, 64)
+
+    def wide(values):  # a small signal on large numbers, which cancel
+        x = values['x'][0] + 1e4
+        return (torch.nn.functional.linear(x, weight) - torch.nn.functional.linear(torch.full_like(x, 1e4), weight),)
+
+    store = store_in(tmp_path)
+    SegmentMaker(store, 1).make('wide', calls_of(wide, (4, 64)))
+    segment = store.segments['wide']
+    assert segment.form is not Form.INT8
+    assert '8 bit' in segment.reason or 'dB' in segment.reason
+
+
+def test_a_segment_that_cannot_be_converted_stays_eager_and_says_why(tmp_path):
+    def of_no_rule(values):
+        return (torch.linalg.svdvals(values['x'][0]),)
+
+    store = store_in(tmp_path)
+    SegmentMaker(store, 1).make('data', calls_of(of_no_rule, (8, 8)))
+    assert store.segments['data'].form is Form.EAGER and 'OpConversionFailure' in store.segments['data'].reason
+
+
+def test_a_segment_whose_way_depends_on_values_is_not_traced(tmp_path):
+    def of_two_ways(values):
+        x = values['x'][0]
+        return (x * 2.0 if x.sum() > -1e9 else x * 3.0,)
+
+    store = store_in(tmp_path)
+    SegmentMaker(store, 1).make('ways', calls_of(of_two_ways, (8, 8)))
+    segment = store.segments['ways']
+    assert segment.form is Form.EAGER and 'OpConversionFailure' not in segment.reason and segment.reason
+
+
+def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
+    weight = torch.randn(256, 256)
+    store = store_in(tmp_path)
+    store.begin('layer', Form.INT8)
+    store = store_in(tmp_path)
+    SegmentMaker(store, 1).make('layer', calls_of(
+        lambda values: (torch.nn.functional.linear(values['x'][0], weight),), (64, 256)))
+    segment = store.segments['layer']
+    assert segment.form is not Form.INT8 and 'ended the process' in segment.reason
+
+
+def test_what_is_exact_is_held_to_its_largest_error():
+    right = torch.tensor([-640.0, 3.0])
+    assert peak_to_error_db((right,), (right + 0.064,)) == pytest.approx(80.0, abs=0.01)
+    assert peak_to_error_db((right, torch.ones(1)), (right, torch.ones(1) + 0.1)) == pytest.approx(20.0, abs=0.01)
+    assert peak_to_error_db((right, torch.zeros(0, 4)), (right, torch.zeros(0, 4))) == 200.0
+    assert peak_to_error_db((torch.tensor([2, 1]),), (torch.tensor([2, 1]),)) == 200.0  # labels
+    for broken in (torch.tensor([-640.0, np.nan]), torch.tensor([-640.0])):
+        assert peak_to_error_db((right,), (broken,)) == -200.0
+    assert peak_to_error_db((torch.zeros(2),), (torch.ones(2),)) == -200.0
+
+
+def test_a_selection_is_traced_where_openvino_lacks_its_operators_and_gives_the_same_rows(tmp_path):
+    store = store_in(tmp_path)
+
+    def select(values):
+        scores, boxes = values['x'][0][:, 0], values['x'][0][:, 1:]
+        kept = nms(boxes, scores, 0.5)
+        return boxes[kept], scores[kept]
+
+    rng, calls = np.random.default_rng(0), []
+    for _ in range(4):
+        corners, scores = (torch.from_numpy(rng.uniform(0, high, (300, count)).astype(np.float32))
+                           for high, count in ((500.0, 2), (1.0, 1)))
+        x = torch.cat((scores, corners, corners + 90.0), 1)
+        calls.append(Call(select, {'x': (x,)}, select({'x': (x,)})))
+    SegmentMaker(store, 1).make('choice', calls)
+    segment = store.segments['choice']
+    assert segment.form is Form.EXACT or not segment.reason  # not worth its memory; never for its error
+
+
+def test_signal_to_error_is_that_of_the_worst_tensor_against_its_deviation():
+    right = torch.tensor([3.0, 5.0])  # variance 1
+    assert signal_to_error_db((right,), (right + 0.1,)) == pytest.approx(20.0, abs=1e-4)
+    assert signal_to_error_db((right, right), (right, right + 1.0)) == pytest.approx(0.0, abs=1e-4)
+    assert signal_to_error_db((right,), (right,)) == 200.0
+    for broken in (torch.tensor([3.0, np.nan]), torch.tensor([3.0, np.inf]), torch.tensor([3.0])):
+        assert signal_to_error_db((right,), (broken,)) == -200.0
+    assert signal_to_error_db((torch.ones(2),), (torch.zeros(2),)) == -200.0

@@ -1,0 +1,107 @@
+"""What quantisation found, kept beside the weights: other devices compile it and quantise nothing."""
+import sys
+import zlib
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip('openvino')
+
+import openvino
+
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.engines import segment_models
+from deadline_perception.engines.openvino_library import openvino_core
+from deadline_perception.engines.preparation import prepare
+from deadline_perception.engines.segment_models import SegmentModels
+from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
+from deadline_perception.engines.tensor_file import write_tensors
+
+ops = openvino.opset13
+
+
+def product(factor: float):
+    x = ops.parameter([2, 3], np.float32)
+    return openvino.Model([ops.multiply(x, np.full((2, 3), factor, np.float32))], [x])
+
+
+def result(model) -> float:
+    return float(openvino_core().compile_model(model, 'CPU')({0: np.ones((2, 3), np.float32)})[0][0, 0])
+
+
+def test_models_come_back_and_each_is_kept_once(tmp_path):
+    models, shared = SegmentModels('abc'), product(2.0)
+    models.add('stage1@r1.00-w1.00', Form.INT8, shared)
+    models.add('stage1@r0.50-w1.00', Form.INT8, shared)
+    models.add('post', Form.EXACT, product(3.0))
+    models.save(tmp_path / 'x.quantised')
+    read = SegmentModels.load(tmp_path / 'x.quantised', 'abc')
+    assert read.forms == models.forms and len({name for forms in read.forms.values() for _, name in forms}) == 2
+    (form, name), = read.of('post')
+    assert form is Form.EXACT and result(read.model(name)) == 3.0
+    other = SegmentModels('abc')
+    other.add('head@h0', Form.INT8, product(5.0))
+    read.join(other)
+    (_, name), = read.of('head@h0')
+    assert result(read.model(name)) == 5.0
+
+
+def test_a_key_without_a_model_takes_those_of_its_segment_that_are_most_like_it():
+    models = SegmentModels('abc')
+    for key, factor in (('stage1@r1.00-w0.50', 1.0), ('stage1@r0.50-w1.00', 2.0), ('stage1@r0.67-w1.00', 3.0),
+                        ('stage1@r0.67-w0.25', 4.0), ('stage2@r0.25-w1.00', 5.0)):
+        models.add(key, Form.INT8, product(factor))
+    models.add('stage1@r0.25-w0.25', Form.EXACT, product(6.0))
+    found = [result(models.model(name)) for _, name in models.of('stage1@r0.25-w1.00')]
+    assert found == [2.0, 3.0, 1.0] and list(models.of('stage3@w1.00')) == []
+
+
+def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path, monkeypatch):
+    assert SegmentModels.load(tmp_path / 'none', 'abc').forms == {}
+    models = SegmentModels('abc')
+    models.add('post', Form.EXACT, product(3.0))
+    models.save(tmp_path / 'x')
+    assert SegmentModels.load(tmp_path / 'x', 'xyz').forms == {}
+    (tmp_path / 'cut').write_bytes((tmp_path / 'x').read_bytes()[:-9])
+    with pytest.raises(FileRefused):
+        SegmentModels.load(tmp_path / 'cut', 'abc')
+    known = {'format': '1', 'weights_hash': 'abc'}
+    for forms in ('{"post": [["8 bit", "gone"]]}', '{"post": [["9 bit", "x"]]}', '{"post": 3}', '[]', '{'):
+        write_tensors(tmp_path / 'wrong', {'x.xml': torch.zeros(1)}, known | {'forms': forms})
+        with pytest.raises(FileRefused):
+            SegmentModels.load(tmp_path / 'wrong', 'abc')
+    monkeypatch.setattr(segment_models, '_MOST_BYTES', 1 << 20)
+    bomb = torch.from_numpy(np.frombuffer(zlib.compress(bytes(2 << 20)), np.uint8).copy())
+    for content, said in ((bomb, 'more than 1 MiB'), (torch.zeros(9, dtype=torch.uint8), 'damaged')):
+        write_tensors(tmp_path / 'bomb', {'x.xml': content, 'x.bin': content.clone()},
+                      known | {'forms': '{"post": [["8 bit", "x"]]}'})
+        with pytest.raises(FileRefused, match=said):
+            SegmentModels.load(tmp_path / 'bomb', 'abc').model('x')
+
+
+def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_path, monkeypatch):
+    network, origin = prepared.network(), store_origin(read_device_facts('cpu'))
+    first = SegmentStore.resume(tmp_path / 'first', origin)
+    made = prepare(network, list(prepared.images), first, 1)
+    assert first.segments.keys() <= made.forms.keys()
+    monkeypatch.setitem(sys.modules, 'nncf', None)  # importing it fails
+    monkeypatch.setattr(torch.export, 'export', None)
+    second = SegmentStore.resume(tmp_path / 'second', origin)
+    again = prepare(network, list(prepared.images), second, 1, models=made)
+    assert again.forms == {} and second.done == first.done and second.segments.keys() == first.segments.keys()
+    for key, segment in second.segments.items():  # which form is faster may depend on the moment
+        assert segment.form in (first.segments[key].form, Form.EAGER) or first.segments[key].form is Form.EAGER
+        assert segment.form is Form.EAGER or segment.error_db >= 20.0
+
+
+def test_models_that_are_wrong_here_are_made_anew(prepared, tmp_path):
+    network, origin = prepared.network(), store_origin(read_device_facts('cpu'))
+    wrong = SegmentModels('abc')
+    key = next(key for key in network.path_space.carriers() if key.startswith('stage1'))
+    wrong.add(key, Form.INT8, product(2.0))
+    store = SegmentStore.resume(tmp_path / 'store', origin)
+    made = prepare(network, list(prepared.images), store, 1, keys=[key], models=wrong)
+    assert store.done == {key} and store.segments[key].form in (Form.INT8, Form.FLOAT, Form.EAGER)
+    assert store.segments[key].form is not Form.INT8 or list(made.forms) == [key]

@@ -1,0 +1,137 @@
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from deadline_perception.core.device import DeviceFacts
+from deadline_perception.engines import segment_store
+from deadline_perception.engines.segment_store import (
+    Form,
+    PreparedSegment,
+    SegmentStore,
+    StoreError,
+    default_store_folder,
+    store_origin,
+)
+
+ORIGIN = {'device': 'Board', 'CPU capability': 'AVX2', 'OpenVINO version': '1'}
+FIGURES = {'error_db': 31.04, 'time_ms': 1.5, 'eager_ms': 3.0}
+
+
+def filled(folder):
+    store = SegmentStore.resume(folder, ORIGIN)
+    store.add('stage1@w1.00', Form.INT8, compiled=b'compiled', **FIGURES)
+    store.add('rpn@f1.00', Form.EAGER, reason='8 bit 3 dB', **FIGURES)
+    store.finish(['stage1@w1.00', 'rpn@f1.00', 'pre'])
+    return store
+
+
+def test_what_was_added_is_there_again(tmp_path):
+    kept = filled(tmp_path / 'a')
+    store = SegmentStore.load(tmp_path / 'a', ORIGIN)
+    store.check()
+    assert store.segments == kept.segments
+    assert store.segments['stage1@w1.00'].error_db == 31.0
+    assert store.compiled('stage1@w1.00') == b'compiled'
+    assert store.segments['rpn@f1.00'].form is Form.EAGER
+    assert sorted(os.listdir(tmp_path / 'a'))[-1] == 'segments.json' and len(os.listdir(tmp_path / 'a')) == 2
+
+
+def test_what_is_absent_or_unfinished_is_refused_and_goes_on_where_it_stopped(tmp_path):
+    with pytest.raises(StoreError, match='no segments are prepared'):
+        SegmentStore.load(tmp_path / 'a', ORIGIN)
+    store = SegmentStore.resume(tmp_path / 'a', ORIGIN)
+    store.add('stage1@w1.00', Form.INT8, compiled=b'compiled', **FIGURES)
+    with pytest.raises(StoreError, match='was not finished'):
+        SegmentStore.load(tmp_path / 'a', ORIGIN).check()
+    assert list(SegmentStore.resume(tmp_path / 'a', ORIGIN).segments) == ['stage1@w1.00']
+
+
+def test_some_of_the_segments_are_enough_for_whom_needs_no_others(tmp_path):
+    filled(tmp_path)
+    store = SegmentStore.load(tmp_path, ORIGIN)
+    store.check(['stage1@w1.00', 'pre'])  # the latter is computed without an engine
+    with pytest.raises(StoreError, match='was not finished'):
+        store.check(['stage1@w1.00', 'stage1@w0.50'])
+    store.finish(['stage1@w0.50'])
+    SegmentStore.load(tmp_path, ORIGIN).check(['pre', 'stage1@w0.50'])
+
+
+@pytest.mark.parametrize('damage', ['truncate', 'remove'])
+def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
+    filled(tmp_path)
+    blob, = tmp_path.glob('*.blob')
+    if damage == 'truncate':
+        blob.write_bytes(b'comp')
+    else:
+        blob.unlink()
+    with pytest.raises(StoreError, match='1 prepared segments in .* are damaged, such as stage1@w1.00'):
+        SegmentStore.load(tmp_path, ORIGIN).check()
+    store = SegmentStore.resume(tmp_path, ORIGIN)
+    assert (list(store.segments), store.done) == (['rpn@f1.00'], set())
+
+
+@pytest.mark.parametrize('change', [lambda text: text[:len(text) // 2], lambda text: '[]', lambda text: '{}',
+                                    lambda text: text.replace('"format": 2', '"format": 1'),
+                                    lambda text: text.replace('"8 bit"', '"4 bit"'),
+                                    lambda text: text.replace('["pre", "rpn@f1.00", "stage1@w1.00"]', '"pre"'),
+                                    lambda text: text.replace('.blob', '.blob/../../x')])
+def test_a_damaged_list_is_refused_in_one_line_and_begun_anew(tmp_path, change):
+    filled(tmp_path)
+    file = tmp_path / 'segments.json'
+    file.write_text(change(file.read_text()))
+    with pytest.raises(StoreError, match='cannot be used: '):
+        SegmentStore.load(tmp_path, ORIGIN)
+    assert SegmentStore.resume(tmp_path, ORIGIN).segments == {} and not list(tmp_path.glob('*.blob'))
+
+
+@pytest.mark.parametrize('name', sorted(ORIGIN))
+def test_segments_of_another_origin_are_refused_with_both_values(tmp_path, name):
+    filled(tmp_path)
+    with pytest.raises(StoreError, match=f"{name} is '{ORIGIN[name]}' there and 'other' here"):
+        SegmentStore.load(tmp_path, ORIGIN | {name: 'other'})
+    assert SegmentStore.resume(tmp_path, ORIGIN | {name: 'other'}).segments == {}
+
+
+def test_segments_of_other_weights_are_refused(tmp_path):
+    filled(tmp_path / 'compact-aa')
+    (tmp_path / 'compact-aa').rename(tmp_path / 'compact-bb')
+    with pytest.raises(StoreError, match="network is 'compact-aa' there and 'compact-bb' here"):
+        SegmentStore.load(tmp_path / 'compact-bb', ORIGIN)
+
+
+def test_a_form_that_ended_the_process_is_not_tried_again(tmp_path):
+    store = SegmentStore.resume(tmp_path, ORIGIN)
+    assert store.begin('head@h0', Form.INT8)  # and here the process ends
+    store = SegmentStore.resume(tmp_path, ORIGIN)
+    assert not store.begin('head@h0', Form.INT8)
+    assert store.begin('head@h0', Form.FLOAT)
+    store.add('head@h0', Form.FLOAT, compiled=b'x', **FIGURES)
+    assert SegmentStore.resume(tmp_path, ORIGIN).failed == ['head@h0 8 bit']
+
+
+def test_a_compiled_segment_has_a_file_of_the_folder_and_an_eager_one_has_none():
+    segment = PreparedSegment('8 bit', 30.0, 1.0, 2.0, 'a.blob', 'ff')
+    for change in ({'file': ''}, {'file': '../a.blob'}, {'form': Form.EAGER}):
+        with pytest.raises(ValueError, match='expected a name for a compiled one'):
+            replace(segment, **change)
+
+
+def test_the_origin_names_versions_and_an_absent_library_is_told_with_the_command(monkeypatch):
+    facts = DeviceFacts('Board', 'cpu', 4, 1, cpu_capability='AVX2')
+    pytest.importorskip('openvino')
+    origin = store_origin(facts)
+    assert (origin['device'], origin['CPU capability']) == ('Board', 'AVX2')
+    assert origin['OpenVINO version'] and origin['NNCF version']
+    monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'openvino', 'NNCF': 'no-such-package'})
+    assert store_origin(facts)['NNCF version'] == 'none'  # models may lie beside the weights
+    monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
+    with pytest.raises(StoreError, match='OpenVINO is not installed: pip install'):
+        store_origin(facts)
+
+
+def test_stores_lie_in_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    assert default_store_folder('compact', 'ab') == tmp_path / 'deadline_perception' / 'engine' / 'compact-ab'
+    assert json.dumps(str(default_store_folder('compact', 'ab')))

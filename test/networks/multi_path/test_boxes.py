@@ -1,0 +1,34 @@
+import pytest
+import torch
+from torchvision.models.detection._utils import BoxCoder
+
+from deadline_perception.networks.multi_path import boxes as box_ops
+
+
+def test_anchors_are_centred_with_the_asked_shape():
+    anchors = box_ops.anchors((16, 32), 8, (4.0, 8.0), (1.0, 4.0))
+    assert anchors.shape == (2 * 4 * 4, 4)
+    assert anchors[0].tolist() == [2.0, 2.0, 6.0, 6.0]
+    assert anchors[1].tolist() == [3.0, 0.0, 5.0, 8.0]  # ratio 4: 2 px wide, 8 px high
+    assert anchors[4].tolist() == [10.0, 2.0, 14.0, 6.0]
+
+
+@pytest.mark.parametrize('weights', [(10.0, 10.0, 5.0, 5.0), (1.0, 1.0, 1.0, 1.0)])
+def test_boxes_are_written_as_torchvision_writes_them(weights):
+    torch.manual_seed(0)
+    low = torch.rand(2, 50, 2) * 300
+    references, boxes = torch.cat((low, low + 2 + torch.rand(2, 50, 2) * 200), 2)
+    theirs = BoxCoder(weights)
+    torch.testing.assert_close(box_ops.encode(boxes, references, weights),
+                               theirs.encode_single(boxes, references), atol=1e-4, rtol=1e-4)
+    deltas = torch.randn(50, 4) * 4  # some beyond the largest scale
+    torch.testing.assert_close(box_ops.decode(deltas, references, weights), theirs.decode_single(deltas, references),
+                               atol=1e-2, rtol=1e-4)
+    wild = box_ops.decode(torch.tensor([[0.0, 0.0, 1e4, 1e4]]), torch.tensor([[0.0, 0.0, 10.0, 10.0]]), weights)
+    assert torch.isfinite(wild).all()
+
+
+def test_clip_keeps_boxes_in_the_image():
+    clipped = box_ops.clip(torch.tensor([[-5.0, -5.0, 50.0, 90.0]]), (40, 30))
+    assert clipped.tolist() == [[0.0, 0.0, 30.0, 40.0]]
+    assert box_ops.clip(torch.zeros(0, 4), (40, 30)).shape == (0, 4)

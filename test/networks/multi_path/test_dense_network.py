@@ -1,0 +1,162 @@
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torchvision.ops import box_iou
+
+from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
+from deadline_perception.networks.multi_path.configuration import STREET
+from deadline_perception.networks.multi_path.dense.backbone import DensePyramid
+from deadline_perception.networks.multi_path.dense.configuration import PYRAMID_STAGES, STAGE_CHANNELS
+from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, lay_out_anchors
+from deadline_perception.networks.multi_path.dense.network import DenseDetector
+from deadline_perception.networks.multi_path.dense.public_start import StartRefused, start_from_public
+
+SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))
+PUBLIC = Path(__file__).parents[4] / 'shared/data/public_models/person-vehicle-bike-detection-2003.xml'
+
+
+@pytest.fixture(scope='module')
+def network():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    network = DenseDetector(SMALL, ('vehicle', 'person')).eval()
+    with torch.no_grad():  # so that random weights find something
+        network.rpn.class_output.bias.fill_(2.0)
+    return network
+
+
+@pytest.fixture(scope='module')
+def image():
+    return np.random.default_rng(0).integers(0, 256, (90, 150, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize('change, message', [
+    ({'name': 'a b'}, 'name of the configuration'), ({'input_size': (100, 160)}, 'input_size is'),
+    ({'input_size': (32, 8192)}, 'input_size is'), ({'skip_groups': ((1,),) * 6}, 'skip_groups is'),
+    ({'skip_groups': ((), (2,), (3,), (2,), (2,), ())}, 'skip_groups is'), ({'widths': (1.0, 0.7)}, 'widths is'),
+    ({'widths': (0.5, 1.0)}, 'widths is'), ({'proposals': (20, 5)}, 'proposals is'),
+    ({'proposals': (5000,)}, 'proposals'), ({'scales': (1.0, 0.99)}, 'distinct sizes'),
+    ({'pyramid_channels': 0}, 'pyramid_channels is'), ({'family': 'sparse'}, 'family is')])
+def test_bad_configurations_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **change)
+
+
+def test_every_kind_of_path_gives_boxes_inside_the_image(network, image):
+    space = network.path_space
+    for path in (space.largest, space.smallest, space.largest.replace(head='0'), space.largest.replace(width=0.5),
+                 space.largest.replace(scale=0.41, proposals=5, head='1')):
+        found = network.detect(image, path)
+        assert len(found.scores) > 0
+        assert (found.boxes_xyxy_px >= 0).all()
+        assert (found.boxes_xyxy_px <= np.float32([150, 90, 150, 90]) + 1e-3).all()
+        assert (np.diff(found.scores) <= 0).all() and found.scores.max() <= 1.0
+
+
+def test_the_first_stages_own_answer_examines_no_regions(network, image):
+    path = network.path_space.largest.replace(head='0')
+    run = network.start(image, path)
+    while not run.finished:
+        run.run_segment()
+    assert run._values['regions'] == () and run._values['head'] == ()
+
+
+def test_segments_and_training_compute_the_same_features(network, image):
+    path = network.path_space.largest.replace(width=0.75)
+    run = network.start(image, path)
+    while network.path_space.segments[run.segment].name != 'rpn':
+        run.run_segment()
+    pixels = torch.from_numpy(network.preprocess(image, path)).permute(0, 3, 1, 2).float()
+    with torch.no_grad():
+        levels = network.features(network.normalise(pixels), path)
+    for mine, given in zip(levels, run._values['pyramid'], strict=True):
+        torch.testing.assert_close(mine, given, atol=1e-4, rtol=1e-3)
+
+
+def test_gradients_in_bfloat16_of_levels_one_position_wide_are_those_in_float32():
+    """They held what lay in memory before, so that training on small windows diverged by chance."""
+    torch.manual_seed(0)
+    pyramid = DensePyramid(SMALL)
+    stages = [torch.randn(2, STAGE_CHANNELS[stage - 1], side, side) for stage, side in zip(PYRAMID_STAGES, (8, 4, 2))]
+    found = []
+    for is_half in (False, *[True] * 5):
+        pyramid.zero_grad()
+        unwritten = [torch.full((2 ** size,), torch.nan) for size in range(4, 18) for _ in range(10)]
+        del unwritten
+        with torch.autocast('cpu', torch.bfloat16, enabled=is_half):
+            levels = pyramid(stages)
+        assert [tuple(level.shape[2:]) for level in levels] == [(8, 8), (4, 4), (2, 2), (1, 1), (1, 1)]
+        sum(level.float().square().sum() for level in levels).backward()
+        found.append(pyramid.coarser[1].weight.grad.clone())
+    for half in found[1:]:
+        assert (half - found[0]).norm() < 0.1 * found[0].norm()
+
+
+def test_anchors_are_centred_on_whole_strides():
+    finest = lay_out_anchors((96, 160), torch.device('cpu'))[0]
+    assert len(finest) == 12 * 20 * 3
+    half = 64 / 2 / 0.5 ** 0.5
+    torch.testing.assert_close(finest[0], torch.tensor([-half, -half / 2, half, half / 2]))
+    torch.testing.assert_close(finest[4], torch.tensor([-24.0, -32.0, 40.0, 32.0]))  # one stride on, square
+    coarsest = lay_out_anchors((96, 160), torch.device('cpu'))[-1]
+    assert len(coarsest) == 1 * 2 * 3  # sides are rounded up
+
+
+def test_proposals_are_the_best_boxes_without_repetition():
+    anchors = torch.cat(lay_out_anchors((96, 160), torch.device('cpu')))
+    scores = torch.full((1, len(anchors), 2), 1e-4)
+    at = 3 * (5 * 20 + 8) + 1  # the square anchor of position (5, 8) of the finest level
+    scores[0, at] = torch.tensor([0.2, 0.9])
+    scores[0, at + 3] = torch.tensor([0.6, 0.1])  # one stride on: an overlap of 56 / 72, more than is kept
+    scores[0, at - 12] = torch.tensor([0.5, 0.1])  # four strides back: an overlap of a third
+    certain = torch.full(scores.shape[:2], 100.0)  # well centred
+    boxes, found = DenseProposals()(scores.logit(), certain, torch.zeros(1, len(anchors), 4), 2, (96, 160))
+    torch.testing.assert_close(boxes, torch.tensor([[32.0, 8, 96, 72], [0.0, 8, 64, 72]]))
+    torch.testing.assert_close(found, torch.tensor([[0.2, 0.9], [0.5, 0.1]]))
+
+
+def test_weights_survive_their_file(network, image, tmp_path):
+    save_detector(network, tmp_path / 'small.safetensors')
+    read = load_detector(tmp_path / 'small.safetensors')
+    assert isinstance(read, DenseDetector) and read.network_hash == network.network_hash
+    path = network.path_space.largest
+    expected, found = network.detect(image, path), read.detect(image, path)
+    assert len(expected.scores) == len(found.scores)
+    np.testing.assert_allclose(expected.scores[:5], found.scores[:5], atol=0.02)
+
+
+def test_another_file_is_no_start(network, tmp_path, image):
+    (tmp_path / 'other.xml').write_text('<net/>')
+    with pytest.raises(StartRefused, match='cannot be read as OpenVINO IR'):
+        start_from_public(network, tmp_path / 'other.xml', [image] * 8)
+    with pytest.raises(ValueError, match='1 images to measure norms with, expected at least 8'):
+        start_from_public(network, PUBLIC, [image])
+
+
+@pytest.mark.skipif(not PUBLIC.is_file(), reason='the public detector is not at hand')
+def test_a_start_finds_what_the_public_detector_finds():
+    """On a real image: the same best boxes, at nearly the same scores, though norms are fixed here."""
+    import cv2
+    import openvino
+
+    folder = PUBLIC.parents[1] / 'bdd100k/images'
+    names = sorted(os.listdir(folder))[:8]
+    images = [cv2.imread(str(folder / name)) for name in names]
+    shape = replace(STREET, input_size=(480, 864), scales=(1.0,), widths=(1.0, 0.75))
+    mine = DenseDetector(shape, ('vehicle', 'person', 'bike', 'motorbike', 'traffic_light')).eval()
+    assert start_from_public(mine, PUBLIC, images) == ('traffic_light',)
+    other = openvino.Core().compile_model(openvino.Core().read_model(PUBLIC), 'CPU')
+    agreed = all_boxes = 0
+    for image in images:
+        found = mine.detect(image, mine.path_space.largest.replace(head='0'))
+        given = other(cv2.resize(image, (864, 480)).transpose(2, 0, 1)[None].astype(np.float32))
+        scale = np.float32([image.shape[1] / 864, image.shape[0] / 480] * 2)
+        for box in given['boxes'][given['boxes'][:, 4] > 0.4]:
+            mine_sure = torch.from_numpy(found.boxes_xyxy_px[found.scores > 0.2])
+            agreed += bool((box_iou(torch.from_numpy(box[:4] * scale)[None], mine_sure) > 0.8).any())
+            all_boxes += 1
+    assert all_boxes > 10 and agreed >= 0.9 * all_boxes

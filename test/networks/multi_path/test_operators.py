@@ -1,0 +1,95 @@
+import pytest
+import torch
+from torch import nn
+
+from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.networks.multi_path.operators import (
+    Skip,
+    SlicedConv2d,
+    SlicedFrozenNorm,
+    SlicedGroupNorm,
+    SlicedLinear,
+)
+
+SPACE = multi_path_space(skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=1)
+
+
+@pytest.mark.parametrize('inputs, outputs', [(16, 8), (8, 16), (4, 4)])
+@pytest.mark.parametrize('grad', [True, False])
+def test_narrow_convolution_equals_one_built_that_narrow(inputs, outputs, grad):
+    wide = SlicedConv2d(16, 16, 3, stride=2, bias=True).eval()
+    nn.init.normal_(wide.bias)
+    narrow = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+    narrow.weight.data = wide.weight.data[:outputs, :inputs].clone()
+    narrow.bias.data = wide.bias.data[:outputs].clone()
+    x = torch.randn(2, inputs, 12, 10)
+    with torch.set_grad_enabled(grad):
+        torch.testing.assert_close(wide(x, outputs), narrow(x))
+
+
+def test_narrow_linear_equals_one_built_that_narrow():
+    wide = SlicedLinear(9, 8, 5).eval()
+    narrow = nn.Linear(9 * 4, 5)
+    narrow.weight.data = wide.weight.data[:, :, :4].reshape(5, -1)
+    narrow.bias.data = wide.bias.data.clone()
+    x = torch.randn(3, 36)
+    with torch.no_grad():
+        torch.testing.assert_close(wide(x), narrow(x))
+
+
+def test_narrow_norm_keeps_groups_and_has_its_own_scale():
+    norm = SlicedGroupNorm(16, 4, (1.0, 0.5))
+    norm.weight.data[1] = 3.0
+    x = torch.randn(2, 8, 5, 5)
+    plain = nn.functional.group_norm(x, 2, torch.full((8,), 3.0), torch.zeros(8))
+    torch.testing.assert_close(norm(x), plain)
+    torch.testing.assert_close(norm(torch.cat((x, x), 1)), nn.functional.group_norm(torch.cat((x, x), 1), 4))
+
+
+@pytest.mark.parametrize('bias', [True, False])
+@pytest.mark.parametrize('grad', [True, False])
+def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it(bias, grad):
+    convolution, norm = SlicedConv2d(3, 8, 3, bias=bias).eval(), SlicedFrozenNorm(8, (1.0, 0.5)).eval()
+    plain = nn.BatchNorm2d(4, eps=0.0).eval()
+    for part in (norm.weight, norm.deviation):
+        nn.init.uniform_(part, 0.5, 2.0)
+    for part in (norm.bias, norm.mean, *([convolution.bias] if bias else [])):
+        nn.init.normal_(part)
+    for part, row in ((plain.weight, norm.weight), (plain.bias, norm.bias), (plain.running_mean, norm.mean),
+                      (plain.running_var, norm.deviation.square())):
+        part.data.copy_(row[1, :4])
+    x = torch.randn(2, 3, 6, 5)
+    with torch.set_grad_enabled(grad):
+        torch.testing.assert_close(convolution(x, 4, norm), plain(convolution.train()(x, 4)))
+        torch.testing.assert_close(norm(convolution(x, 4)), plain(convolution(x, 4)))
+
+
+@pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(
+    not torch.cuda.is_available(), reason='needs a CUDA device'))])
+def test_norm_hands_float16_on(device):
+    norm = SlicedGroupNorm(16, 4, (1.0,)).to(device)
+    x = torch.randn(2, 16, 5, 5, device=device).bfloat16()
+    with torch.autocast(device, torch.bfloat16):
+        half = norm(x)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), norm(x.float()), rtol=0.01, atol=0.01)
+    half.float().square().sum().backward()
+    assert norm.weight.grad.dtype == torch.float32
+
+
+class _Counting(nn.Module):
+    calls = 0
+
+    def forward(self, x, outputs=None):
+        self.calls += 1
+        return x + 1
+
+
+def test_skipped_blocks_are_never_computed():
+    blocks = [_Counting(), _Counting()]
+    skip = Skip('skip1', blocks)
+    x = torch.zeros(1, 2, 2, 2)
+    assert torch.equal(skip(x, SPACE.parse('s01-w1.00-p1-h0')), x)
+    assert [block.calls for block in blocks] == [0, 0]
+    assert torch.equal(skip(x, SPACE.parse('s10-w1.00-p1-h0')), x + 2)
+    assert [block.calls for block in blocks] == [1, 1]

@@ -1,0 +1,101 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torchvision.models import resnet50
+
+from deadline_perception.networks.multi_path.backbone import Backbone
+from deadline_perception.networks.multi_path.checkpoint import CheckpointError
+from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN
+from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
+
+NARROW = replace(ORIN, stage_channels=(64,) * 4, norm_group_channels=4, kept_blocks=(1,) * 4, skip_groups=((),) * 4)
+
+
+def _keep_statistics(norm, inputs):
+    norm.running_mean = inputs[0].mean((0, 2, 3))
+    norm.running_var = inputs[0].var((0, 2, 3), unbiased=False)
+
+
+@pytest.fixture(scope='module')
+def resnet(tmp_path_factory):
+    """A ResNet-50 whose batch norms hold the statistics of one image, that image in RGB, and its file."""
+    torch.manual_seed(0)
+    network = resnet50(weights=None).eval()
+    image = torch.randn(1, 3, 64, 96)
+    for norm in network.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+            nn.init.normal_(norm.bias)
+            norm.register_forward_pre_hook(_keep_statistics)
+    with torch.no_grad():
+        network(image)
+    file = tmp_path_factory.mktemp('resnet') / 'resnet50.pth'
+    torch.save(network.state_dict(), file)
+    return network, image, file
+
+
+def _stages(backbone, image):
+    x, skips, stages = image, iter(backbone.skips), []
+    for stage, count in enumerate(map(len, ORIN.skip_groups), 1):
+        x = backbone.kept(stage, x, 1.0)
+        for _ in range(count):
+            x = next(skips)(x, ORIN.path_space.largest)
+        stages.append(x)
+    return stages
+
+
+@pytest.mark.parametrize('norm', ['group', 'frozen'])
+def test_features_equal_those_of_the_resnet_on_an_image_of_its_statistics(resnet, norm):
+    network, image, file = resnet
+    backbone = Backbone(replace(ORIN, norm=norm)).eval()
+    start = start_from_resnet(backbone, file)
+    assert start.absent == () and set(start.unused) == {'fc.weight', 'fc.bias'}
+    assert str(start) == '53 convolutions taken, with their batch norms; 2 unused: fc.weight, fc.bias'
+    with torch.no_grad():
+        x = network.maxpool(network.relu(network.bn1(network.conv1(image))))
+        for number, mine in enumerate(_stages(backbone, image.flip(1)), 1):
+            x = getattr(network, f'layer{number}')(x)
+            torch.testing.assert_close(mine, x, atol=2e-2, rtol=2e-2)
+
+
+def test_blocks_beyond_the_file_stay_and_are_told(resnet, tmp_path):
+    stored = {name: tensor for name, tensor in torch.load(resnet[2]).items() if not name.startswith('layer3.5')}
+    torch.save(stored, tmp_path / 'less.pth')
+    backbone = Backbone(replace(ORIN, skip_groups=((2,), (3,), (2, 3), ())))
+    start = start_from_resnet(backbone, tmp_path / 'less.pth')
+    assert start.absent == ('layer3.5.conv1', 'layer3.5.conv2', 'layer3.5.conv3')
+    assert {name.split('.')[1] for name in start.unused if name.startswith('layer4')} == {'1', '2'}
+    assert '3 absent, random: layer3.5.conv1, layer3.5.conv2, layer3.5.conv3' in str(start)
+
+
+def test_files_that_are_no_resnet_are_refused(tmp_path):
+    backbone = Backbone(NARROW)
+    with pytest.raises(CheckpointError, match='none.pth does not exist'):
+        start_from_resnet(backbone, tmp_path / 'none.pth')
+    for name, content in (('other.safetensors', b'no weights'), ('empty.pth', b''), ('other.pth', b'no weights')):
+        file = tmp_path / name
+        file.write_bytes(content)
+        with pytest.raises(CheckpointError, match=f'{name} cannot be read as a state_dict: .'):
+            start_from_resnet(backbone, file)
+    for content in ([1], {'conv1.weight': 3}, {'weight': torch.zeros(1)}):
+        torch.save(content, file)
+        with pytest.raises(CheckpointError, match='expected (a state_dict of a torchvision ResNet|weights by name)'):
+            start_from_resnet(backbone, file)
+    torch.save({'conv1.weight': torch.full((1,), float('nan'))}, file)
+    with pytest.raises(CheckpointError, match='NaN or infinity in conv1.weight'):
+        start_from_resnet(backbone, file)
+
+
+def test_other_shapes_are_refused_and_nothing_changes(resnet, tmp_path):
+    narrow = Backbone(NARROW)
+    before = narrow.stem.convolution1.weight.clone()
+    with pytest.raises(ValueError, match=r'layer1.0.conv1.weight .* shape \(64, 64, 1, 1\), expected \(16, 64, 1, 1\)'):
+        start_from_resnet(narrow, resnet[2])
+    torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, tmp_path / 'bare.pth')
+    with pytest.raises(ValueError, match=r'bn1.weight of .* is absent or of another shape, expected \(64,\)'):
+        start_from_resnet(narrow, tmp_path / 'bare.pth')
+    assert torch.equal(narrow.stem.convolution1.weight, before)
+    with pytest.raises(ValueError, match='a stem of two 3x3 convolutions, expected the 7x7 of a ResNet'):
+        start_from_resnet(Backbone(COMPACT), resnet[2])

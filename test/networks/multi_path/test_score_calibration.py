@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.networks.multi_path.checkpoint import (
+    CheckpointError,
+    build_detector,
+    load_detector,
+    save_detector,
+)
+from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration, fit_calibration
+
+
+def test_a_score_worked_out_by_hand():
+    calibration = ScoreCalibration((1.0, 2.0), (0.0, 1.0))
+    scores = calibration.apply(np.float32([0.2, 0.5, 0.9]), np.array([0, 1, 0]))
+    # Of log-odds 0, twice them plus 1 are 1, whose probability is 0.7311.
+    assert scores == pytest.approx([0.2, 0.7311, 0.9], abs=1e-4)
+
+
+def test_a_fit_finds_the_curve_that_made_the_scores():
+    rng = np.random.default_rng(1)
+    truth = ScoreCalibration((0.5, 1.5), (-1.0, 0.5))
+    scores = [rng.random(20_000) for _ in range(2)]
+    hits = [rng.random(len(values)) < truth.apply(values, np.full(len(values), label))
+            for label, values in enumerate(scores)]
+    found = fit_calibration(scores, hits)
+    assert found.slopes == pytest.approx(truth.slopes, abs=0.05)
+    assert found.offsets == pytest.approx(truth.offsets, abs=0.08)
+
+
+def test_a_class_with_few_detections_takes_the_curve_of_all():
+    rng = np.random.default_rng(2)
+    scores = rng.random(10_000)
+    hits = rng.random(len(scores)) < scores / 2
+    few = fit_calibration([scores, np.array([0.9])], [hits, np.array([True])])
+    assert few.slopes[1] == pytest.approx(few.slopes[0], rel=0.3)
+    assert few.offsets[1] == pytest.approx(few.offsets[0], abs=0.4)
+    assert fit_calibration([np.zeros(0)], [np.zeros(0, bool)]) == ScoreCalibration((1.0,), (0.0,))
+
+
+def test_the_order_within_a_class_stays():
+    scores = np.linspace(0, 1, 101)
+    calibrated = ScoreCalibration((0.3,), (-2.0,)).apply(scores, np.zeros(101, int))
+    assert (np.diff(calibrated) >= 0).all() and 0.0 <= calibrated.min() <= calibrated.max() <= 1.0
+
+
+@pytest.mark.parametrize(('text', 'said'), [
+    ('{}', 'expected slopes and offsets'), ('[1]', 'expected slopes and offsets'), ('x', 'it is no JSON'),
+    ('{"slopes": [1, 2], "offsets": [0, 0]}', 'of 2 classes, expected 1'),
+    ('{"slopes": [0], "offsets": [0]}', r'expected slopes in \(0, 100\]'),
+    ('{"slopes": [1], "offsets": [NaN]}', 'offsets within 100'),
+    ('{"slopes": [1], "offsets": []}', 'expected as many')])
+def test_a_text_that_holds_none_is_refused(text, said):
+    with pytest.raises(ValueError, match=said):
+        ScoreCalibration.from_json(text, 1)
+
+
+def test_the_weights_keep_it_and_detections_show_it(tmp_path):
+    detector = build_detector('compact', ('vehicle', 'person'), seed=3)
+    image = np.random.default_rng(0).integers(0, 256, (96, 160, 3), dtype=np.uint8)
+    path = detector.path_space.smallest
+    before = detector.detect(image, path)
+    detector.score_calibration = ScoreCalibration((0.5, 2.0), (-1.0, 0.3))
+    save_detector(detector, tmp_path / 'calibrated.safetensors')
+    loaded = load_detector(tmp_path / 'calibrated.safetensors')
+    assert loaded.score_calibration == detector.score_calibration
+    after = detector.detect(image, path)
+    assert len(after) == len(before) > 0 and (np.diff(after.scores) <= 0).all()
+    expected = detector.score_calibration.apply(before.scores, before.labels)
+    assert np.sort(after.scores) == pytest.approx(np.sort(expected))
+
+
+def test_weights_with_a_broken_one_are_refused(tmp_path):
+    detector = build_detector('compact', ('vehicle',))
+    save_detector(detector, tmp_path / 'broken.safetensors', score_calibration='{"slopes": [1, 2], "offsets": [0, 0]}')
+    with pytest.raises(CheckpointError, match='cannot be used: score calibration is of 2 classes, expected 1'):
+        load_detector(tmp_path / 'broken.safetensors')

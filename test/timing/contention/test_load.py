@@ -1,0 +1,181 @@
+"""Units are real processes: they work when told to, slow what runs beside them, and are gone with whoever started
+them."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from waiting import WAIT_S, wait
+
+from deadline_perception.timing.contention.load import (
+    ContentionLoad,
+    LoadError,
+    beside_programs,
+    busy_programs,
+    check_units,
+    has_ended,
+    start_tied,
+    stop_tied,
+    units_text,
+)
+
+OWNER = '''
+import sys, time
+from deadline_perception.timing.contention.load import ContentionLoad
+with ContentionLoad({'core': 1, 'memory': 1}) as load:
+    load.set({'core': 1})
+    print(*load.pids, flush=True)
+    time.sleep(120)
+'''
+
+
+def ticks(pid: int) -> int:
+    """Processor time of a process so far."""
+    fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def is_gone(pid: int) -> bool:
+    """No such process, or one that has ended and nobody has asked for its status."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] == 'Z'
+    except OSError:
+        return True
+
+
+def test_exactly_the_units_that_are_asked_for_work():
+    core = min(os.sched_getaffinity(0))
+    with ContentionLoad({'core': 2, 'memory': 1}, cores={core}) as load:
+        assert all(os.sched_getaffinity(pid) == {core} for pid in load.pids)
+        first, second, memory = load.pids
+        load.set({'core': 1, 'memory': 1})
+        assert load.working == {'core': 1, 'memory': 1}
+        before = [ticks(pid) for pid in load.pids]
+        wait(lambda: ticks(first) > before[0] + 3 and ticks(memory) > before[2] + 3, 'the units')
+        assert ticks(second) == before[1]
+        load.set({})
+        time.sleep(0.1)  # a signal is on its way
+        stopped = [ticks(pid) for pid in load.pids]
+        time.sleep(0.3)
+        assert [ticks(pid) for pid in load.pids] == stopped and load.working == {}
+        pids = load.pids
+    assert all(map(is_gone, pids))
+
+
+def test_a_unit_asks_for_its_share_of_a_core_and_a_busy_program_for_all():
+    def asked(load: ContentionLoad) -> list[int]:
+        """System calls that gave the core away, of each."""
+        return [int(next(line.split()[1] for line in Path(f'/proc/{pid}/status').read_text().splitlines()
+                         if line.startswith('voluntary'))) for pid in load.pids]
+
+    with ContentionLoad({'core': 1}) as unit, busy_programs(1) as busy:
+        unit.set({'core': 1})
+        before, before_busy, begun = asked(unit), asked(busy), ticks(unit.pids[0])
+        wait(lambda: ticks(unit.pids[0]) > begun + 10, 'a tenth of a second of work')
+        assert asked(unit)[0] - before[0] >= 3  # it rests after every 10 ms
+        assert asked(busy)[0] - before_busy[0] <= 2
+
+
+@pytest.mark.parametrize('number', [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_units_end_with_their_owner_however_it_ends(number):
+    owner = subprocess.Popen([sys.executable, '-c', OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                             text=True)
+    pids = [int(word) for word in owner.stdout.readline().split()]
+    assert len(pids) == 2 and not any(map(is_gone, pids))
+    owner.send_signal(number)
+    owner.communicate(timeout=WAIT_S)
+    wait(lambda: all(map(is_gone, pids)), f'units after {number}')
+
+
+def test_units_end_with_an_owner_that_fails():
+    code = OWNER.replace('time.sleep(120)', 'raise SystemExit(3)')
+    owner = subprocess.run([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, timeout=WAIT_S, check=False)
+    assert owner.returncode == 3
+    assert all(is_gone(int(word)) for word in owner.stdout.split())
+
+
+def test_programs_that_were_not_started_here_are_left_alone():
+    other = subprocess.Popen([sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'core', '0.1'],
+                             stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == 'ready\n'
+    with ContentionLoad({'core': 1}, at_work=True):
+        pass
+    assert other.poll() is None
+    other.kill()
+    other.communicate()
+
+
+def test_a_unit_that_is_killed_is_missed():
+    with ContentionLoad({'core': 2}, at_work=True) as load:
+        os.kill(load.pids[1], signal.SIGKILL)
+        wait(lambda: is_gone(load.pids[1]), 'its end')
+        with pytest.raises(LoadError, match='a core unit ended by itself'):
+            load.set({})
+
+
+def test_a_kind_that_this_machine_lacks_is_named():
+    torch = pytest.importorskip('torch')
+    if torch.cuda.is_available():
+        pytest.skip('a GPU is here')
+    with pytest.raises(LoadError, match='of the kind gpu cannot be started: .* there is none'):
+        ContentionLoad({'core': 1, 'gpu': 1})
+
+
+@pytest.mark.parametrize(('units', 'message'), [
+    ({'disk': 1}, "kind of contention units is 'disk', expected one of core, memory, gpu"),
+    ({'core': -1}, 'number of core units is -1'), ({'core': 1.5}, 'number of core units is 1.5'),
+    ({'core': 257}, 'expected 0 to 256'), ({'core': True}, 'is True')])
+def test_impossible_units_are_refused(units, message):
+    with pytest.raises(ValueError, match=message):
+        check_units(units)
+
+
+def test_more_units_than_were_started_are_refused():
+    with ContentionLoad({}) as load, pytest.raises(ValueError, match='at most the 0 that were started'):
+        load.set({'core': 1})
+    with pytest.raises(ValueError, match='share of a unit is 0.0'):
+        ContentionLoad({}, share=0.0)
+
+
+def test_units_in_words():
+    assert units_text({'memory': 1, 'core': 2}) == '2 core + 1 memory'
+    assert units_text({'core': 0}) == units_text({}) == 'none'
+
+
+def test_programs_run_beside_the_block_and_no_longer(tmp_path):
+    code = 'import sys, time\nopen(sys.argv[1], "w").write("up")\ntime.sleep(120)'
+    files = [tmp_path / name for name in ('one', 'two')]
+    with beside_programs(code, [[str(file)] for file in files]) as programs:
+        wait(lambda: all(file.is_file() and file.read_text() == 'up' for file in files), 'both programs')
+        assert not any(map(has_ended, programs))
+    assert all(is_gone(program.pid) for program in programs)
+
+
+def test_a_program_is_asked_to_end_before_it_is_killed_and_takes_its_own_programs_along(tmp_path):
+    file = tmp_path / 'said'
+    program = start_tied([sys.executable, '-c', f'''
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(2, lambda *_: 0)\\n'
+                          'signal.signal(15, lambda *_: 0)\\nprint("up", flush=True)\\ntime.sleep(120)'],
+                         stdout=subprocess.PIPE)
+child.stdout.readline()
+try:
+    print(child.pid, flush=True)
+    time.sleep(120)
+except KeyboardInterrupt:
+    open({str(file)!r}, 'w').write('asked')
+'''], stdout=subprocess.PIPE, text=True)
+    child = int(program.stdout.readline())
+    stop_tied(program, asks=True)
+    assert file.read_text() == 'asked' and has_ended(program)
+    wait(lambda: is_gone(child), 'the program that it had started')
+
+
+def test_a_program_that_does_not_exist_is_named():
+    with pytest.raises(LoadError, match="program 'no-such-program' is not found"):
+        start_tied(['no-such-program'])

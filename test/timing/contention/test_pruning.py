@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadline_perception.timing.contention.pruning import (
+    Candidate,
+    contention_prune,
+    memory_prune,
+    pareto_prune,
+    paths_to_keep,
+    transition_prune,
+)
+
+
+def names(candidates) -> list[str]:
+    return [candidate.name for candidate in candidates]
+
+
+def models(*rows: tuple[str, float, float]) -> list[Candidate]:
+    return [Candidate(*row) for row in rows]
+
+
+def test_models_that_another_beats_in_both_are_left_out():
+    # As in Fig. 2 of the contention paper: a frontier, and inferior models below and to the right of it.
+    given_models = models(('a', 20.0, 60.0), ('b', 10.0, 50.0), ('c', 25.0, 55.0), ('d', 40.0, 70.0), ('e', 40.0, 65.0),
+                          ('f', 60.0, 70.0), ('g', 80.0, 75.0))
+    assert names(pareto_prune(given_models)) == ['b', 'a', 'd', 'g']
+
+
+def test_of_equal_models_the_first_stays():
+    assert names(pareto_prune(models(('first', 10.0, 0.5), ('second', 10.0, 0.5)))) == ['first']
+
+
+def test_transitions_that_gain_little_or_save_little_are_left_out():
+    # Fig. 3: from 1 to 2 much accuracy for no time, from 4 to 5 much time for no accuracy. Slopes: 10, 0.5, 0.5, 0.05.
+    given_models = models(('1', 10.0, 40.0), ('2', 12.0, 60.0), ('3', 32.0, 70.0), ('4', 52.0, 80.0), ('5', 92.0, 82.0))
+    assert names(transition_prune(given_models, least_slope=0.25, greatest_slope=1.5)) == ['2', '3', '4']
+    assert names(transition_prune(given_models, least_slope=0.25)) == ['1', '2', '3', '4']
+    assert names(transition_prune(given_models)) == ['1', '2', '3', '4', '5']
+
+
+def test_slopes_are_calculated_anew_after_each_removal():
+    # b to c has a slope of 0.2, too low: c goes. Then b to d has (24 - 20) / (40 - 20) = 0.2 as well: d goes. Were the
+    # slopes
+    # of the first look kept, d would stay: c to d has 0.22.
+    given_models = models(('a', 10.0, 10.0), ('b', 20.0, 20.0), ('c', 30.0, 22.0), ('d', 39.0, 23.8))
+    assert names(transition_prune(given_models, least_slope=0.21)) == ['a', 'b']
+    # And a removal can mend a transition: without b, a to c has a slope of 12 / 20 = 0.6, within the limits.
+    mended = models(('a', 10.0, 10.0), ('b', 28.0, 11.0), ('c', 30.0, 22.0))
+    assert names(transition_prune(mended, least_slope=0.25, greatest_slope=1.5)) == ['a', 'c']
+
+
+def test_one_model_is_kept_per_contention_level():
+    # Fig. 4: seven models at five levels under 100 ms. 6 is too slow everywhere, 0 never the best, 3 only between two
+    # levels;
+    # 4 is the best at two of them.
+    given_models = models(*((str(number), 10.0 + number, 10.0 * number) for number in range(7)))
+    delays = {'0': (10, 15, 20, 30, 50), '1': (20, 30, 40, 60, 95), '2': (30, 42, 60, 97, 150),
+              '3': (40, 55, 80, 120, 190),
+              '4': (60, 80, 98, 160, 240), '5': (90, 110, 130, 200, 300), '6': (110, 140, 170, 250, 400)}
+    assert names(contention_prune(given_models, delays, 100.0)) == ['1', '2', '4', '5']
+    assert names(contention_prune(given_models, {name: row[1:3] for name, row in delays.items()}, 100.0)) == ['4']
+
+
+def test_a_level_at_which_nothing_is_in_time_keeps_the_fastest():
+    given_models = models(('slow', 20.0, 0.9), ('fast', 10.0, 0.5))
+    kept = contention_prune(given_models, {'slow': (20.0, 300.0), 'fast': (10.0, 200.0)}, 100.0)
+    assert names(kept) == ['fast', 'slow']
+
+
+def test_memory_keeps_the_fastest_and_then_the_best():
+    given_models = [Candidate('fast', 10.0, 0.1, 100.0), Candidate('middle', 20.0, 0.3, 250.0),
+                    Candidate('best', 30.0, 0.5, 300.0), Candidate('small', 15.0, 0.2, 50.0)]
+    assert names(memory_prune(given_models, 500.0)) == ['fast', 'small', 'best']
+    assert names(memory_prune(given_models, 1000.0)) == ['fast', 'small', 'middle', 'best']
+    assert memory_prune([], 10.0) == ()
+    with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory, expected at most the limit of '
+                                         '99 MB'):
+        memory_prune(given_models, 99.0)
+
+
+candidates = st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.0, 1.0)), max_size=12).map(
+    lambda rows: [Candidate(str(number), *row) for number, row in enumerate(rows)])
+
+
+@given(candidates)
+def test_every_candidate_is_beaten_by_one_that_is_kept(found):
+    kept = pareto_prune(found)
+    assert all(a.delay_ms < b.delay_ms and a.quality < b.quality for a, b in zip(kept, kept[1:]))
+    assert all(any(k.delay_ms <= c.delay_ms and k.quality >= c.quality for k in kept) for c in found)
+
+
+@given(candidates, st.floats(0.0, 0.01), st.floats(0.02, 1.0))
+def test_all_transitions_that_remain_lie_within_the_limits(found, least, greatest):
+    kept = transition_prune(found, least_slope=least, greatest_slope=greatest)
+    assert all(least <= (b.quality - a.quality) / (b.delay_ms - a.delay_ms) <= greatest for a, b in zip(kept, kept[1:]))
+    assert bool(kept) == bool(found)
+
+
+def test_other_input_is_refused():
+    with pytest.raises(ValueError, match='delay of x is 0.0 ms'):
+        Candidate('x', 0.0, 1.0)
+    with pytest.raises(ValueError, match='quality of x is nan'):
+        Candidate('x', 1.0, math.nan)
+    with pytest.raises(ValueError, match='memory of x is -1.0 MB'):
+        Candidate('x', 1.0, 1.0, -1.0)
+    with pytest.raises(ValueError, match="'a' occurs 2 times"):
+        pareto_prune(models(('a', 1.0, 1.0), ('a', 2.0, 2.0)))
+    with pytest.raises(ValueError, match='slopes are 2.0 and 1.0'):
+        transition_prune([], least_slope=2.0, greatest_slope=1.0)
+    one = models(('a', 1.0, 1.0))
+    with pytest.raises(ValueError, match='memory limit is 0 MB'):
+        memory_prune(one, 0)
+
+
+def test_kept_paths_are_the_best_at_each_of_so_many_levels():
+    # Levels of 1, 2 and 4 times the idle delay, and 40 ms: of 40, 20 and 10 ms at most the best; slow is none's.
+    candidates = [Candidate('slow', 41.0, 0.1), Candidate('best', 40.0, 0.6), Candidate('good', 19.0, 0.5),
+                  Candidate('fair', 15.0, 0.3), Candidate('fast', 10.0, 0.2)]
+    assert paths_to_keep(candidates, 3) == ('fast', 'good', 'best')
+    assert paths_to_keep(candidates, 1) == ('best',) and len(paths_to_keep(candidates, 50)) == 4

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deadline_perception.timing.contention.probe import IdleTime
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, RatioFilter, SlowdownEstimator
+
+ANY_TIME = st.one_of(st.floats(), st.floats(0.001, 1000.0), st.none())
+
+
+def test_idle_machine_has_no_slowdown():
+    estimator = SlowdownEstimator()
+    assert estimator.slowdown == 1.0 and estimator.sources == ()
+    for _ in range(20):
+        estimator.observe_probe(2.0, 2.0)
+        estimator.observe_frame(50.0, 50.0)
+    assert estimator.slowdown == 1.0
+
+
+def test_follows_a_load_up_within_few_frames_and_down_slowly():
+    estimator = SlowdownEstimator()
+    for _ in range(4):
+        estimator.observe_frame(50.0, 100.0)
+    assert 1.8 < estimator.slowdown <= 2.0
+    for _ in range(4):
+        estimator.observe_frame(50.0, 50.0)
+    assert 1.5 < estimator.slowdown < 2.0
+    for _ in range(60):
+        estimator.observe_frame(50.0, 50.0)
+    assert estimator.slowdown == pytest.approx(1.0, abs=0.01)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ratios=st.lists(st.floats(0.9, 1.08), max_size=40))
+def test_what_stays_within_the_spread_of_an_idle_machine_is_no_slowdown(ratios):
+    estimator = SlowdownEstimator()
+    for ratio in ratios:
+        estimator.observe_frame(50.0, 50.0 * ratio)
+    assert estimator.slowdown == 1.0
+
+
+def test_noise_of_five_percent_on_an_idle_machine_is_read_as_next_to_nothing():
+    rng, estimator, idle, read = random.Random(5), SlowdownEstimator(), IdleTime(), []
+    for _ in range(5000):
+        probe_ms = 2.0 * rng.lognormvariate(0.0, 0.05)
+        idle.observe(probe_ms)
+        estimator.observe_probe(probe_ms, idle.idle_ms)
+        estimator.observe_frame(50.0, 50.0 * rng.lognormvariate(0.0, 0.05))
+        read.append(estimator.slowdown)
+    assert statistics.mean(read) < 1.02
+    assert max(read) < 1.1
+
+
+@settings(max_examples=100, deadline=None)
+@given(idle=st.lists(st.floats(0.9, 1.1), max_size=30), loaded=st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3))
+def test_a_load_that_doubles_the_time_is_followed_within_three_frames(idle, loaded):
+    estimator = SlowdownEstimator()
+    for noise in idle:
+        estimator.observe_frame(50.0, 50.0 * noise)
+    for noise in loaded:
+        estimator.observe_frame(50.0, 100.0 * noise)
+    middle = 2.0 * sorted(loaded)[1]
+    assert middle * math.exp(-0.08) <= estimator.slowdown * (1 + 1e-9)
+    assert estimator.slowdown <= 2.0 * max(loaded) * (1 + 1e-9)
+
+
+def test_readings_of_the_filter_worked_out_by_hand():
+    ratio = RatioFilter()
+    # Medians of 0.8, 0.4, 0 and 0 are followed to 0.8 - 0.08, 0.72 - 0.05 * 0.32, and by a twentieth of the rest each.
+    for observed, reading in ((0.8, 0.72), (0.0, 0.704), (0.0, 0.6688), (0.0, 0.63536)):
+        ratio.observe(math.exp(observed))
+        assert ratio.log_ratio == pytest.approx(reading)
+
+
+@pytest.mark.parametrize(('observed', 'reading'), [(0.18, 0.0), (0.23, 0.0), (0.28, 0.1), (0.38, 0.3), (0.78, 0.7)])
+def test_phases_of_an_idle_machine_are_no_slowdown_and_a_load_is_read_in_full(observed, reading):
+    ratio = RatioFilter()
+    ratio.observe(math.exp(observed))
+    assert ratio.log_ratio == pytest.approx(reading, abs=1e-9)
+
+
+def test_a_probe_that_waits_for_others_hardly_counts_while_frames_come():
+    estimator = SlowdownEstimator()
+    for _ in range(50):
+        estimator.observe_probe(8.0, 2.0)
+        for _ in range(5):
+            estimator.observe_frame(50.0, 50.0)
+    assert estimator.slowdown < 1.08
+    for _ in range(25):  # some ten seconds without frames
+        estimator.observe_probe(8.0, 2.0)
+    assert estimator.slowdown > 3.5
+
+
+def test_single_outlier_is_not_followed():
+    estimator = SlowdownEstimator()
+    for latency_ms in (50.0, 50.0, 5000.0, 50.0, 50.0, 50.0):
+        estimator.observe_frame(50.0, latency_ms)
+        assert estimator.slowdown == 1.0
+
+
+def test_probe_alone_gives_an_estimate():
+    estimator = SlowdownEstimator()
+    for probe_ms in [2.0] * 10 + [6.0] * 60:
+        estimator.observe_probe(probe_ms, 2.0)
+    assert estimator.slowdown == pytest.approx(3.0, rel=0.01)
+    assert estimator.sources == ('probe',)
+
+
+def test_frames_outweigh_the_probe_while_they_come_and_fade_after():
+    estimator = SlowdownEstimator()
+    for _ in range(30):
+        estimator.observe_probe(8.0, 2.0)
+        estimator.observe_frame(50.0, 50.0)
+    with_frames = estimator.slowdown
+    for _ in range(30):
+        estimator.observe_probe(8.0, 2.0)
+    assert estimator.sources == ('probe', 'frames')
+    assert with_frames < 2.0 < estimator.slowdown <= 4.0
+    assert estimator.slowdown == pytest.approx(4.0, rel=0.02)
+
+
+@pytest.mark.parametrize('forecast_ms, latency_ms', [
+    (0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (math.inf, 1.0), (1.0, math.nan), (1.0, None), (1.0, -5.0)])
+def test_impossible_frames_are_counted_and_ignored(forecast_ms, latency_ms):
+    estimator = SlowdownEstimator()
+    estimator.observe_frame(10.0, 20.0)
+    before = estimator.slowdown
+    estimator.observe_frame(forecast_ms, latency_ms)
+    assert (estimator.slowdown, estimator.rejected) == (before, 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(events=st.lists(st.tuples(st.booleans(), ANY_TIME, ANY_TIME), max_size=30))
+def test_is_never_below_one_nor_nan_whatever_comes(events):
+    estimator = SlowdownEstimator()
+    for is_frame, first_ms, second_ms in events:
+        (estimator.observe_frame if is_frame else estimator.observe_probe)(first_ms, second_ms)
+        assert 1.0 <= estimator.slowdown <= MAX_SLOWDOWN
+
+
+@settings(max_examples=60, deadline=None)
+@given(ratios=st.lists(st.floats(0.1, 50.0), min_size=1, max_size=40), larger=st.floats(1.0, 3.0))
+def test_slower_frames_never_give_a_smaller_slowdown(ratios, larger):
+    slow, slower = SlowdownEstimator(), SlowdownEstimator()
+    for ratio in ratios:
+        slow.observe_frame(10.0, 10.0 * ratio)
+        slower.observe_frame(10.0, 10.0 * ratio * larger)
+        assert slower.slowdown >= slow.slowdown - 1e-9
+
+
+def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_next_denies_it():
+    estimator = SlowdownEstimator()
+    for _ in range(20):
+        estimator.observe_frame(50.0, 50.0, 60.0)
+    estimator.observe_frame(50.0, 58.0, 60.0)
+    assert estimator.slowdown == pytest.approx(1.0, abs=0.02)
+    estimator.observe_frame(50.0, 150.0, 60.0)
+    assert estimator.slowdown == 3.0
+    for _ in range(2):
+        estimator.observe_frame(50.0, 50.0, 180.0)
+        assert estimator.slowdown < 1.3
+    estimator.observe_unfinished(50.0, 200.0, 60.0)
+    assert estimator.slowdown == 4.0
+    estimator.observe_probe(2.0, 2.0)  # no frame came meanwhile
+    assert estimator.slowdown < 2.0
+
+
+def test_one_pause_of_the_machine_is_one_frame_whether_it_is_told_once_or_as_unfinished_and_then_as_late():
+    told = []
+    for unfinished in (False, True):
+        estimator = SlowdownEstimator()
+        for _ in range(20):
+            estimator.observe_frame(8.0, 8.0, 10.0)
+        if unfinished:
+            estimator.observe_unfinished(8.0, 190.0, 10.0)
+        estimator.observe_late(8.0, 200.0, 10.0)
+        beyond = estimator.slowdown
+        estimator.observe_frame(8.0, 8.0, 300.0)
+        told.append((beyond, estimator.slowdown))
+    assert told[0] == told[1] == (25.0, pytest.approx(1.0, abs=0.02))
+
+
+def test_two_frames_that_ended_late_are_a_load():
+    estimator = SlowdownEstimator()
+    for _ in range(20):
+        estimator.observe_frame(8.0, 8.0, 10.0)
+    for _ in range(2):
+        estimator.observe_unfinished(8.0, 10.0, 10.0)
+        estimator.observe_late(8.0, 24.0, 10.0)
+    estimator.observe_frame(8.0, 24.0, 40.0)
+    assert estimator.slowdown > 2.5
+    estimator.observe_late(8.0, math.nan)
+    assert estimator.rejected == 1
+
+
+@pytest.mark.parametrize('bound_ms', [math.nan, math.inf, 0.0])
+def test_a_bound_that_is_not_known_is_never_exceeded(bound_ms):
+    known, unknown = SlowdownEstimator(), SlowdownEstimator()
+    for _ in range(3):
+        known.observe_frame(50.0, 50.0, 500.0)
+        unknown.observe_frame(50.0, 50.0)
+    known.observe_frame(50.0, 400.0, bound_ms)
+    unknown.observe_frame(50.0, 400.0)
+    assert known.slowdown == unknown.slowdown < 1.5
+
+
+@pytest.mark.parametrize('factor', [1.5, 2.0, 4.0])
+def test_after_a_step_one_frame_is_beyond_its_bound(factor):
+    """Bounds of 1.2 times what is expected; noise of 3 %."""
+    rng, estimator, late = random.Random(1), SlowdownEstimator(), []
+    for number in range(60):
+        bound_ms = 50.0 * estimator.slowdown * 1.2
+        latency_ms = 50.0 * (factor if number >= 30 else 1.0) * rng.lognormvariate(0.0, 0.03)
+        late.append(latency_ms > bound_ms)
+        estimator.observe_frame(50.0, latency_ms, bound_ms)
+    assert late[:30] == [False] * 30 and late[30]
+    assert sum(late[31:]) == 0

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from deadline_perception.timing.contention.load import ContentionLoad
+from deadline_perception.timing.contention.unit import make_work
+
+
+@pytest.mark.parametrize('kind', ['core', 'memory'])
+def test_rounds_take_processor_time_however_often_they_are_repeated(kind):
+    work, taken_s = make_work(kind), []
+    for _ in range(40):  # more than it takes to pass through all of its memory
+        begun_s = time.thread_time()
+        work()
+        taken_s.append(time.thread_time() - begun_s)
+    assert min(taken_s) > 0.0
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ValueError, match="kind of a contention unit is 'disk', expected one of core, memory, gpu"):
+        make_work('disk')
+    run = subprocess.run([sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'disk'],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1 and len(run.stderr.splitlines()) == 1 and run.stdout == ''
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
+def test_a_unit_on_a_gpu_slows_work_on_it_and_is_gone_afterwards():
+    values = torch.rand(4096, 4096, device='cuda')
+
+    def typical_ms():
+        taken = []
+        for _ in range(30):
+            begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begun.record()
+            values @ values
+            ended.record()
+            torch.cuda.synchronize()
+            taken.append(begun.elapsed_time(ended))
+        return statistics.median(taken)
+
+    idle_ms = typical_ms()
+    with ContentionLoad({'gpu': 2}, share=1.0, at_work=True) as load:
+        pids = load.pids
+        assert typical_ms() > idle_ms
+    assert not any(Path(f'/proc/{pid}').exists() for pid in pids)

@@ -1,0 +1,71 @@
+"""Interruptions measured by the clock, and response times under them."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from deadline_perception.timing.interference import Interference, interference_of, watch_interruptions
+
+
+def test_every_window_by_hand() -> None:
+    """One interruption of 3 ms in each 10 ms: none takes more of a window, and two of one of 13 ms."""
+    gaps = [(10.0 * number, 3.0) for number in range(100)]
+    found = interference_of(gaps, 1000.0, 1.0)
+    assert dict(zip(found.windows_ms, found.taken_ms)) == pytest.approx(
+        {0.5: 0.5, 1.0: 1.0, 2.0: 2.0, 5.0: 3.0, 10.0: 3.0, 20.0: 6.0, 50.0: 15.0, 100.0: 30.0, 200.0: 60.0})
+
+
+def test_a_rare_interruption_is_no_matter_of_most_windows() -> None:
+    gaps = [(500.0, 5.0)]
+    rare, always = interference_of(gaps, 10_000.0, 0.99), interference_of(gaps, 10_000.0, 1.0)
+    assert rare.most_ms(10.0) == 0.0 and always.most_ms(10.0) == pytest.approx(5.0)
+    assert rare.most_ms(200.0) == pytest.approx(5.0), 'two of a hundred windows so long meet it'
+
+
+def test_response_time_by_hand() -> None:
+    """3 ms of each 10 ms: 6 ms have ended after 9, since interruptions take 3 of these."""
+    interference = Interference((5.0, 10.0, 20.0), (3.0, 3.0, 6.0))
+    assert float(interference.response_ms(6.0)) == pytest.approx(9.0)
+    assert float(interference.response_ms(0.0)) == 0.0
+    assert float(interference.response_ms(70.0)) == pytest.approx(100.0), 'three tenths, beyond the longest window'
+    assert interference.response_ms(np.array([[6.0], [70.0]])).shape == (2, 1)
+
+
+def test_nothing_interrupts_where_nothing_was_measured() -> None:
+    assert float(Interference().response_ms(12.0)) == 12.0
+
+
+def test_what_takes_all_there_is_never_ends() -> None:
+    assert float(Interference((10.0,), (10.0,)).response_ms(1.0)) == math.inf
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(0.05, 20.0)), max_size=20), st.floats(0.5, 1.0),
+       st.lists(st.floats(0.0, 100.0), min_size=2, max_size=6))
+def test_responses_hold_their_own_interruptions(gaps: list, probability: float, executions: list[float]) -> None:
+    apart, end = [], 0.0
+    for begin, length in sorted(gaps):
+        apart.append((max(begin, end), length))
+        end = apart[-1][0] + length
+    interference = interference_of(apart, max(end, 1000.0), probability)
+    executions.sort()
+    responses = interference.response_ms(np.array(executions))
+    finite = np.isfinite(responses)
+    taken = interference.most_ms(responses[finite])
+    assert (responses[finite] >= np.array(executions)[finite] + taken - 1e-5).all()
+    assert (np.diff(responses[finite]) >= -1e-5).all(), 'who executes for longer ends no earlier'
+
+
+def test_watches_the_clock() -> None:
+    gaps, length_ms = watch_interruptions(0.05)
+    assert length_ms >= 50.0 and all(length > 0.0 and begin >= 0.0 for begin, length in gaps)
+    assert all(after[0] >= before[0] + before[1] - 1e-6 for before, after in zip(gaps, gaps[1:]))
+
+
+@pytest.mark.parametrize('windows, taken', [((1.0,), (2.0,)), ((2.0, 1.0), (0.0, 0.0)), ((1.0, 2.0), (1.0, 0.5)),
+                                            ((1.0,), ()), ((1.0,), (math.nan,)), ((math.inf,), (1.0,))])
+def test_refuses_interference_that_cannot_be(windows: tuple, taken: tuple) -> None:
+    with pytest.raises(ValueError, match='interference is'):
+        Interference(windows, taken)

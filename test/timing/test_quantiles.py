@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.timing.quantiles import Quantiles, bounded_share, samples_needed
+
+
+def test_quantiles_of_101_durations_are_hand_computable():
+    times = Quantiles.from_samples([float(value) for value in range(101)])
+    assert times.values_ms == (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 100.0)
+    assert times.count == 101
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30))
+def test_any_sample_gives_valid_quantiles_that_survive_a_round_trip(durations):
+    times = Quantiles.from_samples(durations)
+    assert Quantiles.from_record(asdict(times)) == times
+    assert times.max == pytest.approx(max(durations), abs=1e-4)
+
+
+@pytest.mark.parametrize('durations', [[], [1.0, math.nan], [math.inf], [-1.0]])
+def test_impossible_samples_are_refused(durations):
+    with pytest.raises(ValueError, match='expected'):
+        Quantiles.from_samples(durations)
+
+
+@pytest.mark.parametrize('change', [{'p25': 9.0}, {'count': -1}, {'p05': -1.0}, {'max': math.nan}, {'p50': '2'}])
+def test_impossible_values_are_refused(change):
+    times = Quantiles.from_samples([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match='expected'):
+        replace(times, **change)
+
+
+def test_a_record_with_other_names_is_refused():
+    record = asdict(Quantiles.from_samples([1.0]))
+    del record['p99']
+    with pytest.raises(ValueError, match='expected the names'):
+        Quantiles.from_record(record)
+
+
+@pytest.mark.parametrize(('probability', 'needed'), [(0.99, 299), (0.95, 59), (0.9, 29), (0.999, 2995), (0.01, 1)])
+def test_number_of_samples_whose_largest_bounds_a_quantile_is_the_published_one(probability, needed):
+    assert samples_needed(probability) == needed
+
+
+def test_share_below_the_largest_sample_by_hand():
+    assert bounded_share(1) == pytest.approx(0.05)
+    assert bounded_share(299) >= 0.99 > bounded_share(298)
+
+
+@pytest.mark.parametrize('probability', [0.0, 1.0, math.nan])
+def test_impossible_counts_and_probabilities_are_refused(probability):
+    with pytest.raises(ValueError, match='probability is .*, expected'):
+        samples_needed(probability)
+    with pytest.raises(ValueError, match='count is 0 samples, expected'):
+        bounded_share(0)

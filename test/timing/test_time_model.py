@@ -1,0 +1,326 @@
+"""What single frames teach the time model, by hand: finished, answered beside their network, and aborted."""
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from invented_networks import CLASSIFIER
+
+from deadline_perception.decision.policy import Choice, check_time_left
+from deadline_perception.runtime.job import Decision, Job, StampReading
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.path_bound import SegmentForecast
+from deadline_perception.timing.reserve import FrameReserve, Reserve
+from deadline_perception.timing.time_model import (
+    FEW_FRAMES,
+    FIRST_FRAMES,
+    MAX_FACTOR,
+    FrameTimes,
+    TimeModel,
+    TimeParts,
+    limited_factor,
+)
+
+PATH = CLASSIFIER.largest
+FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER})
+SHORTER = SegmentForecast(CLASSIFIER, {'input': 4.0, CLASSIFIER.key(1, PATH): 6.0,
+                                       CLASSIFIER.key(1, CLASSIFIER.smallest): 1.0})
+WIDTH = math.log(2.0)
+
+
+def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
+        slowdown: float = 1.0, decided_after_ms: float | None = None, plan: Choice | None = None, path=PATH) -> Job:
+    """Of the network's two segments the second one is decided, after so much time."""
+    job = Job('message', 0.0, StampReading(0.0, '', 0))
+    job.times, job.plan, job.path, job.result, job.segment = FrameTimes(FORECAST, slowdown), plan, path, result, segment
+    job.begun_ms, job.ended_ms = 0.0, network_ms if elapsed_ms is None else elapsed_ms
+    job.leave('body', network_ms)
+    if decided_after_ms is not None:
+        job.decisions.append(Decision('level', 1, decided_after_ms,
+                                      job.times.progress(path, 1, decided_after_ms), False, 90.0, 6.0, 8.0, 5.0))
+    return job
+
+
+class Learnt:
+    """A time model of `FORECAST`, which says 10 ms, and what it takes in."""
+
+    def __init__(self, log_factor: float = 0.0, *, forecast=FORECAST, width: float = WIDTH, **given) -> None:
+        self.calibrator = BoundCalibrator(0.01, 0.05, width, log_factor)
+        self.model = TimeModel(CLASSIFIER, forecast, self.calibrator, publishing=Reserve(3.0), **given)
+
+    def take(self, job: Job, publish_ms: float | None = 0.0,
+             reserve: FrameReserve = FrameReserve(0.0, 0.0), in_time: bool = True) -> None:
+        job.times = replace(self.model.begin(job.times.slowdown), reserve=reserve)
+        job.publish_ms, job.is_in_time = publish_ms, in_time
+        self.model.observe(job)
+
+    def rest(self, spent_ms: float = 4.0, path=PATH) -> float:
+        """Factor of what is left from the second segment on; 4 ms are expected before it."""
+        times = self.model.begin(1.0)
+        return times.factor_from(1, times.progress(path, 1, spent_ms))
+
+    @property
+    def p10_factor(self) -> float:
+        return self.model.begin(1.0).p10_factor
+
+
+@pytest.fixture
+def learnt():
+    return Learnt()
+
+
+def test_a_slow_frame_is_a_miss_of_its_bound_and_raises_what_is_the_best_case(learnt):
+    before = learnt.calibrator.factor, learnt.p10_factor
+    learnt.take(ran(40.0))
+    assert learnt.calibrator.misses == 1 and learnt.calibrator.factor > before[0]
+    assert learnt.p10_factor > before[1]
+
+
+def test_frames_as_fast_as_expected_are_no_misses_and_the_slowdown_counts(learnt):
+    for _ in range(5):
+        learnt.take(ran(9.9))
+        learnt.take(ran(19.0, slowdown=2.0))
+    assert (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 10)
+
+
+def test_time_that_was_not_kept_for_deciding_and_publishing_counts_against_the_bound(learnt):
+    learnt.take(ran(9.0, 11.5), publish_ms=3.0, reserve=FrameReserve(2.5, 3.0))  # 2.5 and 3 ms, as kept
+    assert learnt.calibrator.misses == 0
+    learnt.take(ran(9.0, 11.5), publish_ms=9.0, reserve=FrameReserve(2.5, 3.0))  # 6 ms more
+    assert learnt.calibrator.misses == 1
+
+
+def test_what_a_slow_frame_skipped_counts_as_if_it_had_been_run():
+    shorter = CLASSIFIER.smallest
+    assert FrameTimes(SHORTER).skipped_ms(PATH, shorter) == 5.0
+    assert FrameTimes(SHORTER, 1.5).skipped_ms(PATH, shorter) == 7.5
+    assert FrameTimes(SHORTER).skipped_ms(shorter, PATH) == 0.0
+    learnt, plan = Learnt(math.log(1.4), forecast=SHORTER), Choice(PATH, 10.0, 10.0, True, 0.5)
+    for network_ms, misses in ((8.9, 0), (9.1, 1)):  # and 5 ms, which 10 times 1.4 bounds; 8.9 of 5 alone would not fit
+        learnt.take(ran(network_ms, plan=plan, path=shorter))
+        assert learnt.calibrator.misses == misses
+
+
+@pytest.mark.parametrize('network_ms, exceeds', [(5.9, False), (6.1, True)])
+def test_what_was_skipped_after_a_decision_counts_for_the_rest_from_there(network_ms, exceeds):
+    learnt = Learnt(forecast=SHORTER)
+    # Decided after 5 ms, when 6 more were expected; then 5 of them were skipped.
+    learnt.take(ran(network_ms, decided_after_ms=5.0, path=CLASSIFIER.smallest))
+    assert (learnt.rest() > 1.0) is exceeds
+
+
+def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_has_learnt(learnt):
+    assert learnt.model.reserve == FrameReserve(0.0, 3.0)
+    for decision_ms in (1.0, 2.0, 30.0):
+        learnt.take(ran(9.0, 9.0 + decision_ms), reserve=FrameReserve(30.0, 0.0))
+    learnt.model.observe_publication(7.0)
+    assert learnt.model.reserve == FrameReserve(2.0, 7.0)
+
+
+def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(learnt):
+    learnt.take(ran(9.0, 500.0), publish_ms=None)
+    assert learnt.model.reserve.deciding_ms == 0.0 and (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 1)
+
+
+@pytest.mark.parametrize('network_ms, teaches', [(0.0, False), (3.0, False), (30.0, True)])
+def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(learnt, network_ms, teaches):
+    before = learnt.p10_factor
+    learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
+    assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
+    assert (learnt.p10_factor > before) is teaches
+
+
+def test_what_is_left_is_bound_by_a_factor_of_its_own(learnt):
+    for _ in range(3):
+        learnt.take(ran(9.9, decided_after_ms=1.0))  # the rest takes 8.9 ms where 6 were expected
+    assert learnt.calibrator.misses == 0 and learnt.model.begin(1.0).factor_from(0, 1.0) < 1.0
+    assert learnt.rest(1.0) == pytest.approx(math.exp(3 * 0.05 * 0.99))
+
+
+def test_the_slowdown_and_time_not_kept_for_publishing_count_for_what_is_left_too(learnt):
+    learnt.take(ran(19.0, decided_after_ms=8.0, slowdown=2.0))  # 11 ms where 12 were expected
+    assert learnt.rest() == pytest.approx(math.exp(-0.05 * 0.01))
+    learnt.take(ran(19.0, decided_after_ms=8.0, slowdown=2.0), publish_ms=2.0)
+    assert learnt.rest() == pytest.approx(math.exp(0.05 * 0.98))
+
+
+def test_a_frame_that_began_slowly_is_expected_to_go_on_slowly_once_frames_have_shown_it(learnt):
+    assert learnt.rest(4.0) == learnt.rest(6.0) == 1.0  # 4 ms are expected
+    for _ in range(40):
+        for pace in (1.0, 1.5):
+            learnt.take(ran(10.0 * pace, decided_after_ms=4.0 * pace))
+    assert learnt.rest(6.0) / learnt.rest(4.0) == pytest.approx(1.5, rel=0.05)
+    for _ in range(400):
+        for pace in (1.0, 1.5):  # now the begin says nothing of the rest
+            learnt.take(ran(4.0 * pace + 6.0, decided_after_ms=4.0 * pace))
+            learnt.take(ran(4.0 * pace + 9.0, decided_after_ms=4.0 * pace))
+    assert learnt.rest(6.0) / learnt.rest(4.0) == pytest.approx(1.0, abs=0.06)
+
+
+def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
+    for spent_ms, rest_ms in ((4.0, 6.0), (4.4, 12.0)) * 30:
+        learnt.take(ran(spent_ms + rest_ms, decided_after_ms=spent_ms))
+    assert 1.0 < learnt.rest(4.4) / learnt.rest(4.0) <= 1.1 + 1e-9
+    assert learnt.rest(0.0) == learnt.rest(4.0)  # nothing is known of the begin
+
+
+@pytest.mark.parametrize('spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)])
+def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(learnt, spent_ms, decided_after_ms,
+                                                                             teaches):
+    learnt.take(ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms))
+    assert (learnt.rest() > 1.04) is teaches
+
+
+def test_late_frames_count_for_the_margin_unless_they_were_never_to_be_in_time(learnt):
+    planned, hopeless = (Choice(PATH, 10.0, 10.0, feasible, 0.5) for feasible in (True, False))
+    for plan, in_time, counts in ((planned, False, (1, 1)), (planned, True, (1, 2)), (hopeless, False, (1, 2)),
+                                  (hopeless, True, (1, 3)), (None, False, (1, 3))):
+        learnt.take(ran(9.0, plan=plan), in_time=in_time)
+        corrected = learnt.model.miss_correction
+        assert (corrected.late, corrected.frames) == counts
+
+
+def test_late_frames_raise_the_bound_of_the_whole_and_of_what_is_left(learnt):
+    learnt.model.miss_correction.observe(True)
+    factor = math.exp(0.05 * 0.99)
+    times = learnt.model.begin(1.0)
+    assert (times.factor, times.factor_from(1, 1.0)) == (pytest.approx(factor), pytest.approx(factor))
+    assert learnt.model.begin(1.0, keeps_bounds=False).factor == 1.0
+
+
+def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
+    for wrong in (math.nan, -5.0, math.inf):
+        with pytest.raises(ValueError):
+            learnt.take(ran(wrong))
+    assert learnt.calibrator.frames == 0 and learnt.model.reserve.deciding_ms == 0.0
+
+
+def test_the_p90_share_is_learnt_from_frames_and_begins_as_the_bound():
+    learnt = Learnt(math.log(1.5))
+    assert learnt.model.begin(1.0).p90_share == 1.0
+    for _ in range(300):
+        for network_ms in (10.0, 10.0, 10.0, 10.0, 10.0, 12.0, 14.0):  # one of seven takes 14 ms
+            learnt.take(ran(network_ms))
+    times = learnt.model.begin(1.0)
+    assert times.p90_share * times.factor == pytest.approx(13.0 / 10.0, rel=0.1)
+
+
+def test_an_aborted_slow_frame_makes_fewer_paths_fit():
+    learnt = Learnt(math.log(1.5), width=math.log(8.0))
+    for _ in range(20):
+        learnt.take(ran(10.0))
+    before = learnt.model.begin(1.0)
+    learnt.take(ran(30.0, result=None, segment=1))
+    after = learnt.model.begin(1.0)
+    assert after.p90_share * after.factor > before.p90_share * before.factor
+
+
+def test_a_bound_is_the_forecast_times_slowdown_and_factors_and_the_slowdown_is_in_all_of_them(learnt):
+    times = learnt.model.begin(2.0)
+    assert (times.expected_ms(PATH), times.expected_ms(PATH, 1)) == (20.0, 12.0)
+    assert times.bound_ms(PATH) == learnt.model.bound_ms(PATH, slowdown=2.0) == 20.0
+    learnt.take(ran(30.0))
+    times = learnt.model.begin(2.0)
+    assert learnt.calibrator.factor > 1.0
+    assert times.bound_ms(PATH) == pytest.approx(20.0 * learnt.calibrator.factor)
+    assert times.factor == times.slowdown * learnt.calibrator.factor
+    assert times.p10_factor > 2.0
+
+
+@given(st.floats(0.01, 1e300), st.floats(1.0, 1e300))
+def test_no_factor_is_one_that_a_policy_refuses(factor, slowdown):
+    limited = limited_factor(slowdown, factor)
+    check_time_left(1.0, limited)
+    assert limited == min(slowdown * factor, MAX_FACTOR)
+
+
+@pytest.mark.parametrize('off', ['slowdown', 'calibration', 'remaining', 'progress', 'miss_correction', 'p90', 'p10',
+                                 'reserve'])
+def test_each_part_can_be_switched_off_alone(off):
+    """After frames that began slowly, ended slowly, and came late, each part leaves its trace in a frame's times."""
+    def times_of(parts: TimeParts) -> dict[str, object]:
+        learnt = Learnt(math.log(1.5), width=math.log(8.0), parts=parts)
+        for pace in (1.2, 1.6) * 30:
+            learnt.take(ran(10.0 * pace, decided_after_ms=4.0 * pace))
+        for _ in range(25):
+            learnt.take(ran(10.0, 11.0))
+        learnt.model.miss_correction.observe(True)
+        times = learnt.model.begin(2.0)
+        even, slow = (times.factor_from(1, times.progress(PATH, 1, spent_ms)) for spent_ms in (8.0, 12.0))
+        return {'slowdown': times.slowdown, 'calibration': times.factor / times.slowdown / times.miss_correction,
+                'remaining': even == slow == times.factor, 'progress': slow / even,
+                'miss_correction': times.miss_correction, 'p90': times.p90_share,
+                'p10': times.p10_factor / times.slowdown, 'reserve': times.reserve}
+
+    with_all, without = times_of(TimeParts()), times_of(TimeParts(**{off: False}))
+    assert with_all[off] != without[off]
+    assert without[off] == {'slowdown': 1.0, 'calibration': pytest.approx(1.5), 'remaining': True, 'progress': 1.0,
+                            'miss_correction': 1.0, 'p90': 1.0, 'p10': 1.0, 'reserve': FrameReserve(0.0, 0.0)}[off]
+
+
+class TestWorstCase:
+    """Of 12 ms where 10 are expected, and of 9 where 6 are."""
+
+    WCET = SegmentForecast(CLASSIFIER, {'input': 3.0} | {CLASSIFIER.key(1, path): 9.0 for path in CLASSIFIER})
+
+    def model(self, bounds: str, log_factor: float = math.log(1.9)) -> Learnt:
+        return Learnt(log_factor, wcet=self.WCET, parts=TimeParts(bounds=bounds))
+
+    def test_caps_the_calibrated_bound_until_enough_frames_were_seen(self):
+        learnt = self.model('both')
+        assert learnt.model.bound_ms(PATH) == pytest.approx(12.0)
+        assert learnt.model.bound_ms(PATH, 1) == pytest.approx(9.0)
+        assert learnt.model.bound_ms(PATH, slowdown=3.0) == pytest.approx(36.0)
+        for _ in range(FEW_FRAMES):
+            learnt.take(ran(10.0))
+        assert learnt.model.bound_ms(PATH) == pytest.approx(10.0 * learnt.calibrator.factor)
+        assert learnt.model.bound_ms(PATH) > 12.0
+
+    def test_does_not_raise_a_bound_that_frames_made_smaller(self):
+        assert self.model('both', 0.0).model.bound_ms(PATH) == 10.0
+
+    def test_alone_is_the_bound_however_many_frames_come(self):
+        learnt = self.model('wcet', 0.0)
+        for _ in range(FEW_FRAMES):
+            learnt.take(ran(10.0))
+        assert learnt.model.bound_ms(PATH) == pytest.approx(12.0)
+        assert learnt.model.bound_ms(PATH, 1) == pytest.approx(9.0)
+
+    def test_is_not_looked_at_by_calibrated_bounds(self):
+        assert self.model('calibrated').model.bound_ms(PATH) == pytest.approx(19.0)
+
+    def test_of_no_path_is_a_bound_below_its_worst_case(self):
+        """The factor is one for all paths, so it is that of the path whose worst case lies farthest above."""
+        worse = SegmentForecast(CLASSIFIER, {'input': 3.0} | {
+            CLASSIFIER.key(1, path): 6.0 + number for number, path in enumerate(CLASSIFIER)})
+        model = Learnt(wcet=worse, parts=TimeParts(bounds='wcet')).model
+        for path in CLASSIFIER:
+            for segment in (0, 1):
+                assert model.bound_ms(path, segment) >= worse.forecast_ms(path, segment) - 1e-9
+        assert np.isclose(model.bound_ms(CLASSIFIER.smallest), max(worse.table(list(CLASSIFIER))))
+
+    def test_is_told_slowed_down_and_nan_where_there_is_none(self):
+        times = self.model('calibrated').model.begin(2.0)
+        assert (times.worst_ms(PATH), times.worst_ms(PATH, 1)) == (24.0, 18.0)
+        assert math.isnan(Learnt().model.begin(2.0).worst_ms(PATH))
+
+    def test_other_bounds_are_refused(self):
+        with pytest.raises(ValueError, match="bounds is 'tight', expected one of calibrated, wcet, both"):
+            TimeParts(bounds='tight')
+
+
+def test_the_first_frames_that_end_are_remembered_and_a_successor_keeps_the_reserve_alone(learnt):
+    learnt.take(ran(3.0, result=None))
+    for number in range(FIRST_FRAMES + 5):
+        learnt.take(ran(5.0 + number % 2, elapsed_ms=8.0 + number % 2))
+        learnt.model.observe_publication(7.0)
+    assert learnt.model.first_frames == [(PATH, 5.0), (PATH, 6.0)] * (FIRST_FRAMES // 2)
+    calibrator = BoundCalibrator(0.01, 0.05, WIDTH)
+    after = learnt.model.successor(SHORTER, calibrator)
+    assert after.reserve == learnt.model.reserve == FrameReserve(3.0, 7.0)
+    assert (after.forecast, after.calibrator, after.parts) == (SHORTER, calibrator, learnt.model.parts)
+    assert after.first_frames == [] and after.begin(1.0).factor == 1.0 and after.miss_correction.frames == 0

@@ -1,0 +1,52 @@
+"""Operations and bytes of layers against counts made by hand."""
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadline_perception.timing.wcet.layers import ConvolutionShape, GroupNormShape
+
+
+def test_counts_of_a_convolution() -> None:
+    layer = ConvolutionShape(in_channels=2, out_channels=5, kernel=3, stride=2, height=6, width=8, batch=2)
+    assert (layer.out_height, layer.out_width, layer.positions) == (3, 4, 24)
+    assert layer.operations == 24 * 5 * 2 * 9
+    assert layer.load_bytes == 4 * (2 * 2 * 6 * 8 + 5 * 2 * 9)
+    assert layer.store_bytes == 4 * 24 * 5
+    assert layer.family == 'convolution 3x3/2'
+
+
+def test_pointwise_convolution_with_a_stride_reads_only_what_it_uses() -> None:
+    layer = ConvolutionShape(256, 512, 1, 2, 136, 240)  # number 4 of table VI of the multi-path paper
+    assert (layer.out_height, layer.out_width) == (68, 120)
+    assert layer.load_bytes == 4 * (256 * 68 * 120 + 256 * 512)
+
+
+def test_counts_of_a_group_norm() -> None:
+    layer = GroupNormShape(channels=8, groups=4, height=3, width=5)
+    assert (layer.elements, layer.operations) == (120, 360)
+    assert layer.load_bytes == 4 * (240 + 16)
+    assert layer.store_bytes == 4 * 120
+    assert layer.family == 'group_norm'
+
+
+@given(st.tuples(*[st.integers(1, 64)] * 2), st.sampled_from((1, 3, 5, 7)), st.integers(1, 3),
+       st.tuples(*[st.integers(8, 64)] * 2))
+def test_more_output_channels_never_take_less(channels: tuple[int, int], kernel: int, stride: int,
+                                              size: tuple[int, int]) -> None:
+    few, more = (ConvolutionShape(channels[0], out, kernel, stride, *size) for out in (channels[1], channels[1] + 1))
+    assert few.operations < more.operations
+    assert few.load_bytes < more.load_bytes
+    assert few.store_bytes < more.store_bytes
+
+
+@pytest.mark.parametrize('value', [0, -1, 2.0])
+def test_refuses_what_is_no_count(value: float) -> None:
+    with pytest.raises(ValueError, match=f'out_channels of convolution is {value}, expected an integer of at least 1'):
+        ConvolutionShape(3, value, 3, 1, 8, 8)
+
+
+def test_refuses_channels_that_do_not_fall_into_groups() -> None:
+    with pytest.raises(ValueError, match='channels of group_norm is 10, expected a multiple of its 4 groups'):
+        GroupNormShape(10, 4, 3, 3)

@@ -1,0 +1,132 @@
+"""Steps and levels over one dimension of a layer, found in a sweep and bounded by four measurements."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.timing.wcet.step_model import Line, StepModel, check_latencies, fit_step_model
+
+ORIN = StepModel(32, 8, 4, Line(0.02, 1.5), Line(0.02, 1.0), 0.0)  # the paper's depth and period, levels 0.5 ms apart
+
+
+def sweep(model: StepModel, values: range, noise: float = 0.0) -> tuple[list[int], list[float]]:
+    rng = np.random.default_rng(0)
+    return list(values), [model.predict(value) * (1.0 + noise * rng.standard_normal()) for value in values]
+
+
+def test_predicts_by_hand():
+    # 33 to 36 lie on the upper level of the second step, 37 to 40 on its lower one; 64 ends the step.
+    assert ORIN.predict(33) == pytest.approx(64 * 0.02 + 1.5)
+    assert ORIN.predict(37) == pytest.approx(64 * 0.02 + 1.0)
+    assert ORIN.predict(64) == pytest.approx(64 * 0.02 + 1.0)
+    assert ORIN.predict(32) == pytest.approx(32 * 0.02 + 1.0)
+
+
+def test_never_predicts_below_zero():
+    assert StepModel(1, 1, 1, Line(1.0, -5.0), Line(1.0, -5.0), 0.0).predict(2) == 0.0
+
+
+@pytest.mark.parametrize(('depth', 'period', 'upper_values'),
+                         [(32, 8, 4), (16, 64, 32), (16, 1, 1), (1, 8, 7), (64, 16, 15), (24, 1, 1)])
+def test_finds_depth_and_period_in_noise(depth, period, upper_values):
+    model = StepModel(depth, period, upper_values, Line(0.02, 1.5), Line(0.019, 0.9 if period > 1 else 1.5), 0.0)
+    found = fit_step_model(*sweep(model, range(10, 531), noise=0.01))
+    assert (found.depth, found.period, found.upper_values) == (depth, period, upper_values)
+    assert found.has_steps and f'{depth}' in str(found)
+    assert found.error < 0.015
+    assert all(abs(found.predict(value) / model.predict(value) - 1.0) < 0.01 for value in range(10, 531))
+
+
+def test_some_wild_measurements_do_not_move_it():
+    values, latencies = sweep(ORIN, range(10, 531), noise=0.01)
+    for wild in range(5, len(latencies), 17):
+        latencies[wild] *= 3.0
+    found = fit_step_model(values, latencies)
+    assert (found.depth, found.period) == (32, 8)
+    assert found.predict(300) == pytest.approx(ORIN.predict(300), rel=0.01)
+
+
+def test_says_that_there_are_no_steps():
+    values = list(range(10, 200))
+    rng = np.random.default_rng(1)
+    found = fit_step_model(values, [(0.5 + 0.01 * value) * (1.0 + 0.03 * rng.standard_normal()) for value in values])
+    assert (found.depth, found.period, found.has_steps) == (1, 1, False)
+    assert 'no steps found' in str(found)
+    assert found.predict(100) == pytest.approx(1.5, rel=0.02)
+
+
+def test_believes_only_steps_that_the_sweep_repeats():
+    found = fit_step_model(*sweep(ORIN, range(1, 33)))
+    assert found.depth < 32
+
+
+def test_four_measurements_bound_another_layer():
+    other = StepModel(32, 8, 4, Line(0.05, 3.0), Line(0.04, 2.0), 0.0)
+    chosen = ORIN.choose_values(range(120, 220, 3))
+    assert len(chosen) == 4
+    found = ORIN.with_bounds(chosen, [other.predict(value) for value in chosen])
+    assert found.error == pytest.approx(0.0, abs=1e-9)
+    assert all(found.predict(value) == pytest.approx(other.predict(value)) for value in range(120, 220))
+
+
+def test_chooses_first_and_last_of_each_level():
+    assert ORIN.choose_values([33, 34, 37, 38, 65, 66, 69, 70]) == (33, 37, 66, 70)
+    assert ORIN.choose_values([37, 38, 39, 40, 69]) == (37, 38, 40, 69)  # the upper level is not among them
+
+
+def test_a_level_that_was_not_measured_takes_the_line_of_the_other():
+    found = ORIN.with_bounds([37, 69, 101, 133], [1.0, 2.0, 3.0, 4.0])
+    assert found.upper == found.lower
+
+
+@settings(max_examples=15, deadline=None)
+@given(slope=st.floats(1e-4, 1.0), intercept=st.floats(0.01, 10.0), scale=st.floats(0.001, 1000.0))
+def test_time_unit_does_not_matter(slope, intercept, scale):
+    values = list(range(16, 80, 4))
+    latencies = [intercept + slope * value for value in values]
+    found = fit_step_model(values, latencies)
+    scaled = fit_step_model(values, [scale * latency for latency in latencies])
+    assert (found.depth, found.period) == (scaled.depth, scaled.period)
+    assert scaled.predict(50) == pytest.approx(scale * found.predict(50), rel=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 600), st.floats(0.01, 100.0)), min_size=4, max_size=25,
+                unique_by=lambda pair: pair[0]))
+def test_always_finite_and_never_worse_than_a_line(pairs):
+    values, latencies = zip(*pairs)
+    found = fit_step_model(values, latencies)
+    assert math.isfinite(found.error)
+    assert all(math.isfinite(found.predict(value)) and found.predict(value) >= 0.0 for value in (1, 7.5, 600))
+
+
+@pytest.mark.parametrize(('values', 'latencies', 'message'), [
+    ([1, 2, 3], [1.0, 2.0, 3.0], 'sweep has 3 different values'),
+    ([5, 5, 5, 5], [1.0, 1.0, 1.0, 1.0], 'sweep has 1 different values'),
+    ([1, 2, 3, 4], [1.0, 2.0, 3.0], '3 latencies for 4 layers'),
+    ([1, 2, 3, 4], [1.0, 2.0, 3.0, float('nan')], 'latency is nan ms'),
+    ([1, 2, 3, 4], [1.0, 2.0, 3.0, 0.0], 'latency is 0.0 ms'),
+    ([0, 2, 3, 4], [1.0, 2.0, 3.0, 4.0], 'value of the dimension is 0.0'),
+])
+def test_unusable_sweeps_are_refused(values, latencies, message):
+    with pytest.raises(ValueError, match=message):
+        fit_step_model(values, latencies)
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf, 0, -3])
+def test_impossible_values_are_not_predicted(value):
+    with pytest.raises(ValueError, match=f'value of the dimension is {float(value)}, expected a finite number'):
+        ORIN.predict(value)
+
+
+def test_unusable_bounds_are_refused():
+    with pytest.raises(ValueError, match='lie on one step of 32'):
+        ORIN.with_bounds([33, 34, 37, 40], [1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match='3 values to choose from'):
+        ORIN.choose_values([1, 2, 2, 3])
+    with pytest.raises(ValueError, match='one for each'):
+        check_latencies([1.0], 2)
