@@ -324,8 +324,6 @@ class CropClassifierNode(ManagedNode):
             'failed_rounds', 'refused_boxes', 'refused_detections', 'unknown_classes')},
             'refused_messages': self._intake.refused,
             'levels': ' '.join(f'{name}:{count}' for name, count in sorted(self._levels.copy().items()))}
-        if self._refusal:
-            return Report(Level.ERROR, self._refusal, values)
         if self._state != 'active':
             return Report(Level.OK, self._state, values)
         calibrator, conditions = self._loaded.task.times.calibrator, self._conditions.now()

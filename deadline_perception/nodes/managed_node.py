@@ -5,6 +5,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from lifecycle_msgs.msg import State
@@ -13,7 +14,7 @@ from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, T
 from rclpy.qos import QoSProfile
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.nodes.health import Health
+from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import interruptible
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events
@@ -144,9 +145,13 @@ class ManagedNode(LifecycleNode):
 
     def _begin(self, autostart: bool, hardware_id: str = '') -> None:
         """Reports on itself from now on with `_report`, and starts by itself where that is wanted."""
-        self._health = Health(self, self._report, hardware_id=hardware_id)
+        self._health = Health(self, self._refusal_or_report, hardware_id=hardware_id)
         if autostart:
             self.start_by_itself()
+
+    def _refusal_or_report(self) -> Report:
+        report = self._report()
+        return replace(report, level=Level.ERROR, message=self._refusal) if self._refusal else report
 
     def start_by_itself(self) -> None:
         """Configures and, when that worked, activates the node as soon as it is spun."""

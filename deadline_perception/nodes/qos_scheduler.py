@@ -314,8 +314,6 @@ class QosSchedulerNode(ManagedNode):
 
     def _report(self) -> Report:
         values: dict[str, object] = {'state': self._state, 'schedules': self._made}
-        if self._refusal:
-            return Report(Level.ERROR, self._refusal, values)
         if self._state != 'active':
             return Report(Level.OK, self._state, values)
         concerns = []

@@ -10,6 +10,7 @@ from lifecycle_msgs.srv import ChangeState
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 
+from deadline_perception.nodes.health import Level, Report
 from deadline_perception.nodes.managed_node import ManagedNode
 
 
@@ -29,6 +30,9 @@ class Recorded(ManagedNode):
         if self._refuses is None:
             raise ZeroDivisionError('made up')
         return super().on_activate(state)
+
+    def _report(self):
+        return Report(Level.OK, self._state)
 
     def _halt(self):
         self.calls.append('halt')
@@ -118,7 +122,10 @@ def test_a_transition_that_fails_unexpectedly_leads_back_to_unconfigured_and_say
     assert node.trigger_activate() == TransitionCallbackReturn.ERROR
     assert 'ZeroDivisionError: made up' in capfd.readouterr().err
     assert node._state == 'unconfigured' and node.calls[-2:] == ['halt', 'release']
+    told = node._refusal_or_report()
+    assert told.level == Level.ERROR and 'ZeroDivisionError: made up' in told.message
     assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+    assert node._refusal_or_report().level == Level.OK
 
 
 class Ended(Recorded):
