@@ -201,7 +201,7 @@ def load_onnx_runtime():
 
 
 def default_cache_folder() -> Path:
-    """Where compiled forms lie: `$XDG_CACHE_HOME/deadline_perception/engines/onnxruntime`."""
+    """Where compiled forms lie: `$XDG_CACHE_HOME/deadline_perception/engine/onnxruntime`."""
     cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     return Path(cache) / 'deadline_perception' / 'engine' / 'onnxruntime'
 

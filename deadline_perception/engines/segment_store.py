@@ -78,7 +78,7 @@ class PreparedSegment:
 
 
 def default_store_folder(config_name: str, weights_hash: str) -> Path:
-    """Where the prepared segments of a network lie: `$XDG_CACHE_HOME/deadline_perception/engines/NAME-WEIGHTS`."""
+    """Where the prepared segments of a network lie: `$XDG_CACHE_HOME/deadline_perception/engine/NAME-WEIGHTS`."""
     cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     return Path(cache) / 'deadline_perception' / 'engine' / f'{config_name}-{weights_hash}'
 

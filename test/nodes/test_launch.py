@@ -56,6 +56,13 @@ def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, name
     assert [node.node_executable for node in module._nodes(context)] == names
 
 
+def test_choices_of_the_table_are_those_of_launch(repository):
+    declared = {action.name: action for action in load(repository, 'replay').generate_launch_description()
+                .get_launch_arguments()}
+    assert declared['image_transport'].choices == ['', 'raw', 'compressed']
+    assert all((declared[argument.name].choices or []) == list(argument.choices) for argument in ARGUMENTS)
+
+
 def test_a_namespace_that_the_including_file_pushed_counts_for_all(repository, tmp_path, monkeypatch):
     (tmp_path / 'rviz2').write_text('#!/bin/sh\n')
     (tmp_path / 'rviz2').chmod(0o755)
