@@ -72,8 +72,8 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
     assert np.shape(table['accuracy']) == (10, len(table['sizes_px'])) and table['weights_hash'] == load_classifier(
         weights).weights_hash
     assert f'wrote {quality}' in capsys.readouterr().out.replace('\n', '')
-    run = run_command('profile', '--weights', weights, '--engine', 'eager', '--quick', '--minutes', 0.02, '--source',
-                      annotations, '--out', tmp_path / 'profile.json')
+    run = run_command('profile', '--weights', weights, '--engine', 'eager', '--all-paths', '--quick', '--minutes',
+                      0.02, '--source', annotations, '--out', tmp_path / 'profile.json')
     assert run.returncode == 0, run.stderr
     profile = LatencyProfile.load(tmp_path / 'profile.json')
     assert profile.image_size == (64, 64) and len(profile.paths) == 10 and 'conv4@l10' in profile.segments
