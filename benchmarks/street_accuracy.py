@@ -88,7 +88,7 @@ def main(run: Run) -> None:
     with tempfile.TemporaryDirectory() as folder:
         candidates = _own(find_weights(args.weights), args.paths)
         if not args.own_only:
-            candidates += _public(args.data, Path(folder))
+            candidates += public_detectors(args.data, Path(folder))
         result = {name: measure(candidates, args.data / file, classes, limit)
                   for name, (file, classes) in SOURCES.items()}
         seen = phantoms(candidates, args.data / HIGHWAY, limit)
@@ -119,7 +119,8 @@ def _own(weights: Path, count: int) -> list[Candidate]:
     return [Candidate(f'ours {path}', network, path) for path in dict.fromkeys((space.largest, *chosen))]
 
 
-def _public(data: Path, folder: Path) -> list[Candidate]:
+def public_detectors(data: Path, folder: Path) -> list[Candidate]:
+    """Those of `MODELS`, and in 8 bit those that can be quantised, on images of BDD100K."""
     sequence = with_mapping(open_source(str(data / 'bdd100k/train.json')), MERGED)
     trial, frames = TrialImages.of(sequence), annotated_frames(sequence, CALIBRATION_IMAGES)
     candidates = []

@@ -36,7 +36,7 @@ from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.training.level_trainer import LevelTrainer
 from deadline_perception.training.loss_log import open_log
 from deadline_perception.training.norm_statistics import measure_statistics
-from deadline_perception.training.samples import SampleSource, TrainingDataLost, all_class_names
+from deadline_perception.training.samples import AUGMENTATIONS, SampleSource, TrainingDataLost, all_class_names
 from deadline_perception.training.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.training.trainer import Trainer
 from deadline_perception.training.training_plan import TrainingPlan
@@ -69,6 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--crop-share', type=float, default=0.5, help='share of the steps that train on windows')
     parser.add_argument('--size', type=int, nargs=2, action='append', default=[], metavar=('HEIGHT', 'WIDTH'), help='a '
                         'size in px, multiples of 32, of which every step draws one; the input size without')
+    parser.add_argument('--without', nargs='+', default=[], choices=AUGMENTATIONS, metavar='CHANGE', help='random '
+                        'changes of images to leave out: '
+                        + ', '.join(f'{name} ({words})' for name, words in AUGMENTATIONS.items()))
     parser.add_argument('--strategy', default='sandwich', help='paths that a step trains, one of '
                         f'{", ".join(STRATEGIES)}: one path, with or without random skipping and random switching, or '
                         'several; or alone:PATH, such as alone:s000-w1.00-p100-h1')
@@ -171,7 +174,7 @@ def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[s
     weights = [math.sqrt(len(sequence.frames)) for sequence in sequences]
     shares = [(1.0 - args.drive_share) * weight / sum(weights) for weight in weights]
     return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives),
-                        network.input_size, network.class_names)
+                        network.input_size, network.class_names, args.without)
 
 
 def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str, leads: bool,

@@ -5,6 +5,7 @@ import hashlib
 import json
 import threading
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import cv2
@@ -26,6 +27,9 @@ _NIGHT_SHARE, _JPEG_SHARE = 0.1, 0.25
 _CROP_ON_OBJECT_SHARE = 0.8
 _MOST_UNREADABLE = 0.1  # of a sequence's images, from which on the data are taken to be gone
 _NAMED = 10  # images that are named as they cannot be read
+
+AUGMENTATIONS = {'mosaic': 'four images in one', 'scale': 'near and far', 'mirror': 'left for right',
+                 'colour': 'hue, brightness, contrast and night', 'quality': 'blur, noise and JPEG'}
 
 
 class TrainingDataLost(DeadlinePerceptionError):
@@ -62,6 +66,7 @@ class SampleSource:
         shares: share of the draws that each sequence gets; they are normalised.
         size: height and width in px of the samples where `draw` is not told another.
         class_names: the classes to learn, at least one of each sequence's; None for all that they name.
+        without: `AUGMENTATIONS` to leave out.
         held_bytes: memory for images that are held.
 
     Attributes:
@@ -69,12 +74,17 @@ class SampleSource:
         unreadable: indices of the images that could not be read so far.
 
     Raises:
-        ValueError: a sequence has no annotation, or no class to learn.
+        ValueError: a sequence has no annotation, or no class to learn, or an augmentation is unknown.
     """
 
     def __init__(self, sequences: list[Sequence], shares: list[float], size: tuple[int, int],
-                 class_names: tuple[str, ...] | None = None, held_bytes: float = _HELD_BYTES) -> None:
+                 class_names: tuple[str, ...] | None = None, without: Collection[str] = (),
+                 held_bytes: float = _HELD_BYTES) -> None:
+        if not AUGMENTATIONS.keys() >= set(without):
+            raise ValueError(f'augmentations to leave out are {", ".join(without)}, expected some of '
+                             f'{", ".join(AUGMENTATIONS)}')
         self.size = size
+        self._without = frozenset(without)
         self.class_names = class_names or all_class_names(sequences)
         named = np.array([[name in sequence.class_names for name in self.class_names] for sequence in sequences])
         self._frames: list[Frame] = []
@@ -104,7 +114,8 @@ class SampleSource:
         counts = np.bincount(np.concatenate([known.labels[~known.crowd] for known in ground_truths]),
                              minlength=len(self.class_names))
         self._rarity = 1.0 / np.sqrt(np.maximum(counts, 1))  # how often a class's objects draw a window to themselves
-        self.digest = _digest(self._frames, [*self.class_names, *shares, *named.astype(int).tolist()])
+        self.digest = _digest(self._frames, [*self.class_names, *shares, *named.astype(int).tolist(),
+                                             *sorted(self._without)])
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -123,13 +134,13 @@ class SampleSource:
             TrainingDataLost: more than a tenth of a sequence's images cannot be read.
         """
         size = size or self.size
-        if generator.random() < _MOSAIC_SHARE:
+        if generator.random() < _MOSAIC_SHARE and 'mosaic' not in self._without:
             sample = self._mosaic(generator, crop or size)
         elif crop is not None:
             sample = self._view(generator, crop, _SCALES, whole=size)
         else:
             sample = self._view(generator, size, _SCALES)
-        return replace(sample, image_bgr=_photometric(sample.image_bgr, generator))
+        return replace(sample, image_bgr=_photometric(sample.image_bgr, generator, self._without))
 
     def _image(self, index: int) -> np.ndarray | None:
         """uint8 `[h, w, 3]`, None where it cannot be read; several threads may ask at once, and at worst read an image
@@ -180,6 +191,8 @@ class SampleSource:
             image = self._image(index)
         ground_truth = self._frames[index].ground_truth
         height, width = size
+        if 'scale' in self._without:
+            scales = (1.0, 1.0)
         fit = max((whole or size)[0] / image.shape[0], (whole or size)[1] / image.shape[1])
         if generator.random() < 0.3 and scales[0] < 1.0 < scales[1]:
             scale = fit
@@ -197,7 +210,7 @@ class SampleSource:
             shift_y = np.clip(height * generator.uniform(0.2, 0.8) - (top + bottom) / 2, min(spare_y, 0),
                               max(spare_y, 0))
         matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
-        if generator.random() < 0.5:
+        if generator.random() < 0.5 and 'mirror' not in self._without:
             matrix = np.array([[-scale, 0, width - shift_x], [0, scale, shift_y]])
         # Boxes are measured from pixels' edges, images from their centres.
         centred = matrix.copy()
@@ -265,8 +278,14 @@ def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
     return GroundTruth(cut[solid], known.labels[solid], crowd[solid])
 
 
-def _photometric(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _photometric(image: np.ndarray, generator: np.random.Generator, without: Collection[str] = ()) -> np.ndarray:
     """Random brightness, contrast, hue, saturation, night, noise, blur and JPEG."""
+    if 'colour' not in without:
+        image = _coloured(image, generator)
+    return image if 'quality' in without else _worsened(image, generator)
+
+
+def _coloured(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     if generator.random() < 0.8:
         hsv = cv2.cvtColor(image, cv2.COLOR_BGR2HSV).astype(np.int16)
         hsv[..., 0] = (hsv[..., 0] + generator.integers(-8, 9)) % 180
@@ -277,6 +296,10 @@ def _photometric(image: np.ndarray, generator: np.random.Generator) -> np.ndarra
     if generator.random() < _NIGHT_SHARE:
         dark = 255 * (np.arange(256) / 255) ** generator.uniform(1.3, 2.6) * generator.uniform(0.4, 0.9)
         image = cv2.LUT(image, dark.astype(np.uint8))
+    return image
+
+
+def _worsened(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     kind = generator.random()
     if kind < 0.1:
         image = cv2.GaussianBlur(image, (0, 0), generator.uniform(0.4, 1.4))
