@@ -103,6 +103,7 @@ BENCHMARKS = (
               f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
     Benchmark('elastic_network', 16, 'a network of torchvision made elastic by one command, and tuned by another'),
     Benchmark('labelling', 4, 'boxes that `label` adds, against labels that were hidden from it'),
+    Benchmark('training_gains', 120, 'what sources, augmentations and labels of teachers gain, and kinds never seen'),
     Benchmark('known_in_time', 5, 'streaming AP of paths, and detection in time against what the scheduler is promised',
               f'{THESIS}, problem 3.1'),
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),

@@ -157,7 +157,7 @@ def _job(frame: Frame, times: FrameTimes, rest_ms: float) -> Job:
     job = Job(frame, 0.0, StampReading(0.0, '', 0))
     job.times, job.path, job.result, job.is_in_time, job.publish_ms = times, frame.path, frame, True, 0.0
     job.begun_ms, job.ended_ms, job.network_ms = 0.0, frame.latency_ms, frame.latency_ms
-    progress = times.progress(frame.path, frame.segment, frame.spent_ms)
+    progress = times.progress(times.forecast_ms(frame.path) - rest_ms, frame.spent_ms)
     job.decisions.append(Decision('', frame.segment, frame.spent_ms, progress, False, 0.0, rest_ms, 0.0, 0.0))
     return job
 

@@ -4,7 +4,7 @@
         [--only NAME ...]
 
 All runs begin with the public person-vehicle-bike-detection-2003 and train the longest path of `street`, one thread
-each: `--steps` updates, or `--hour-steps` for the two that compare labels, whose number takes some hour of one core. The
+each: `--steps` updates, or `--hour-steps`, an hour of one core, for the two that compare labels. The
 labels of those: what `label` adds to BDD100K's training images with three public detectors, its thresholds chosen on
 150 annotated images which none of the two trains on; and those that BDD100K's owners drew, of the same images.
 
@@ -125,7 +125,8 @@ def split_bdd100k(file: Path, work: Path, limit: int | None) -> None:
     """Training images as a folder without labels and, with them, as true.json; those to choose on as chosen.json."""
     known = json.loads(file.read_text(encoding='utf-8'))
     images = known['images'] if limit is None else known['images'][:4 * limit]
-    apart = {image['id'] for image in images[::max(1, len(images) // CHOSEN_ON)][:CHOSEN_ON if limit is None else limit]}
+    chosen = images[::max(1, len(images) // CHOSEN_ON)][:CHOSEN_ON if limit is None else limit]
+    apart = {image['id'] for image in chosen}
     (work / 'hidden').mkdir(exist_ok=True)
     for image in images:
         path = file.parent / image['file_name']

@@ -345,10 +345,20 @@ class PathSpace:
         return all(condition is None or settings[condition[0]] == condition[1]
                    for condition in (self._operator_conditions[at] for at in group))
 
+    def keys_by_segment(self, path: ExecutionPath) -> tuple[str | None, ...]:
+        """`key` of every segment; remembered."""
+        found = self._keys_of.get(path.settings)
+        if found is None:
+            found = self._keys_of[path.settings] = tuple(self.key(at, path) for at in range(len(self.segments)))
+        return found
+
+    @cached_property
+    def _keys_of(self) -> dict[tuple[int, ...], tuple[str | None, ...]]:
+        return {}
+
     def keys(self, path: ExecutionPath, start: int = 0) -> tuple[str, ...]:
         """Names of all that a path runs from segment number `start` on."""
-        names = (self.key(segment, path) for segment in range(start, len(self.segments)))
-        return tuple(name for name in names if name is not None)
+        return tuple(name for name in self.keys_by_segment(path)[start:] if name is not None)
 
     def carriers(self) -> dict[str, dict[int, int]]:
         """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for

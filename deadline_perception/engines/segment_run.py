@@ -77,6 +77,7 @@ class SegmentRun(ABC):
         if path not in space:
             raise ValueError(f'path {path} is none of the network, whose largest is {space.largest}')
         self.space, self.path, self.segment = space, path, 0
+        self._keys = space.keys_by_segment(path)
         self._device = device
 
     @abstractmethod
@@ -112,7 +113,7 @@ class SegmentRun(ABC):
         if (path not in self.space
                 or self.space.prefix(path, self.segment) != self.space.prefix(self.path, self.segment)):
             raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
-        self.path = path
+        self.path, self._keys = path, self.space.keys_by_segment(path)
 
     def run_segment(self, begun_ms: float | None = None) -> float:
         """Runs the next segment, waits until the device has finished it, and returns its time in ms.
@@ -127,7 +128,7 @@ class SegmentRun(ABC):
             raise ValueError('the frame has passed its last segment')
         if begun_ms is None:
             begun_ms = now_ms()
-        key = self.space.key(self.segment, self.path)
+        key = self._keys[self.segment]
         if key is not None:
             self.compute(self.space.segments[self.segment].name, key)
             if self._device != 'cpu':

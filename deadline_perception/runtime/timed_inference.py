@@ -178,15 +178,15 @@ class TimedInference:
     def _decide(self, run, job: Job, late: Late, is_late: bool, at_ms: float, terms: _Terms) -> tuple[bool, float]:
         """Decides the operator of the next segment. Returns whether the frame is late, and when that was decided."""
         times, segment = terms.times, run.segment
-        progress = times.progress(run.path, segment, job.network_ms)
+        rest_ms = times.forecast.forecast_ms(run.path, segment)
+        progress = times.progress(times.forecast.forecast_ms(run.path) - rest_ms, job.network_ms)
         if not is_late:
             factor = times.factor_from(segment, progress)
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / len(self._segments))
             limit_ms = remaining_ms = terms.due_ms - at_ms - reserve_ms
             if terms.until_ms < math.inf:  # as planned, or until the image before which it should end if that is later
                 until_ms = (terms.until_ms - at_ms) * factor / times.slowdown
-                planned_ms = times.forecast.forecast_ms(run.path, segment) * factor
-                limit_ms = min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
+                limit_ms = min(remaining_ms, max(until_ms, rest_ms * factor * _ROUNDING))
             choice, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, limit_ms, factor, terms.likely)
             is_late = not choice.feasible and choice.forecast_ms * terms.least > remaining_ms
             if is_late:

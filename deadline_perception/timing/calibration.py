@@ -87,6 +87,7 @@ class BoundCalibrator:
 
     Attributes:
         frames, misses: observed.
+        log_factor: q.
         factor: exp(q), what a forecast is multiplied with; > 0 and finite, however far q has drifted.
 
     Raises:
@@ -107,17 +108,13 @@ class BoundCalibrator:
         self.eta = float(eta)
         self.score_width = float(score_width)
         self.initial_log_factor = float(initial_log_factor)
-        self.frames = 0
-        self.misses = 0
-        self.factor = self._factor()
+        self._count(0, 0)
 
-    @property
-    def log_factor(self) -> float:
-        """q, from the counts rather than summed up, so that no rounding gathers over millions of frames."""
-        return self.initial_log_factor + self.eta * (self.misses - self.alpha * self.frames)
-
-    def _factor(self) -> float:
-        return math.exp(min(max(self.log_factor, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
+    def _count(self, frames: int, misses: int) -> None:
+        """Sets q from the counts rather than summing it up, so that no rounding gathers over millions of frames."""
+        self.frames, self.misses = frames, misses
+        self.log_factor = self.initial_log_factor + self.eta * (misses - self.alpha * frames)
+        self.factor = math.exp(min(max(self.log_factor, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
     def bound_ms(self, forecast_ms: float) -> float:
         """The time in ms that a frame of this forecast will not exceed, but for a share alpha of frames.
@@ -140,12 +137,11 @@ class BoundCalibrator:
         Raises:
             ValueError: an argument is not a positive, finite number.
         """
-        bound_ms = self.bound_ms(forecast_ms)
-        if latency_ms is not None and not 0.0 < latency_ms < math.inf:
-            raise ValueError(f'latency is {latency_ms} ms, expected a positive, finite number')
-        self.misses += int(latency_ms is None or latency_ms > bound_ms)
-        self.frames += 1
-        self.factor = self._factor()
+        if not 0.0 < forecast_ms < math.inf or not (latency_ms is None or 0.0 < latency_ms < math.inf):
+            raise ValueError(f'forecast is {forecast_ms} ms and latency {latency_ms} ms, expected positive, finite '
+                             f'numbers')
+        is_miss = latency_ms is None or latency_ms > forecast_ms * self.factor
+        self._count(self.frames + 1, self.misses + int(is_miss))
 
     def certificate(self) -> Certificate:
         """What holds for the frames observed so far."""
@@ -175,8 +171,7 @@ class BoundCalibrator:
         if not 0 <= state['misses'] <= state['frames'] <= _MOST_FRAMES:
             raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them, '
                              f'and at most {_MOST_FRAMES} frames')
-        calibrator.frames, calibrator.misses = int(state['frames']), int(state['misses'])
-        calibrator.factor = calibrator._factor()
+        calibrator._count(int(state['frames']), int(state['misses']))
         for factor in (math.exp(min(calibrator.initial_log_factor, _LARGEST_EXPONENT)), calibrator.factor):
             if not _KEPT_FACTORS[0] <= factor <= _KEPT_FACTORS[1]:
                 raise ValueError(f'calibration factor is {factor:g}, expected {_KEPT_FACTORS[0]:g} to '

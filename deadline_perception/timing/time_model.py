@@ -18,7 +18,7 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.timing.calibration import BoundCalibrator, MissCorrection
-from deadline_perception.timing.remaining_calibration import RemainingCalibrators, limited_ratio
+from deadline_perception.timing.remaining_calibration import LEAST_RATIO, MOST_RATIO, RemainingCalibrator
 from deadline_perception.timing.reserve import FrameReserve, Reserve
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
@@ -87,7 +87,7 @@ class FrameTimes:
         p10_factor: from the forecast to a time that nine of ten frames exceed.
         reserve: for deciding and publishing.
         miss_correction: part of the factor that late frames brought.
-        remaining: calibration factors of what is left; None where they depend on the segment alone.
+        remaining: calibrators of what is left, by segment; None where the factor depends on the segment alone.
         highest: the largest factor from each segment on, and without `remaining` the factor; None: as of the whole.
         worst: analytical worst cases without contention; None without.
     """
@@ -99,7 +99,7 @@ class FrameTimes:
     p10_factor: float = 1.0
     reserve: FrameReserve = FrameReserve(0.0, 0.0)
     miss_correction: float = 1.0
-    remaining: RemainingCalibrators | None = None
+    remaining: Sequence[RemainingCalibrator] | None = None
     highest: Sequence[float] | None = None
     worst: Forecast | None = None
 
@@ -123,8 +123,9 @@ class FrameTimes:
             segment: the next one.
             spent_ms: what the network has taken until there; 0 when that is not known.
         """
-        return (self.forecast.forecast_ms(path, segment)
-                * self.factor_from(segment, self.progress(path, segment, spent_ms)))
+        rest_ms = self.forecast.forecast_ms(path, segment)
+        progress = self.progress(self.forecast.forecast_ms(path) - rest_ms, spent_ms)
+        return rest_ms * self.factor_from(segment, progress)
 
     def factor_from(self, segment: int, progress: float) -> float:
         """From the forecast of what is left to its bound, for a frame with this `progress`."""
@@ -132,16 +133,16 @@ class FrameTimes:
             return self.factor
         if self.remaining is None:
             return self.factor if self.highest is None else self.highest[segment]
-        calibration = self.remaining.factor(segment, progress)
-        factor = limited_factor(self.slowdown, calibration * self.miss_correction)
-        return factor if self.highest is None else min(factor, self.highest[segment])
+        calibration = self.remaining[segment].factor(progress)
+        highest = MAX_FACTOR if self.highest is None else self.highest[segment]
+        return min(self.slowdown * (calibration * self.miss_correction), highest)
 
-    def progress(self, path: ExecutionPath, segment: int, spent_ms: float) -> float:
-        """What a frame has taken until a segment over what was expected of that, as a `limited_ratio`; 1 where nothing
-        was."""
-        forecast_ms = self.forecast.forecast_ms
-        expected_ms = (forecast_ms(path) - forecast_ms(path, segment)) * self.slowdown
-        return limited_ratio(spent_ms / expected_ms) if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
+    def progress(self, forecast_ms: float, spent_ms: float) -> float:
+        """What a frame has taken over what was expected of what it has run, whose forecast is given; within the limits
+        of `RemainingCalibrator`, and 1 where nothing has run."""
+        if forecast_ms <= 0.0 or spent_ms <= 0.0:
+            return 1.0
+        return min(max(spent_ms / (forecast_ms * self.slowdown), LEAST_RATIO), MOST_RATIO)
 
     def skipped_ms(self, plan: ExecutionPath, path: ExecutionPath) -> float:
         """Expected time of what a plan had beyond the path that ran; 0 where it had nothing.
@@ -149,6 +150,8 @@ class FrameTimes:
         A slow frame goes on along a shorter path, by whose time alone it would look slower than it was. So what it
         skipped counts as if it had been run, at the pace that was expected.
         """
+        if plan is path:
+            return 0.0
         return max(0.0, self.expected_ms(plan) - self.expected_ms(path))
 
 
@@ -178,7 +181,7 @@ class TimeModel:
         self.miss_correction = MissCorrection(calibrator.alpha, calibrator.eta)
         self._publishing = publishing or Reserve(1.0, 15.0, quantile=0.95)
         self._deciding = Reserve(0.0, quantile=0.5)
-        self._remaining = RemainingCalibrators(calibrator, len(path_space.segments), by_progress=parts.progress)
+        self._remaining = [RemainingCalibrator(calibrator, by_progress=parts.progress) for _ in path_space.segments]
         width = calibrator.score_width
         begin = min(max(calibrator.log_factor, -width), width)
         self._p90 = BoundCalibrator(P90_TAIL, _QUANTILE_STEP, width, begin)
@@ -280,8 +283,8 @@ class TimeModel:
         if len(self.first_frames) < FIRST_FRAMES:
             self.first_frames.append((job.path, job.network_ms))
         for rest in _remainders(job):
-            self._remaining.observe(rest.segment, rest.progress, rest.expected_ms,
-                                    job.network_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
+            self._remaining[rest.segment].observe(
+                rest.progress, rest.expected_ms, job.network_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
         if publish_ms is not None:
             self._deciding.observe(job.decision_ms)
 
@@ -294,8 +297,8 @@ class TimeModel:
             if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
         for rest in _remainders(job):
-            self._remaining.observe_aborted(rest.segment, rest.progress, rest.expected_ms,
-                                            would_take_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
+            self._remaining[rest.segment].observe_aborted(
+                rest.progress, rest.expected_ms, would_take_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
 
 
 def limited_factor(slowdown: float, factor: float) -> float:
@@ -330,7 +333,7 @@ class _Remainder:
 def _remainders(job) -> list[_Remainder]:
     times, found = job.times, []
     for decision in job.decisions:
-        ran_ms = times.expected_ms(job.path, decision.segment)
+        ran_ms = times.forecast.forecast_ms(job.path, decision.segment) * times.slowdown
         if ran_ms > 0.0:
             skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - ran_ms)
             found.append(_Remainder(decision.segment, decision.progress, ran_ms + skipped_ms, skipped_ms,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.recourse import LEVELS, level_of
+from deadline_perception.decision.recourse import LEVELS
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
@@ -124,8 +124,10 @@ def test_a_share_that_is_none_is_refused(cases, likely):
         cases[0].policy.redecide(PATHS[0], 1, 50.0, 1.0, likely=likely)
 
 
-def test_a_share_between_two_levels_is_taken_for_the_slower_pace():
-    assert [level_of(likely) for likely in (0.01, 0.5, 0.51, 0.75, 0.95, 1.0)] == [0.5, 0.5, 0.6, 0.8, 1.0, 1.0]
+def test_a_share_between_two_levels_is_taken_for_the_slower_pace(cases):
+    for policy in (case.policy for case in cases):
+        for likely, level in ((0.01, 0.5), (0.5, 0.5), (0.51, 0.6), (0.75, 0.8), (0.95, 1.0)):
+            assert policy.starts(likely) == policy.starts(level)
 
 
 def test_a_plan_is_not_taken_back_where_the_frame_goes_at_the_likely_pace(cases):

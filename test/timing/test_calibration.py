@@ -136,7 +136,7 @@ def test_bound_stays_a_finite_number_however_far_the_factor_drifts():
 def test_impossible_frames_are_refused_and_leave_no_trace(forecast_ms, latency_ms):
     calibrator = fresh()
     before = calibrator.state()
-    with pytest.raises(ValueError, match='expected a positive, finite number'):
+    with pytest.raises(ValueError, match='expected positive, finite numbers'):
         calibrator.observe(forecast_ms, latency_ms)
     assert calibrator.state() == before
 

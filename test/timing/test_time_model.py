@@ -30,6 +30,7 @@ FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path)
 SHORTER = SegmentForecast(CLASSIFIER, {'input': 4.0, CLASSIFIER.key(1, PATH): 6.0,
                                        CLASSIFIER.key(1, CLASSIFIER.smallest): 1.0})
 WIDTH = math.log(2.0)
+BEFORE_MS = 4.0  # forecast of the first segment
 
 
 def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
@@ -41,7 +42,7 @@ def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | 
     job.leave('body', network_ms)
     if decided_after_ms is not None:
         job.decisions.append(Decision('level', 1, decided_after_ms,
-                                      job.times.progress(path, 1, decided_after_ms), False, 90.0, 6.0, 8.0, 5.0))
+                                      job.times.progress(BEFORE_MS, decided_after_ms), False, 90.0, 6.0, 8.0, 5.0))
     return job
 
 
@@ -58,10 +59,10 @@ class Learnt:
         job.publish_ms, job.is_in_time = publish_ms, in_time
         self.model.observe(job)
 
-    def rest(self, spent_ms: float = 4.0, path=PATH) -> float:
+    def rest(self, spent_ms: float = 4.0) -> float:
         """Factor of what is left from the second segment on; 4 ms are expected before it."""
         times = self.model.begin(1.0)
-        return times.factor_from(1, times.progress(path, 1, spent_ms))
+        return times.factor_from(1, times.progress(BEFORE_MS, spent_ms))
 
     @property
     def p10_factor(self) -> float:
@@ -250,7 +251,7 @@ def test_each_part_can_be_switched_off_alone(off):
             learnt.take(ran(10.0, 11.0))
         learnt.model.miss_correction.observe(True)
         times = learnt.model.begin(2.0)
-        even, slow = (times.factor_from(1, times.progress(PATH, 1, spent_ms)) for spent_ms in (8.0, 12.0))
+        even, slow = (times.factor_from(1, times.progress(BEFORE_MS, spent_ms)) for spent_ms in (8.0, 12.0))
         return {'slowdown': times.slowdown, 'calibration': times.factor / times.slowdown / times.miss_correction,
                 'remaining': even == slow == times.factor, 'progress': slow / even,
                 'miss_correction': times.miss_correction, 'p90': times.p90_share,

@@ -132,8 +132,7 @@ class SlowdownEstimator:
     @property
     def sources(self) -> tuple[str, ...]:
         """Evidence behind the estimate: `probe`, `frames`, both or none."""
-        seen = (('probe', self._has_probe), ('frames', self._frame_evidence > 0.0))
-        return tuple(name for name, is_seen in seen if is_seen)
+        return ('probe',) * self._has_probe + ('frames',) * (self._frame_evidence > 0.0)
 
 
 def _is_time(value: float | None) -> bool:
