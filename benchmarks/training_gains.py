@@ -179,7 +179,8 @@ def trained(work: Path, data: Path, steps: int, hour: tuple[int, float], limit: 
     network = load_model(ModelSpec(weights.stem, 'multi-path', weights), engine='eager')
     by_name = {str(path): path for path in network.path_space}
     candidates = [Candidate(path, network, by_name[path]) for path in PATHS]
-    row = {'minutes': round(took_s / 60.0, 1), 'steps': recipe_in(weights)['step'], 'sources': judged(candidates, data, limit)}
+    row = {'minutes': round(took_s / 60.0, 1), 'steps': recipe_in(weights)['step'],
+           'sources': judged(candidates, data, limit)}
     write_text_atomically(kept, json.dumps(row))
     return row
 
