@@ -61,7 +61,7 @@ benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)
 
 parameters: setup
-	@$(VENV)/bin/python -m deadline_perception.nodes.parameter_document config
+	@$(VENV)/bin/python -m deadline_perception.nodes parameter_document config
 
 doctor: setup
 	@$(VENV)/bin/deadline-perception doctor $(ARGS)

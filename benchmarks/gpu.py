@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.contention.board_sensors import read_board
 from deadline_perception.tools.command_line import exit_status
 from parts.harness import COMMAND, ROOT, run_logged, show
@@ -142,7 +143,7 @@ def note(into: Path, name: str, outcome: dict) -> None:
     known = summary(into)
     if outcome.get('skipped') != 'it is done already':
         known[name] = outcome
-    write_text_atomically(into / SUMMARY, json.dumps(known, indent=1) + '\n')
+    replace_file(into / SUMMARY, json.dumps(known, indent=1) + '\n')
 
 
 def run(part: Part, into: Path, python: Sequence[str] = (sys.executable,)) -> dict:

@@ -30,7 +30,7 @@ import torch
 from parts.harness import Run, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
 
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.datasets.class_names import read_class_mapping
 from deadline_perception.datasets.coco import read_coco
@@ -231,7 +231,7 @@ def main(run: Run) -> int:
              'most_mb': MOST_MB}
     lines = ',\n'.join(f'  {json.dumps(row)}' for row in rows)
     run.file.parent.mkdir(parents=True, exist_ok=True)
-    write_text_atomically(run.file, f'{json.dumps(facts)[:-1]}, "cases": [\n{lines}\n]}}\n')
+    replace_file(run.file, f'{json.dumps(facts)[:-1]}, "cases": [\n{lines}\n]}}\n')
     print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line; wrote {run.file}')
     return 1 if bad else 0
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from street_accuracy import Candidate, measure, public_detectors
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
@@ -111,7 +111,7 @@ def main(run: Run) -> None:
         raise ValueError(f'--only is {", ".join(args.only)}, expected some of {", ".join(v.name for v in VARIANTS)}')
     data = args.data.absolute()
     split_bdd100k(data / TRAIN['bdd100k'], work, 40 if run.quick else None)
-    write_text_atomically(work / 'classes.json', json.dumps(CLASSES))
+    replace_file(work / 'classes.json', json.dumps(CLASSES))
     with ProcessPoolExecutor(args.at_once, multiprocessing.get_context('spawn')) as pool:
         list(pool.map(partial(label, work, data), (*LABELLED, 'bdd100k') if not run.quick else ('bdd100k',)))
         rows = dict(zip((one.name for one in chosen),
@@ -140,7 +140,7 @@ def split_bdd100k(file: Path, work: Path, limit: int | None) -> None:
     for name, is_chosen in (('true.json', False), ('chosen.json', True)):
         kept = [image for image in images if (image['id'] in apart) == is_chosen]
         ids = {image['id'] for image in kept}
-        write_text_atomically(work / name, json.dumps({
+        replace_file(work / name, json.dumps({
             'images': kept, 'categories': known['categories'],
             'annotations': [box for box in known['annotations'] if box['image_id'] in ids]}))
 
@@ -181,7 +181,7 @@ def trained(work: Path, data: Path, steps: int, hour: tuple[int, float], limit: 
     candidates = [Candidate(path, network, by_name[path]) for path in PATHS]
     row = {'minutes': round(took_s / 60.0, 1), 'steps': recipe_in(weights)['step'],
            'sources': judged(candidates, data, limit)}
-    write_text_atomically(kept, json.dumps(row))
+    replace_file(kept, json.dumps(row))
     return row
 
 

@@ -25,7 +25,7 @@ class NodeProcess:
     """One node as a process; what it says is kept in a file."""
 
     def __init__(self, name, namespace, log, parameters, remaps, words, folder, environment, program):
-        program = program or (sys.executable, '-m', f'deadline_perception.nodes.{name}')
+        program = program or (sys.executable, '-m', 'deadline_perception.nodes', name)
         command = [*program, '--ros-args', '-r', f'__ns:={namespace}', *words]
         for key, value in parameters.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)

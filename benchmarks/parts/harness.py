@@ -28,7 +28,7 @@ from rich.table import Table
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
@@ -85,7 +85,7 @@ class Run:
         found = {'date': date.today().isoformat(), 'device': asdict(read_device_facts()),
                  'load_before': self.load_before, **figures, **goals}
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        write_text_atomically(self.file, json.dumps(found, indent=self.indent) + '\n')
+        replace_file(self.file, json.dumps(found, indent=self.indent) + '\n')
         print(f'wrote {self.file}')
 
 

@@ -168,7 +168,7 @@ class Stand:
         if name == 'bringup':
             words = [word for key, value in self.values.items() if value != '' and not isinstance(value, bool)
                      for word in ('--' + key.replace('_', '-'), str(value))]
-            return (sys.executable, '-m', 'deadline_perception.nodes.bringup', *words), {}
+            return (sys.executable, '-m', 'deadline_perception.nodes', 'bringup', *words), {}
         order = process_order(next(entry for entry in NODES + OPTIONAL_NODES if entry.name == name), self.values)
         command, environment = list(order.command), dict(order.environment)
         if self.orders is not None and name == 'detector':

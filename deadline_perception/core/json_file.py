@@ -1,24 +1,14 @@
-"""JSON files that are either whole or absent: a reader never sees half a file, whenever the writer dies."""
+"""Files that hold one JSON object each."""
 from __future__ import annotations
 
 from pathlib import Path
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import FileRefused, read_json
 
 
 class JsonFileError(DeadlinePerceptionError):
     """A JSON file is missing, unreadable or not a JSON object."""
-
-
-def write_text_atomically(file: Path, text: str) -> None:
-    """Replaces a file in one step; see `replace_file`.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    replace_file(file, text.encode('utf-8'))
 
 
 def read_object(file: Path, what: str) -> dict:

@@ -9,14 +9,14 @@ from pathlib import Path
 _ENDING = '.partial'
 
 
-def replace_file(file: Path, content: bytes | memoryview) -> None:
+def replace_file(file: Path, content: str | bytes | memoryview) -> None:
     """Writes beside a file, brings that to disk and renames it. Makes the folder when needed.
 
     The file has the mode of other new files. What a writer that was killed has left beside it is removed.
 
     Args:
         file: where it lies; a link there is replaced, not followed.
-        content: all of it.
+        content: all of it, text as UTF-8.
 
     Raises:
         OSError: it cannot be written, such as on a full disk; names the file, which is as it was before.
@@ -28,7 +28,7 @@ def replace_file(file: Path, content: bytes | memoryview) -> None:
         handle, partial = _locked_partial(place)
         try:
             with os.fdopen(handle, 'wb') as stream:
-                stream.write(content)
+                stream.write(content.encode('utf-8') if isinstance(content, str) else content)
                 stream.flush()
                 os.fsync(stream.fileno())
                 os.replace(partial, place)

@@ -26,7 +26,8 @@ from scipy.optimize import nnls
 
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.execution_path import MODEL, ExecutionPath, PathSpace
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.time_model import Forecast
 
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
@@ -253,7 +254,7 @@ class PathQuality:
         content = {'weights_hash': self.weights_hash, 'dataset': self.dataset, 'metric': self.metric,
                    'paths': {str(path): {self.metric: value, f'{self.metric}_error': self.errors[path]}
                              for path, value in self.known.items()}}
-        write_text_atomically(Path(file), json.dumps(content, indent=1) + '\n')
+        replace_file(Path(file), json.dumps(content, indent=1) + '\n')
 
     @classmethod
     def from_forecast(cls, path_space: PathSpace, forecast: Forecast) -> PathQuality:

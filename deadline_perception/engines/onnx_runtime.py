@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.engines.store_lock import foreign_writer
 
 TENSOR_RT, CUDA, CPU = 'TensorrtExecutionProvider', 'CUDAExecutionProvider', 'CPUExecutionProvider'
@@ -224,7 +225,7 @@ def _device_name(device: str) -> str:
 
 def _note_files(folder: Path) -> None:
     files = {file.name: file_digest(file) for file in sorted(folder.iterdir()) if file.name != _MANIFEST}
-    write_text_atomically(folder / _MANIFEST, json.dumps(files, indent=1) + '\n')
+    replace_file(folder / _MANIFEST, json.dumps(files, indent=1) + '\n')
 
 
 def _is_as_written(folder: Path) -> bool:

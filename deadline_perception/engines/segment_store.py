@@ -18,7 +18,7 @@ from pathlib import Path
 
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
 from deadline_perception.engines.store_lock import foreign_writer
@@ -329,4 +329,4 @@ class SegmentStore:
                 'attempt': self._attempt}
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
         lines.append('  "segments": {' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
-        write_text_atomically(self.folder / _MANIFEST, '{\n' + ',\n'.join(lines) + '\n}\n')
+        replace_file(self.folder / _MANIFEST, '{\n' + ',\n'.join(lines) + '\n}\n')

@@ -10,7 +10,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets import records
 from deadline_perception.datasets.class_names import counted
 from deadline_perception.evaluation import charts
@@ -50,8 +50,8 @@ def write_report(recording: Recording, out: Path, *, source: records.Sequence | 
         notes.append('Not scored, because the network does not know their class: '
                      f'{counted(recording.unknown_objects)}.')
     summary = summarise(recording, facts)
-    write_text_atomically(out / 'summary.json', json.dumps(summary, indent=2, allow_nan=False) + '\n')
-    write_text_atomically(out / 'report.html', report_page(recording, summary, pictures, facts, notes))
+    replace_file(out / 'summary.json', json.dumps(summary, indent=2, allow_nan=False) + '\n')
+    replace_file(out / 'report.html', report_page(recording, summary, pictures, facts, notes))
     return summary
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import NS_PER_MS
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.evaluation.recorded_bag import RecordingError
@@ -130,6 +130,6 @@ def write_task_report(recording: Path, folder: Path, notes: Sequence[str] = ()) 
                   picture=base64.b64encode(draw_timeline(tasks)).decode(), frames={'frames': []},
                   timeline_note=f'{_SHOWN_MS / 1000.0:.1f} s from the middle of the run: a bar for each job, darker at '
                                 f'higher levels, red where it missed; marks are releases.')
-    write_text_atomically(folder / 'report.html', page)
-    write_text_atomically(folder / 'summary.json', json.dumps({'tasks': summary}, indent=1) + '\n')
+    replace_file(folder / 'report.html', page)
+    replace_file(folder / 'summary.json', json.dumps({'tasks': summary}, indent=1) + '\n')
     return summary

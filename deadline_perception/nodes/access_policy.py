@@ -1,6 +1,6 @@
 """What each node may publish, subscribe to and serve, as a policy file of SROS2.
 
-`python -m deadline_perception.nodes.bringup --policy [ARGUMENTS]` prints it, for the names that the arguments give.
+`python -m deadline_perception.nodes bringup --policy [ARGUMENTS]` prints it, for the names that the arguments give.
 """
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The node `bag_player`: plays an mcap or sqlite3 bag, with one camera under the name that the detector listens to."""
 from __future__ import annotations
 
-import sys
 import threading
 import time
 
@@ -229,7 +228,3 @@ class BagPlayerNode(Node):
 
 def main() -> int:
     return run_node('bag_player', BagPlayerNode, done=lambda node: node.done, sends_images=True)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import fnmatch
 import signal
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -177,7 +176,3 @@ def main() -> int:
         return node
 
     return run_node('bag_recorder', create, own_signals=True, done=lambda node: node.done)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """How the nodes of the table start: what is behind both the launch files and the start-up without ROS.
 
-`python -m deadline_perception.nodes.bringup --help` starts them all, each in a process of its own or all in one, and
+`python -m deadline_perception.nodes bringup --help` starts them all, each in a process of its own or all in one, and
 plays and records a bag where one is named.
 """
 from __future__ import annotations
@@ -225,7 +225,7 @@ def check_recording(file: Path) -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line of the start-up without ROS: the arguments of the launch files, with dashes."""
-    parser = argparse.ArgumentParser(prog='python -m deadline_perception.nodes.bringup', description=(
+    parser = argparse.ArgumentParser(prog='python -m deadline_perception.nodes bringup', description=(
         'Starts all nodes, plays and records a bag where one is named, and ends everything when it has been played.'),
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for argument in ARGUMENTS:
@@ -283,7 +283,3 @@ def rviz_order(values: dict[str, object]) -> ProcessOrder:
     remaps = [word for topic, outside in RVIZ_REMAPS for word in ('-r', f'{topic}:={outside}')]
     return ProcessOrder('rviz2', (program, '-d', str(layout), '--ros-args', *common_ros_arguments(values), *remaps,
                                   '-p', f'use_sim_time:={as_text(values["use_sim_time"])}'))
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -204,7 +203,3 @@ class ContentionMonitorNode(ManagedNode):
 
 def main() -> int:
     return run_node('contention_monitor', ContentionMonitorNode)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -8,7 +8,6 @@ answered by one: boxes for which there was no time, or no image, go on as they c
 from __future__ import annotations
 
 import math
-import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -346,7 +345,3 @@ class CropClassifierNode(ManagedNode):
 
 def main() -> int:
     return run_node('crop_classifier', CropClassifierNode)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

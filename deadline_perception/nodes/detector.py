@@ -293,7 +293,3 @@ class DetectorNode(ManagedNode):
 def main() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_node('detector', DetectorNode)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -27,7 +27,3 @@ def main() -> int:
     names = remove_ros_args(sys.argv)[1:]
     entries = [entry for entry in NODES + OPTIONAL_NODES if entry.name in names] or NODES
     return run_nodes('nodes', [node_class(entry) for entry in entries])
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Writes each node's file in `config/` from its table of parameters, which `make parameters` does.
 
-`python -m deadline_perception.nodes.parameter_document FOLDER` is the same.
+`python -m deadline_perception.nodes parameter_document FOLDER` is the same.
 """
 from __future__ import annotations
 
@@ -57,7 +57,3 @@ def main() -> int:
     for entry in (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER):
         (Path(sys.argv[1]) / f'{entry.name}.yaml').write_text(document_of(entry.name), encoding='utf-8')
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -5,7 +5,6 @@ Listens to the camera only while somebody looks at the annotated image, so that 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -219,7 +218,3 @@ def headline(latency: FrameLatency, contention: ContentionState | None = None) -
 
 def main() -> int:
     return run_node('path_visualizer', PathVisualizerNode, sends_images=True)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -345,7 +345,3 @@ class QosSchedulerNode(ManagedNode):
 def main() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_node('qos_scheduler', QosSchedulerNode)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -84,7 +84,3 @@ def main() -> int:
     """Runs the node as a process; arguments that are not ROS arguments name the nodes to wait for."""
     awaited = remove_ros_args(sys.argv)[1:] or [entry.name for entry in NODES]
     return run_node('readiness', lambda: ReadinessNode(awaited), done=lambda node: node.finished)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 
 from geometry_msgs.msg import TwistStamped
@@ -129,7 +128,3 @@ class TimeBudgetNode(Node):
 
 def main() -> int:
     return run_node('time_budget', TimeBudgetNode)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

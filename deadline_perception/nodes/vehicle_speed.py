@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -131,7 +130,3 @@ class VehicleSpeedNode(Node):
 
 def main() -> int:
     return run_node('vehicle_speed', VehicleSpeedNode)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

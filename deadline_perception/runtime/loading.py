@@ -308,8 +308,8 @@ def environment_faults(device: str, threads: int, environment: Mapping[str, str]
     if not missing:
         return []
     return [f'this process lacks settings without which times spread widely: start it behind '
-            f'`env {" ".join(missing)}`, or by perception.launch.py or deadline_perception.nodes.bringup, which set '
-            'them']
+            f'`env {" ".join(missing)}`, or by perception.launch.py or `python -m deadline_perception.nodes bringup`, '
+            'which set them']
 
 
 def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,

@@ -29,7 +29,8 @@ from pathlib import Path
 from scipy.special import betaincinv
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 
 _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
 _MOST_FRAMES = 2**53  # what a float counts exactly; a camera of 1000 Hz needs 285,000 years
@@ -259,7 +260,7 @@ class CalibrationFile:
             OSError: the file cannot be written.
         """
         self.check_place()
-        write_text_atomically(self.file, json.dumps({'origin': dict(self.origin), **state}, indent=2) + '\n')
+        replace_file(self.file, json.dumps({'origin': dict(self.origin), **state}, indent=2) + '\n')
 
     def load(self, *, alpha: float, eta: float) -> BoundCalibrator:
         """A calibrator of this target and step that goes on where the file was written.

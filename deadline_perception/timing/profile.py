@@ -17,8 +17,9 @@ import numpy as np
 from deadline_perception.core.device import DeviceFacts, read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError, profile_command
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.measurement_plan import covering_paths, distinct_paths, interleave
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms, synchronise
 from deadline_perception.timing.interference import Interference, WcetTable
 from deadline_perception.timing.quantiles import Quantiles
@@ -89,7 +90,7 @@ class LatencyProfile:
 
     def save(self, file: Path) -> None:
         """Writes the profile as JSON, one line per segment and path, in one step."""
-        write_text_atomically(file, self._text())
+        replace_file(file, self._text())
 
     @property
     def measured_keys(self) -> set[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets.class_names import counted, left_out, read_class_mapping, relabelled
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.rendering.drive import render_drive
@@ -107,7 +107,7 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     if table is None:
         quality_file.unlink(missing_ok=True)  # that of an earlier set would be refused
     else:
-        write_text_atomically(quality_file, json.dumps(table, indent=1, allow_nan=False) + '\n')
+        replace_file(quality_file, json.dumps(table, indent=1, allow_nan=False) + '\n')
         quality = PathQuality.load(quality_file, network.path_space)
     if args.keep_paths and quality is not None:
         forecast = PathForecast(profile, network.path_space)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets.rendering.single_object import gather_views
 from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.crop_accuracy import CropAccuracy, measure_accuracy
@@ -40,7 +40,7 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
                        console=Console(stderr=True)))
     found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: next(steps, None))
     table = accuracy_table(found) | {'objects_from': {sequence.name: len(annotated), 'rendered': len(drawn)}}
-    write_text_atomically(file, json.dumps({'weights_hash': network.weights_hash, 'dataset': sequence.name,
+    replace_file(file, json.dumps({'weights_hash': network.weights_hash, 'dataset': sequence.name,
                                             'metric': 'accuracy', 'images': len(frames), **table}, indent=1) + '\n')
     _print(found, len(annotated), len(drawn), sequence.name)
     print(f'wrote {file}')

@@ -22,7 +22,7 @@ from deadline_perception.core.detections import Classification
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
 from deadline_perception.datasets.joined_sequence import joined
@@ -116,7 +116,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     quality = PathQuality({path: table['paths'][str(path)][ranked_by] for path in paths}, errors=errors)
     error = quality.prediction_error()
     table['prediction_error'] = None if error is None else asdict(error)
-    write_text_atomically(args.json, json.dumps(table, indent=1, allow_nan=False) + '\n')
+    replace_file(args.json, json.dumps(table, indent=1, allow_nan=False) + '\n')
     _print(results, quality, len(frames), sequence.name, error)
     print('paths are ranked by ' + (f'the mean AP of {_objects(ranking)}' if ranking else
           f'the mean AP of all classes: none has {args.rank_by or RANKING_OBJECTS} objects'))

@@ -118,7 +118,7 @@ def check_launch() -> Finding:
     """The launch system, which is not on PyPI."""
     if importlib.util.find_spec('launch_ros') is not None:
         return Finding('launch', State.FINE, 'ros2 launch deadline_perception perception.launch.py')
-    return Finding('launch', State.FINE, 'absent; python -m deadline_perception.nodes.bringup starts the same nodes')
+    return Finding('launch', State.FINE, 'absent; python -m deadline_perception.nodes bringup starts the same nodes')
 
 
 def check_torch(probe: ImportProbe) -> Finding:

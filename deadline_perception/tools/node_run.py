@@ -13,7 +13,7 @@ from pathlib import Path
 from deadline_perception.core.child_command import module_command
 from deadline_perception.core.errors import DeadlinePerceptionError
 
-BRINGUP = 'deadline_perception.nodes.bringup'
+BRINGUP = 'deadline_perception.nodes', 'bringup'
 _LOOK_EVERY_S = 0.5
 _LOG_TAIL = 12
 _STOP_S = 20.0  # the supervisor ends every node within this time
@@ -56,7 +56,7 @@ def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable
     They have a ROS domain of their own unless ROS_DOMAIN_ID is set, see `keep_to_this_machine`.
 
     Args:
-        arguments: of the start-up, see `python -m deadline_perception.nodes.bringup --help`.
+        arguments: of the start-up, see `python -m deadline_perception.nodes bringup --help`.
         log: file for their output.
         limit_s: after so long they are stopped.
         tick: called twice a second with the seconds passed.
@@ -66,7 +66,7 @@ def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable
     """
     keep_to_this_machine()
     with log.open('wb') as output:
-        process = subprocess.Popen(module_command(BRINGUP, *arguments), stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(module_command(*BRINGUP, *arguments), stdin=subprocess.DEVNULL,
                                    stdout=output, stderr=subprocess.STDOUT, env={**os.environ, 'PYTHONUNBUFFERED': '1'},
                                    start_new_session=True)
     started_s = time.monotonic()

@@ -55,7 +55,7 @@ def open_log(file: Path, step: int) -> Iterator[LossLog]:
         step: number of the last step that counts, 0 for a run from the start.
     """
     kept = [row for row in _rows(file) if row['step'] <= step] if file.is_file() else []
-    replace_file(file, ''.join(json.dumps(row) + '\n' for row in kept).encode())
+    replace_file(file, ''.join(json.dumps(row) + '\n' for row in kept))
     writer = None
     if importlib.util.find_spec('tensorboard'):
         from torch.utils.tensorboard import SummaryWriter

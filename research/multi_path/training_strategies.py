@@ -34,7 +34,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
-from deadline_perception.core.json_file import write_text_atomically
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.records import Sequence
@@ -146,7 +146,7 @@ def train(args: argparse.Namespace, source: SampleSource, strategy: str, seed: i
     def report(step: int, losses: dict[str, float]) -> None:
         nonlocal saved_at
         if time.monotonic() - saved_at > SAVE_EVERY_S:
-            write_text_atomically(clock, str(before_s + time.monotonic() - began))  # no state without its clock
+            replace_file(clock, str(before_s + time.monotonic() - began))  # no state without its clock
             trainer.save(state)
             saved_at = time.monotonic()
 
@@ -179,7 +179,7 @@ def settle(args: argparse.Namespace, source: SampleSource) -> int:
 
 def write_json(file: Path, content: dict) -> None:
     """JSON, whole or not at all."""
-    write_text_atomically(file, json.dumps(content, indent=1) + '\n')
+    replace_file(file, json.dumps(content, indent=1) + '\n')
 
 
 def verdicts(runs: list[dict]) -> list[dict]:

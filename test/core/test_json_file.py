@@ -4,21 +4,22 @@ import json
 
 import pytest
 
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 
 
 def test_writes_into_a_new_folder_and_reads_back(tmp_path):
     file = tmp_path / 'new' / 'state.json'
-    write_text_atomically(file, json.dumps({'frames': 3}))
+    replace_file(file, json.dumps({'frames': 3}))
     assert read_object(file, 'state') == {'frames': 3}
     assert [found.name for found in file.parent.iterdir()] == ['state.json']
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     file = tmp_path / 'state.json'
-    write_text_atomically(file, '{"old": 1}')
+    replace_file(file, '{"old": 1}')
     with pytest.raises(UnicodeEncodeError):
-        write_text_atomically(file, '{"new": "\udc80"}')
+        replace_file(file, '{"new": "\udc80"}')
     assert read_object(file, 'state') == {'old': 1}
     assert [found.name for found in tmp_path.iterdir()] == ['state.json']
 

@@ -20,7 +20,7 @@ OPTIONAL = {  # what the graph need not show: where time is simulated, images co
 
 
 def policy(*words):
-    return subprocess.run([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--policy', *words],
+    return subprocess.run([sys.executable, '-m', 'deadline_perception.nodes', 'bringup', '--policy', *words],
                           capture_output=True, text=True, timeout=120)
 
 
@@ -71,7 +71,7 @@ def differences(allowed, observer):
 def test_it_allows_what_the_nodes_use_and_nothing_else(allowed, observer, wait_for, tmp_path):
     write_network(tmp_path)
     with (tmp_path / 'log').open('w') as log:
-        process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', *ARGUMENTS, '--model',
+        process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes', 'bringup', *ARGUMENTS, '--model',
                                     str(tmp_path / 'good.safetensors'), '--profile', str(tmp_path / 'good.json')],
                                    stderr=log, stdout=log)
     observer.hear(Image, '/car/path_visualizer/image')  # opens the camera

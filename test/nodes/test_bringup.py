@@ -262,7 +262,7 @@ def children(pid, word):
 
 def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, wait_for, namespace, tmp_path):
     log = (tmp_path / 'log').open('w+')
-    process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--namespace', namespace,
+    process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes', 'bringup', '--namespace', namespace,
                                 '--no-autostart', '--image-topic', '/cam'], stderr=log)
     try:
         names = {entry.name for entry in NODES}

@@ -114,7 +114,7 @@ def start_detector(files, environment=process_environment(DEFAULT_THREADS), log=
     words = [word for name, value in given.items()
              for word in ('-p', f'{name}:={str(value).lower() if isinstance(value, bool) else value}')]
     others = {name: value for name, value in os.environ.items() if name not in process_environment(DEFAULT_THREADS)}
-    return subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.detector', '--ros-args', *words],
+    return subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes', 'detector', '--ros-args', *words],
                             env={**others, **environment}, stderr=log and log.open('w'))
 
 

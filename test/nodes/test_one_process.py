@@ -30,7 +30,7 @@ raise SystemExit(one_process.main())
 def test_a_bag_goes_through_all_nodes_and_no_frame_is_lost(tmp_path, sim_time):
     write_network(tmp_path)
     write_bag(render_drive(seconds=FRAMES / 5, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
-    command = [sys.executable, '-m', 'deadline_perception.nodes.bringup', '--one-process', '--bag',
+    command = [sys.executable, '-m', 'deadline_perception.nodes', 'bringup', '--one-process', '--bag',
                str(tmp_path / 'drive.mcap'), '--record', str(tmp_path / 'recording.mcap'), '--model',
                str(tmp_path / 'good.safetensors'), '--profile', str(tmp_path / 'good.json')]
     done = subprocess.run(command + ['--use-sim-time'] * sim_time, capture_output=True, text=True, timeout=200)

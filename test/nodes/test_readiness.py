@@ -15,7 +15,7 @@ from deadline_perception.nodes.readiness import ReadinessNode
 
 def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp_path):
     write_bag(render_drive(seconds=0.4, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
-    done = subprocess.run([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--bag',
+    done = subprocess.run([sys.executable, '-m', 'deadline_perception.nodes', 'bringup', '--bag',
                            str(tmp_path / 'drive.mcap'), '--model', str(tmp_path / 'missing.safetensors')],
                           capture_output=True, text=True, timeout=200)
     assert done.returncode == 1

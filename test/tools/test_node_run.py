@@ -14,7 +14,7 @@ def start_up(tmp_path, monkeypatch):
     """Replaces the nodes' start-up by a module of the test's own."""
     def write(code: str) -> None:
         (tmp_path / 'stand_in_start_up.py').write_text(code)
-        monkeypatch.setattr(node_run, 'BRINGUP', 'stand_in_start_up')
+        monkeypatch.setattr(node_run, 'BRINGUP', ('stand_in_start_up',))
         monkeypatch.setenv('PYTHONPATH', str(tmp_path))
     return write
 

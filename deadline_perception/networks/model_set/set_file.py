@@ -11,8 +11,8 @@ import yaml
 
 from deadline_perception.core.device import available_memory_mb, read_device_facts
 from deadline_perception.core.errors import printable
-from deadline_perception.core.json_file import write_text_atomically
 from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.segment_run import Network
@@ -184,7 +184,7 @@ class SetFile:
             rows.append(row)
         content = {'format': FORMAT, 'classes': list(self.classes), 'models': rows}
         text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
-        write_text_atomically(file, _HEAD + text)
+        replace_file(file, _HEAD + text)
 
 
 def _told(value: object) -> str:

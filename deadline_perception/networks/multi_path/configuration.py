@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from deadline_perception.core.execution_path import PathSpace
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.networks.multi_path.declaration import multi_path_space, scaled_size
 from deadline_perception.networks.multi_path.dense.configuration import STREET, DenseConfig
 from deadline_perception.networks.multi_path.shape import HeadConfig, Shape
@@ -241,4 +242,4 @@ def read_shape(record: dict[str, Any]) -> Shape:
 
 def save_configuration(config: Shape, file: Path) -> None:
     """Writes a configuration as JSON, whole or not at all; `find_configuration` reads it."""
-    write_text_atomically(file, config.to_json())
+    replace_file(file, config.to_json())

@@ -19,7 +19,8 @@ import numpy as np
 
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.contention.load import check_units, units_text
 from deadline_perception.timing.profile import default_profile_path
 
@@ -325,7 +326,7 @@ class ContentionGrading:
         levels = [{**asdict(level), 'units_delay_ms': None if math.isnan(level.units_delay_ms)
                    else level.units_delay_ms}
                   for level in self.levels]
-        write_text_atomically(file, json.dumps({
+        replace_file(file, json.dumps({
             'format': FORMAT, **{name: getattr(self, name) for name in _WORDS}, 'levels': levels,
             'unit_delays': [asdict(delay) for delay in self.unit_delays],
             'delays_ms': [round(delay_ms, 3) for delay_ms in self.delays_ms]}, indent=1) + '\n')

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadline_perception.core.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.contention.load import ContentionLoad, LoadError, check_units
 from deadline_perception.timing.contention.unit import KINDS
 
@@ -81,7 +82,7 @@ class Schedule:
     def save(self, file: Path) -> None:
         """Writes JSON that `load` reads."""
         steps = ',\n'.join(f'  {json.dumps({"at_s": step.at_s, **step.units})}' for step in self.steps)
-        write_text_atomically(file, f'{{"lasts_s": {self.lasts_s},\n "steps": [\n{steps}\n]}}\n')
+        replace_file(file, f'{{"lasts_s": {self.lasts_s},\n "steps": [\n{steps}\n]}}\n')
 
     @classmethod
     def load(cls, file: Path) -> Schedule:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.json_file import read_object, write_text_atomically
+from deadline_perception.core.json_file import read_object
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 
@@ -44,7 +45,7 @@ class MeasuredLayers:
         layers = [{**asdict(shape), 'samples_ms': [round(sample, 5) for sample in samples]}
                   for shape, samples in self.samples_ms.items()]
         lines = ',\n '.join(json.dumps(layer) for layer in layers)
-        write_text_atomically(file, f'{{"device": {json.dumps(asdict(self.facts))},\n"layers": [\n {lines}\n]}}\n')
+        replace_file(file, f'{{"device": {json.dumps(asdict(self.facts))},\n"layers": [\n {lines}\n]}}\n')
 
     @classmethod
     def load(cls, file: Path) -> MeasuredLayers:
