@@ -1,9 +1,9 @@
-"""Writes the tables of docs/results.md that a later run replaces, from the files in results/.
+"""Writes the tables of docs/results.md and of the model card that a later run replaces, from the files in results/.
 
     python benchmarks/results_page.py
 
 Each stands between `<!-- NAME -->` and `<!-- end -->`; what is said around them is written by hand. A test says when
-the page is behind its files.
+a page is behind its files.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / 'docs' / 'results.md'
+PAGE, CARD = ROOT / 'docs' / 'results.md', ROOT / 'models' / 'street.md'
 RESULTS = ROOT / 'benchmarks' / 'results'
 CONDITIONS = {'alone': 'alone', 'beside 2 co-runners': 'loaded',
               'beside 2 co-runners, priority off': 'loaded, `priority: off`'}
@@ -94,21 +94,56 @@ def demo() -> str:
                   'AP50'), rows)
 
 
-TABLES = {'claim': claim, 'policies': policies, 'streets': streets, 'demo': demo}
+def training() -> str:
+    """What each run of training gave on the longest path."""
+    found = read('training_gains')
+    path = found['trained'].removeprefix('alone:')
+    columns = {'vehicle': ('bdd100k', 'vehicle'), 'person': ('bdd100k', 'person'),
+               'vehicle, Dhaka': ('dhaka', 'vehicle'), 'vehicle, CARLA': ('carla', 'vehicle'),
+               'vehicle, photographs': ('photographs', 'vehicle'),
+               'light, signs': ('signs', 'traffic_light')}
+
+    def cells(sources: dict) -> list[str]:
+        return [f'{sources[source][path][kind]:.1f}' for source, kind in columns.values()]
+
+    rows = [(name, f'{row["steps"]:,}', *cells(row['sources'])) for name, row in found['variants'].items()]
+    return table(('run', 'steps', *columns), [*rows, ('shipped', '', *cells(found['shipped']))])
 
 
-def rewritten(page: str) -> str:
-    """The page with every table as its file has it."""
-    for name, make in TABLES.items():
+def unseen() -> str:
+    """Of images of kinds that were left out of training, each path beside the best public detector of its time."""
+    found, rows = read('training_gains'), []
+    for source, public in found['public'].items():
+        left_out = found['variants'].get(f'without {source}')
+        for path, row in reversed((left_out or {'sources': {source: {}}})['sources'][source].items()):
+            took_ms = found['shipped'][source][path]['ms']
+            cells = []
+            for kind in ('vehicle', 'person'):
+                peers = [(peer[kind], name) for name, peer in public.items() if kind in peer and peer['ms'] <= took_ms]
+                best, name = max(peers, default=(0.0, 'none'))
+                cells += [f'{row[kind]:.1f}', f'{best:.1f} ({name})'] if kind in row else ['', '']
+            rows.append((source, f'`{path}`', f'{took_ms:.1f}', *cells))
+    return table(('kind left out', 'path', 'ms', 'vehicle', 'best public one', 'person', 'best public one'), rows)
+
+
+TABLES = {PAGE: {'claim': claim, 'policies': policies, 'streets': streets, 'demo': demo},
+          CARD: {'training': training, 'unseen': unseen}}
+
+
+def rewritten(file: Path) -> str:
+    """A page with every table as its file has it."""
+    page = file.read_text(encoding='utf-8')
+    for name, make in TABLES[file].items():
         page, found = re.subn(rf'(<!-- {name} -->\n)(?:.*?\n)??(<!-- end -->)',
                               lambda match: f'{match[1]}{make()}\n{match[2]}', page, flags=re.DOTALL)
         if found != 1:
-            raise ValueError(f'{PAGE.name} has {found} places for the table {name}, expected one')
+            raise ValueError(f'{file.name} has {found} places for the table {name}, expected one')
     return page
 
 
 def main() -> int:
-    PAGE.write_text(rewritten(PAGE.read_text(encoding='utf-8')), encoding='utf-8')
+    for file in TABLES:
+        file.write_text(rewritten(file), encoding='utf-8')
     return 0
 
 

@@ -7,7 +7,14 @@ import pytest
 
 from deadline_perception.datasets.image_file import load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.training.samples import SampleSource, TrainingDataLost, _move, _photometric, _repeat_factors
+from deadline_perception.training.samples import (
+    AUGMENTATIONS,
+    SampleSource,
+    TrainingDataLost,
+    _move,
+    _photometric,
+    _repeat_factors,
+)
 
 
 @pytest.mark.parametrize('size', [None, (96, 128)])
@@ -27,13 +34,35 @@ def test_samples_have_the_size_asked_for_and_boxes_that_fit(shapes, size):
     assert objects > 30
 
 
-def _bright_square():
+def _bright_square(without=()):
     """A source of one image of 128 x 96 px, black but for one object."""
     image = np.zeros((96, 128, 3), np.uint8)
     image[30:50, 60:90] = 255
     ground_truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
     frame = Frame('square', 0, lambda: image, ground_truth=ground_truth)
-    return SampleSource([Sequence('square', ('square',), (frame,))], [1.0], (96, 128))
+    return SampleSource([Sequence('square', ('square',), (frame,))], [1.0], (96, 128), without=without)
+
+
+def test_images_change_in_no_way_that_is_left_out():
+    source, generator = _bright_square(AUGMENTATIONS), np.random.default_rng(0)
+    for _ in range(20):
+        sample = source.draw(generator)
+        assert np.array_equal(sample.image_bgr[30:50, 60:90], np.full((20, 30, 3), 255)) and sample.image_bgr.sum() == (
+            20 * 30 * 3 * 255)
+        assert sample.ground_truth.boxes_xyxy_px.tolist() == [[60, 30, 90, 50]]
+
+
+@pytest.mark.parametrize('name', AUGMENTATIONS)
+def test_each_change_comes_alone(name):
+    source, plain = _bright_square(AUGMENTATIONS.keys() - {name}), _bright_square(AUGMENTATIONS)
+    generator, expected = np.random.default_rng(0), plain.draw(np.random.default_rng(0)).image_bgr
+    changed = [not np.array_equal(source.draw(generator).image_bgr, expected) for _ in range(60)]
+    assert any(changed)
+
+
+def test_a_change_that_there_is_not_cannot_be_left_out():
+    with pytest.raises(ValueError, match='augmentations to leave out are rain, expected some of mosaic, scale'):
+        _bright_square(['rain'])
 
 
 def test_boxes_lie_on_their_pixels_to_a_fraction_of_one():
