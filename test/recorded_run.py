@@ -52,9 +52,9 @@ class RunWriter:
             self.connections[topic] = self.writer.add_connection(self.namespace + topic, name, typestore=self.types)
         self.writer.write(self.connections[topic], time_ns, self.types.serialize_cdr(message, name))
 
-    def camera(self, stamp_ns: int) -> None:
+    def camera(self, stamp_ns: int, topic: str = '/camera/camera_info') -> None:
         roi = self.make('sensor_msgs/msg/RegionOfInterest', x_offset=0, y_offset=0, height=0, width=0, do_rectify=False)
-        self.write('/camera/camera_info', self.make(
+        self.write(topic, self.make(
             'sensor_msgs/msg/CameraInfo', header=self.header(stamp_ns), height=380, width=640,
             distortion_model='plumb_bob', d=np.zeros(5), k=np.zeros(9), r=np.zeros(9), p=np.zeros(12), binning_x=0,
             binning_y=0, roi=roi), stamp_ns)
@@ -104,7 +104,7 @@ class RunWriter:
                                     detections=detections), time_ns or stamp_ns)
 
     def latency(self, stamp_ns: int, *, total_ms: float = 60.0, budget_ms: float = 100.0, network_ms: float = 50.0,
-                **fields) -> None:
+                topic: str = '/detector/latency', **fields) -> None:
         """A FrameLatency whose parts add up: 4 ms of age, the network's time, and the rest as queueing."""
         split = {'pre': 0.03, 'conv': 0.7, 'rpn': 0.1, 'head': 0.15, 'post': 0.02}
         phases = [self.make('deadline_perception/msg/PhaseTime', name=phase, ms=network_ms * share)
@@ -119,7 +119,7 @@ class RunWriter:
             'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
             'rejected_frames_total': 0, 'middleware_lost_total': 0, 'device': 'cpu (1 thread)', 'degraded': False,
             'reason': '', 'evidence_age_ms': 0.0} | fields
-        self.write('/detector/latency', self.make(
+        self.write(topic, self.make(
             'deadline_perception/msg/FrameLatency', header=self.header(stamp_ns), total_ms=total_ms,
             budget_ms=budget_ms, network_ms=network_ms, **values), stamp_ns)
 

@@ -1,10 +1,12 @@
 """The public API: blocking answers, streams, and what they leave behind."""
 from __future__ import annotations
 
+import gc
 import json
 import math
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ from deadline_perception.deadline_detector import KEPT_FRAMES, CalibrationKeeper
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.model_set.model_reference import ModelNotFound
-from deadline_perception.runtime.detection_stream import StreamClosed
+from deadline_perception.runtime.detection_stream import StreamClosed, Superseded
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.loading import NetworkOptions, NoProfile
@@ -213,6 +215,62 @@ def test_one_stream_at_a_time_and_detect_opens_its_own(detector):
     with pytest.raises(StreamClosed, match='the stream is closed'):
         stream.submit(IMAGE, 1, 50.0)
     assert detector.detect(IMAGE, AMPLE_MS).in_time
+
+
+def test_whose_image_is_replaced_while_it_waits_is_told(detector, network):
+    stream, raised = detector.stream(), []
+    network.gate.clear()
+    stream.submit(IMAGE, 1, AMPLE_MS)
+
+    def wait():
+        with pytest.raises(Superseded, match='took the place of this one') as error:
+            stream.detect(IMAGE, AMPLE_MS)
+        raised.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while waiting.is_alive():
+        stream.submit(IMAGE, 2, AMPLE_MS)
+        time.sleep(0.01)
+    assert len(raised) == 1
+    network.gate.set()
+    assert stream.detect(IMAGE, AMPLE_MS).in_time
+
+
+def test_a_camera_that_goes_on_does_not_keep_a_detector_open(detector, network):
+    stream, refused = detector.stream(), []
+    compute = network.gate.wait
+
+    def feed():
+        try:
+            while True:
+                stream.submit(IMAGE, 1, AMPLE_MS)
+                time.sleep(0.001)
+        except StreamClosed as error:
+            refused.append(error)
+
+    network.gate.wait = lambda timeout: time.sleep(0.02) or compute(timeout)  # slower than the camera
+    camera = threading.Thread(target=feed)
+    camera.start()
+    time.sleep(0.2)
+    assert detector.halt()
+    camera.join(WAIT_S)
+    assert len(refused) == 1 and not detector.hangs
+
+
+def test_a_shared_executor_keeps_no_network_of_a_closed_detector(profile):
+    networks = []
+    with Executor() as executor:
+        for _ in range(6):
+            network = GatedNetwork()
+            networks.append(weakref.ref(network))
+            with DeadlineDetector(task_of(network, profile), executor=executor) as detector:
+                detector.detect(IMAGE, AMPLE_MS)
+            del network, detector
+        gc.collect()
+        # Threads hold the last ones until they have something else to do.
+        assert [network() for network in networks[1:4]] == [None] * 3
+        assert not executor.watchdog._looks
 
 
 def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(network, profile):

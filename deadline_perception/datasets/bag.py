@@ -10,8 +10,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from deadline_perception.datasets.annotation_file import GroundTruthCollector
 from deadline_perception.datasets.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
-from deadline_perception.datasets.bag_messages import BagMessages, class_names_of, ground_truth_of, speed_of
+from deadline_perception.datasets.bag_messages import BagMessages, class_names_of, objects_of, speed_of
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
@@ -146,8 +147,15 @@ def read_bag(file: Path) -> Sequence:
         ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
                          for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
         class_names = class_names_of(ground_truths.values())
-        known = {stamp_ns: ground_truth_of(message, class_names) for stamp_ns, message in ground_truths.items()}
         frames, lock = [], threading.Lock()
+        collector, known = GroundTruthCollector(str(file)), {}
+        if ground_truths:
+            header_ns, logged_ns = entries[0]
+            height, width = _load_image(bag, lock, images[0].name, logged_ns, header_ns).shape[:2]
+            for stamp_ns, message in ground_truths.items():
+                boxes, labels, scores = objects_of(message, class_names)
+                known[stamp_ns] = collector.collect(boxes, labels, scores == 0.0, width, height)
+            collector.report()
         for index, (header_ns, logged_ns) in enumerate(entries):
             stamp_ns = header_ns if stamped else logged_ns
             driven_ns = header_ns if trace_stamped else logged_ns

@@ -36,7 +36,7 @@ class GroundTruth:
         crowd: bool `[N]`, True for a region that is neither a hit nor a miss (COCO `iscrowd`).
 
     Raises:
-        ValueError: the arrays disagree in length.
+        ValueError: the arrays disagree in length, or a box is not finite.
     """
 
     boxes_xyxy_px: np.ndarray
@@ -50,6 +50,8 @@ class GroundTruth:
         if labels.shape != (len(boxes),) or crowd.shape != (len(boxes),):
             raise ValueError(f'{len(boxes)} boxes with labels {labels.shape} and crowd {crowd.shape}, '
                              f'expected one of each per box')
+        if not np.isfinite(boxes).all():
+            raise ValueError(f'a box is {boxes[~np.isfinite(boxes).all(1)][0].tolist()}, expected finite pixels')
         object.__setattr__(self, 'boxes_xyxy_px', boxes)
         object.__setattr__(self, 'labels', labels)
         object.__setattr__(self, 'crowd', crowd)
@@ -111,3 +113,10 @@ class Sequence:
         if self.camera_matrix is not None and np.shape(self.camera_matrix) != (3, 3):
             raise ValueError(f'camera matrix of sequence {self.name!r} has shape {np.shape(self.camera_matrix)}, '
                              f'expected (3, 3)')
+
+
+def spread_evenly(frames: list, count: int) -> list:
+    """So many of the frames, spread evenly over them; all where there are no more."""
+    if count >= len(frames):
+        return frames
+    return [frames[int((index + 0.5) * len(frames) / count)] for index in range(count)]

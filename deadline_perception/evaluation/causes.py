@@ -22,6 +22,7 @@ class Cause(Enum):
     ARRIVED_LATE = 'image arrived late'
     BOUND_EXCEEDED = 'network exceeded its bound'
     OVERHEAD = 'time outside the network'
+    HELD_UP = 'frame before hung'
     COASTED = 'coasted'
     NONE = 'in time'
 
@@ -60,6 +61,10 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
     slowest = max(early_ms, key=early_ms.get, default=None)
     waited = slowest is not None and early_ms[slowest] > 0.2 * frame.budget_ms
     wait = f'the image had spent {frame.phase_ms[slowest]:.0f} ms {PHASE_WORDS[slowest]}' if waited else ''
+    if frame.held_up:
+        waited_ms = frame.phase_ms['queue']
+        return Blame(frame, Cause.HELD_UP, f'The image waited {waited_ms:.0f} ms for the frame before, until its '
+                                           f'deadline; no path was planned{contention}.')
     if not frame.feasible:
         cause = Cause.ARRIVED_LATE if waited else Cause.INFEASIBLE
         left = f'the {frame.decision.remaining_ms:.0f} ms that were' if frame.decision else 'what was'

@@ -3,21 +3,22 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Sequence as Many
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.datasets.records import Frame, Sequence, spread_evenly
 from deadline_perception.evaluation.annotate import annotate
-from deadline_perception.evaluation.path_accuracy import spread_evenly
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 
 PICTURES = 8
 _MISSED = 3  # at most so many of the pictures are frames that missed
 _WIDTH_PX = 640
 _JPEG_QUALITY = 82
+_SAME_PLACE_PX = 0.5
 SHOWN_SCORE = 0.3  # detections below it count for accuracy, but would hide the picture
 
 
@@ -46,8 +47,8 @@ def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
     """The source's frame for every sent stamp, as far as they can be told to belong together.
 
     Stamps that are equal belong together. Otherwise the player has moved them to the wall clock: then frames belong
-    together in their order, provided that all were sent, or that a first stretch of them shows the same rhythm.
-    Empty where neither holds: no picture is better than a wrong one.
+    together in their order, provided that all were sent, or that one stretch of them alone shows the same rhythm and,
+    where they are known on both sides, the same objects. Else empty: no picture is better than a wrong one.
     """
     by_stamp = {frame.stamp_ns: frame for frame in source.frames}
     sent = [stamp_ns for stamp_ns in recording.sent_stamps_ns if stamp_ns]
@@ -58,9 +59,13 @@ def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
         return equal
     if len(sent) == len(source.frames):
         return dict(zip(sent, source.frames))
-    if 2 < len(sent) < len(source.frames) and _same_rhythm(sent, [frame.stamp_ns for frame in source.frames]):
-        return dict(zip(sent, source.frames))
-    return {}
+    if not 2 < len(sent) < len(source.frames):
+        return {}
+    stretches = [source.frames[begin:begin + len(sent)] for begin in range(len(source.frames) - len(sent) + 1)]
+    fitting = [frames for frames in stretches if _same_rhythm(sent, [frame.stamp_ns for frame in frames])]
+    if len(fitting) > 1:
+        fitting = [frames for frames in fitting if _same_objects(recording, sent, frames)]
+    return dict(zip(sent, fitting[0])) if len(fitting) == 1 else {}
 
 
 def gallery(recording: Recording, source: Sequence, count: int = PICTURES) -> list[Picture]:
@@ -74,9 +79,18 @@ def gallery(recording: Recording, source: Sequence, count: int = PICTURES) -> li
 def _same_rhythm(sent: list[int], source: list[int]) -> bool:
     """Stamps of the source, multiplied by one factor for the rate, fit the sent ones to half a frame."""
     sent_ns = np.array(sent, dtype=np.float64) - sent[0]
-    source_ns = np.array(source[:len(sent)], dtype=np.float64) - source[0]
+    source_ns = np.array(source, dtype=np.float64) - source[0]
     stretched_ns = source_ns * (sent_ns[-1] / source_ns[-1])
     return bool(np.abs(sent_ns - stretched_ns).max() < 0.5 * sent_ns[-1] / (len(sent) - 1))
+
+
+def _same_objects(recording: Recording, sent: list[int], frames: Many[Frame]) -> bool:
+    """Objects are known on both sides of some frames, and lie in the same places on all of these."""
+    pairs = [(recording.ground_truth[stamp_ns].boxes_xyxy_px, frame.ground_truth.boxes_xyxy_px)
+             for stamp_ns, frame in zip(sent, frames)
+             if stamp_ns in recording.ground_truth and frame.ground_truth is not None]
+    return any(len(mine) for mine, _ in pairs) and all(
+        mine.shape == other.shape and np.allclose(mine, other, atol=_SAME_PLACE_PX) for mine, other in pairs)
 
 
 def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> str:

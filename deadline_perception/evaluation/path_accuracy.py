@@ -12,7 +12,7 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.core.workers import Workers
 from deadline_perception.datasets.class_names import relabelled
-from deadline_perception.datasets.records import Frame, GroundTruth
+from deadline_perception.datasets.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
@@ -48,13 +48,6 @@ def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> lis
     if not frames:
         raise ValueError(f'{sequence.name} has no ground truth, expected annotated images')
     return frames if limit is None else spread_evenly(frames, limit)
-
-
-def spread_evenly(frames: list, count: int) -> list:
-    """So many of the frames, spread evenly over them; all where there are no more."""
-    if count >= len(frames):
-        return frames
-    return [frames[int((index + 0.5) * len(frames) / count)] for index in range(count)]
 
 
 def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[str],

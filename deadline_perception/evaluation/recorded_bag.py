@@ -5,9 +5,10 @@ Topics are found by message type and last word of their name, so that any namesp
 """
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -67,8 +68,11 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
     decisions = {_stamp(message): _decision(message) for message in messages['PathDecision']}
     found = {_stamp(message): _detections(message, class_names) for message in messages['detections']}
     latencies = _distinct(messages['FrameLatency'])
+    decisions.pop(0, None)  # of frames without a stamp nobody knows which is whose
+    found.pop(0, None)
     frames = tuple(_frame(message, decisions.get(_stamp(message)), found.get(_stamp(message)))
                    for message in latencies)
+    before = sum(_stamp(message) < frames[0].stamp_ns for message in messages['CameraInfo'])
     sent = {_stamp(message) for message in messages['CameraInfo']} | {frame.stamp_ns for frame in frames}
     speeds = ([(_stamp(message), message.speed_mps) for message in messages['TimeBudget']]
               or [(_stamp(message), math.hypot(message.twist.linear.x, message.twist.linear.y))
@@ -81,20 +85,28 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
         slowdown=_samples([(_stamp(message), message.slowdown) for message in messages['ContentionState']]),
         level=_samples([(_stamp(message), message.level) for message in messages['ContentionState']
                         if getattr(message, 'levels', 0)]),  # recordings of earlier versions have none
-        rejected=_growth(message.rejected_frames_total for message in latencies),
-        middleware_lost=_growth(message.middleware_lost_total for message in latencies), ending=ending)
+        rejected=_growth([message.rejected_frames_total for message in latencies], before),
+        middleware_lost=_growth([message.middleware_lost_total for message in latencies], before), ending=ending)
 
 
 def _read(bag: Path, messages: dict[str, list]) -> str:
     """Collects by role what matters here, in the order of the bag; returns where a bag ends that was cut off."""
-    source = BagFile(bag)
+    source, by_topic = BagFile(bag), defaultdict(list)
     try:
         wanted = {topic.name for topic in source.topics if topic.msgtype in _WANTED}
         for topic, msgtype, _, raw in source.messages(wanted):
             if msgtype in _WANTED:
-                messages[_role(topic, msgtype)].append(source.parse(raw, msgtype))
+                by_topic[_role(topic, msgtype), topic].append(source.parse(raw, msgtype))
     finally:
         source.close()
+    detectors = sorted(topic for role, topic in by_topic if role == 'FrameLatency')
+    if len(detectors) > 1:
+        raise RecordingError(f'{bag} holds {len(detectors)} detectors ({", ".join(detectors)}), expected one')
+    for (role, _), found in by_topic.items():
+        messages[role] += found if role != 'CameraInfo' else []
+    answered = {_stamp(message) for message in messages['FrameLatency']}
+    cameras = [found for (role, _), found in by_topic.items() if role == 'CameraInfo']
+    messages['CameraInfo'] = max(cameras, key=lambda found: len(answered & set(map(_stamp, found))), default=[])
     return source.ending
 
 
@@ -152,10 +164,10 @@ def _samples(pairs: list[tuple[int, float]]) -> Samples:
     return Samples(tuple(stamp_ns for stamp_ns, _ in pairs), tuple(value for _, value in pairs))
 
 
-def _growth(totals: Iterable[int]) -> int:
-    """Sum of a counter's increments; a counter that falls was reset by a restart."""
-    grown = before = 0
-    for total in totals:
+def _growth(totals: Sequence[int], most_before: int) -> int:
+    """Sum of a counter's increments. A counter that falls was reset by a restart; of what it had counted before the
+    first frame, no more than the images that were seen sent before it belong to the recording."""
+    grown = min(totals[0], most_before)
+    for before, total in itertools.pairwise(totals):
         grown += total - before if total >= before else total
-        before = total
     return grown

@@ -47,7 +47,7 @@ class FrameRecord:
     Attributes:
         stamp_ns: stamp of the image; 0 when the image had none.
         outcome: what was published.
-        path: the path that ran.
+        path: the path that ran, empty where none was planned.
         budget_ms: longest allowed `total_ms`.
         phase_ms: the node's time by phase, keys `NODE_PHASES`; `age` is NaN without a valid stamp.
         network_phase_ms: the network's time by its own phases, in the order of execution.
@@ -86,6 +86,11 @@ class FrameRecord:
     def age_unknown(self) -> bool:
         """The stamp was zero or could not be believed, so nobody knows when the image was taken."""
         return math.isnan(self.total_ms)
+
+    @property
+    def held_up(self) -> bool:
+        """No path was ever planned although the image came within its budget: the node was busy with another."""
+        return not self.path and self.phase_ms['age'] < self.budget_ms
 
     @property
     def in_time(self) -> bool:

@@ -201,12 +201,15 @@ def verdict(summary: dict) -> tuple[str, str]:
     if ratio is None:
         return 'bad', sentence + 'The time allowed was too short for even the cheapest path on every frame.'
     sentence += f'Where the bound of some path fitted, {_percent(ratio)} of {summary["feasible_frames"]} frames missed'
-    unpromised = judged - summary['feasible_frames']
+    held_up = summary['held_up_frames']
+    unpromised = judged - summary['feasible_frames'] - held_up
     if unpromised:
         sentence += (f'; on {unpromised} no bound fitted, and '
-                     f'{summary["deadline_misses"] - summary["feasible_misses"]} of those missed')
+                     f'{summary["deadline_misses"] - summary["feasible_misses"] - held_up} of those missed')
+    if held_up:
+        sentence += f'; {held_up} waited for the frame before until their deadline'
     sentence += f'. {summary["frames_lost"] or "No"} image{"s were" if summary["frames_lost"] > 1 else " was"} lost.'
-    if ratio >= ACCEPTED_MISS_RATIO or summary['frames_lost']:
+    if max(ratio, held_up / judged) >= ACCEPTED_MISS_RATIO or summary['frames_lost']:
         return 'bad', sentence
     return 'good' if summary['deadline_miss_ratio'] < ACCEPTED_MISS_RATIO else 'fair', sentence
 
@@ -220,7 +223,7 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
          f'true rate is below {_percent(summary["feasible_miss_upper_95"])} with 95 % confidence.'),
         ('No promise possible', _percent(summary['infeasible_ratio']),
          f'Frames whose time was too short for even the cheapest path\'s bound. {_lucky(summary)} of these '
-         f'{frames_judged(summary) - summary["feasible_frames"]} were in time all the same. All misses together: '
+         f'{_infeasible(summary)} were in time all the same. All misses together: '
          f'{_percent(summary["deadline_miss_ratio"])}.'),
         ('Accuracy (AP50)', '–' if summary['ap50'] is None else f'{100 * summary["ap50"]:.1f}',
          'The source has no ground truth.' if summary['ap50'] is None else
@@ -241,8 +244,11 @@ def frames_judged(summary: dict) -> int:
 
 def _lucky(summary: dict) -> int:
     """Infeasible frames that came in time."""
-    infeasible = frames_judged(summary) - summary['feasible_frames']
-    return infeasible - (summary['deadline_misses'] - summary['feasible_misses'])
+    return _infeasible(summary) - (summary['deadline_misses'] - summary['feasible_misses'] - summary['held_up_frames'])
+
+
+def _infeasible(summary: dict) -> int:
+    return frames_judged(summary) - summary['feasible_frames'] - summary['held_up_frames']
 
 
 def _percent(share: float | None) -> str:

@@ -43,8 +43,8 @@ class TaskJobs:
     done: np.ndarray
 
 
-def read_jobs(recording: Path) -> tuple[TaskJobs, ...]:
-    """The jobs of all tasks in a recording.
+def read_jobs(recording: Path) -> tuple[tuple[TaskJobs, ...], str]:
+    """The jobs of all tasks in a recording, and where it ends if it was cut off.
 
     Raises:
         RecordingError: it holds none.
@@ -68,7 +68,7 @@ def read_jobs(recording: Path) -> tuple[TaskJobs, ...]:
         found.append(TaskJobs(task, *times, np.array([message.level for message in mine]),
                               np.array([message.planned_level for message in mine]),
                               np.array([message.outcome == _DONE for message in mine])))
-    return tuple(found)
+    return tuple(found), source.ending
 
 
 def summarise_jobs(tasks: Sequence[TaskJobs]) -> dict[str, dict[str, float]]:
@@ -119,14 +119,15 @@ def write_task_report(recording: Path, folder: Path, notes: Sequence[str] = ()) 
     Raises:
         RecordingError: the recording holds no job.
     """
-    tasks = read_jobs(recording)
+    tasks, ending = read_jobs(recording)
     summary = summarise_jobs(tasks)
     rows = [(name, row['jobs'], row['missed'], f'{row["miss_ratio_upper_95"]:.2%}', f'{row["mean_level"]:.1f}',
              f'{row["raised"]:.0%}', f'{row["mean_period_ms"]:.0f}', f'{row["mean_time_ms"]:.1f}',
              f'{row["share"]:.1%}')
             for name, row in summary.items()]
     page = render(title='Several networks on one processor', name=recording.name,
-                  subtitle=f'{sum(row["jobs"] for row in summary.values())} jobs', tasks=rows, notes=notes,
+                  subtitle=f'{sum(row["jobs"] for row in summary.values())} jobs', tasks=rows,
+                  notes=[*notes, *([ending] if ending else [])],
                   picture=base64.b64encode(draw_timeline(tasks)).decode(), frames={'frames': []},
                   timeline_note=f'{_SHOWN_MS / 1000.0:.1f} s from the middle of the run: a bar for each job, darker at '
                                 f'higher levels, red where it missed; marks are releases.')

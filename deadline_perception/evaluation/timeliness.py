@@ -50,6 +50,7 @@ def frame_figures(recording: Recording) -> dict[str, float | None]:
         frames_age_unknown: delivered frames whose stamp could not be believed.
         deadline_miss_ratio: `deadline_misses` over judged frames; None when no frame was judged.
         infeasible_ratio: share of judged frames on which not even the cheapest path's bound fitted; None without any.
+        held_up_frames: judged frames that the node did not get to before their deadline, though they came within it.
         feasible_frames: judged frames on which some path's bound fitted; `feasible_misses` missed all the same.
         feasible_miss_ratio: None when no frame was feasible.
         feasible_miss_upper_95: with 95 % confidence the true ratio is at most this (Clopper-Pearson, one-sided).
@@ -58,19 +59,22 @@ def frame_figures(recording: Recording) -> dict[str, float | None]:
     frames = recording.frames
     delivered, replaced = len(frames), sum(frame.replaced for frame in frames)
     unstamped = max(0, sum(frame.stamp_ns == 0 for frame in frames) - 1)  # share one entry among the stamps
-    sent = max(len(recording.sent_stamps_ns) + unstamped, delivered + replaced)
+    sent = max(len(recording.sent_stamps_ns) + unstamped,
+               delivered + replaced + recording.rejected + recording.middleware_lost)
     lost = sent - delivered - replaced
     rejected = min(recording.rejected, lost)
     judged = [frame for frame in frames if not frame.age_unknown]
     misses = sum(not frame.in_time for frame in judged)
     feasible = [frame for frame in judged if frame.feasible]
     feasible_misses = sum(not frame.in_time for frame in feasible)
+    held_up = sum(frame.held_up for frame in judged)
     return {
         'frames_sent': sent, 'frames_delivered': delivered, 'frames_replaced': replaced, 'frames_lost': lost,
         'frames_rejected': rejected, 'frames_lost_by_middleware': min(recording.middleware_lost, lost - rejected),
         'frames_age_unknown': delivered - len(judged),
         'deadline_miss_ratio': misses / len(judged) if judged else None, 'deadline_misses': misses,
-        'infeasible_ratio': 1 - len(feasible) / len(judged) if judged else None,
+        'infeasible_ratio': 1 - (len(feasible) + held_up) / len(judged) if judged else None,
+        'held_up_frames': held_up,
         'feasible_frames': len(feasible), 'feasible_misses': feasible_misses,
         'feasible_miss_ratio': feasible_misses / len(feasible) if feasible else None,
         'feasible_miss_upper_95': clopper_pearson_upper(feasible_misses, len(feasible)),

@@ -80,7 +80,9 @@ class BackgroundPreparation:
             said = (words.strip().splitlines() or [f'status {process.returncode}'])[-1]
             log.warning(f'segments stay unprepared, and run eagerly: {printable(said)}')
             return
-        self._reload.begin(lambda response: None)  # it logs what came of it
+        # Another network may be being loaded; what comes of this one is logged.
+        while not self._reload.begin(lambda response: None) and not ending.wait(_LOOK_S):
+            pass
 
     def _rescale(self, loaded: LoadedTask, ending: threading.Event) -> None:
         while len(loaded.task.times.first_frames) < FIRST_FRAMES:

@@ -62,9 +62,11 @@ class BagRecorderNode(Node):
         self.done: Future = Future()
         self._writer = BagWriter(Path(self._values['output']).expanduser(), message_types())
         wanted = [topic for topic in self._values['topics'] if topic]
-        self._patterns = [topic for topic in wanted if '*' in topic or '?' in topic]
+        patterns = [topic for topic in wanted if '*' in topic or '?' in topic]
+        space = self.get_namespace().rstrip('/')
+        self._patterns = [topic if topic[0] in '/*?' else f'{space}/{topic}' for topic in patterns]
         for topic, msgtype in (_named(wanted) if wanted else DEFAULT_TOPICS).items():
-            if topic not in self._patterns:
+            if topic not in patterns:
                 self._want(topic, msgtype)
         steady_timer(self, _DISCOVERY_PERIOD_S, self._discover)
         steady_timer(self, _TICK_S, self._tick)

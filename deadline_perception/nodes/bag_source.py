@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
+from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 
 # What running nodes publish themselves.
-EXCLUDED = ('/clock', '/rosout', '/parameter_events', '/diagnostics', '*/detector/*', '*/time_budget/*',
-            '*/contention_monitor/*', '*/vehicle_speed/*', '*/path_visualizer/*')
+EXCLUDED = ('/clock', '/rosout', '/parameter_events', '/diagnostics',
+            *(f'*/{entry.name}/*' for entry in NODES + OPTIONAL_NODES))
 _READ_AHEAD = 32
 _COMPRESSED = '/compressed'
 # One channel, or 16 bits and more for a distance: grey, infrared and depth images.

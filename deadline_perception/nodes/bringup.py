@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import shutil
 import sys
@@ -81,7 +82,9 @@ def ros_arguments(entry: NodeEntry, values: dict[str, object], *, prefix: str = 
     """
     words = []
     for name, value in node_parameters(entry, values).items():
-        words += ['-p', f'{prefix}{name}:={as_text(value)}']
+        # ROS reads YAML, in which a bare name may be a number or end at a #.
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else as_text(value)
+        words += ['-p', f'{prefix}{name}:={text}']
     for topic, outside in node_remaps(entry, values):
         words += ['-r', f'{prefix}{topic}:={outside}']
     return words

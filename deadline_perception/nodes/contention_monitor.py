@@ -143,14 +143,16 @@ class ContentionMonitorNode(ManagedNode):
 
     def _take_frames(self) -> bool:
         """Takes in the frames that came since the last call, as the executor would have. Returns whether any came."""
-        came = False
+        taken = []
         for subscription in self._frames_in:
             with subscription.handle:
-                while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
-                    came = True
-                    if self._intake.accepts('detector/latency', taken[0]):
-                        observe_frame(self._estimator, taken[0])
-        return came
+                while (one := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
+                    taken.append(one)
+        # In the order in which they were told: a late frame takes the place of what was said of it just before.
+        for message, _ in sorted(taken, key=lambda one: one[1]['source_timestamp']):
+            if self._intake.accepts('detector/latency', message):
+                observe_frame(self._estimator, message)
+        return bool(taken)
 
     def _measure(self) -> None:
         self._run_probe()

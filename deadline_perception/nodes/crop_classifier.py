@@ -193,6 +193,8 @@ class CropClassifierNode(ManagedNode):
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         stamp_ns = stamp_to_ns(message.header.stamp)
+        if stamp_ns <= 0:  # it has none, and belongs to no detections
+            return
         with self._lock:
             one = next((one for one in self._open if one.reason == _NO_IMAGE and one.stamp.stamp_ns == stamp_ns), None)
             if one is None:
@@ -212,7 +214,7 @@ class CropClassifierNode(ManagedNode):
         one.deadline_ms = one.captured_ms + (conditions.budget_ms + self._values['extra_ms'])
         one.until_ms = one.deadline_ms - self._reserve.reserve_ms
         with self._lock:
-            image = self._images.take(stamp_ns)
+            image = self._images.take(stamp_ns) if stamp_ns > 0 else None
             one.reason = _NO_IMAGE if image is None else _LATE
             self._open.append(one)
         if image is not None:

@@ -140,6 +140,13 @@ class QosSchedulerNode(ManagedNode):
         parse_cores(values['cores'])
         self._check_active(values['active_tasks'])
 
+    def _check_leaders(self) -> None:
+        for name, seat in self._seats.items():
+            leader = self._seats.get(seat.task.request.crops_of)
+            if leader is not None and leader.task.network.result_type is not Detections:
+                raise SetupError(f'crops_of of task {name} is {leader.task.name}, which gives '
+                                 f'{leader.task.network.result_type.__name__}, expected a task of a detector')
+
     def _check_active(self, names: Sequence[str]) -> None:
         """Refuses tasks that the file does not have, once it is read: they would stop all others."""
         unknown = sorted({name for name in names if name} - set(self._seats)) if self._seats else []
@@ -161,6 +168,7 @@ class QosSchedulerNode(ManagedNode):
                     load_nested_task, request, share_folder() / 'models', threads=values['threads'],
                     engine=values['engine'], target_miss_probability=values['target_miss_probability']))
                 self._seats[request.name] = self._seat(task)
+            self._check_leaders()
             self._check_active(values['active_tasks'])
         except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)

@@ -68,17 +68,18 @@ class ReloadService:
     def _on_request(self, response: Trigger.Response, header: object) -> None:
         self.begin(lambda answer: self._send(answer, header))
 
-    def begin(self, answer: Callable[[Trigger.Response], None]) -> None:
-        """What the service does; `answer` gets its response, from the thread that loads."""
+    def begin(self, answer: Callable[[Trigger.Response], None]) -> bool:
+        """What the service does; `answer` gets its response, from the thread that loads. Returns whether it began."""
         response = Trigger.Response()
         if self._work is not None and not self._work.done():
             response.message = 'not reloaded: another network is being loaded, expected one request at a time'
             answer(response)
-            return
+            return False
         # One thread for all: each new one may take another arena of glibc's, in which what was freed stays allocated.
         self._thread, replaced = self._thread or Executor('reload'), []
         self._work = self._thread.submit(lambda: self._reload(response, answer, replaced))
         self._thread.submit(lambda: self._let_go(replaced))
+        return True
 
     def rescale(self, running: LoadedTask) -> None:
         """Puts the times of its first frames in the place of rough ones, between two frames; see `loading.rescale`."""

@@ -28,6 +28,10 @@ class StreamClosed(DeadlinePerceptionError):
     """The stream or its detector is closed, and takes no images."""
 
 
+class Superseded(DeadlinePerceptionError):
+    """A newer image took the place of one that waited."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Submitted:
     image_bgr: np.ndarray
@@ -88,6 +92,7 @@ class DetectionStream(FrameClient):
         Raises:
             ValueError: a value lies outside its range.
             StreamClosed: the stream is closed, or was while the image waited.
+            Superseded: an image that was submitted took the place of this one while it waited.
         """
         answers: list[Answer] = []
         is_answered = threading.Event()
@@ -97,10 +102,12 @@ class DetectionStream(FrameClient):
             is_answered.set()
 
         with self._one_at_a_time:
-            self._arrive(image_bgr, stamp_ns, budget_ms, age_ms, dropped, take)
+            job = self._arrive(image_bgr, stamp_ns, budget_ms, age_ms, dropped, take)
             while not is_answered.wait(_LOOK_S):
                 if self.pipeline.stopped:
                     raise StreamClosed('the stream was closed before the image was answered')
+                if job.is_replaced:
+                    raise Superseded('a newer image of the stream took the place of this one before its turn came')
         return answers[0]
 
     def hear_contention(self, slowdown: float, source: str) -> None:
@@ -112,7 +119,7 @@ class DetectionStream(FrameClient):
         self._tracker.hear_contention(slowdown, source)
 
     def _arrive(self, image_bgr: np.ndarray, stamp_ns: int, budget_ms: float, age_ms: float, dropped: int,
-                on_answer: Callable[[Answer], None]) -> None:
+                on_answer: Callable[[Answer], None]) -> Job:
         arrived_ms = now_ms()
         if not isinstance(image_bgr, np.ndarray):
             raise ValueError(f'image is {type(image_bgr).__name__}, expected a numpy array, uint8 [height, width, 3]')
@@ -125,11 +132,13 @@ class DetectionStream(FrameClient):
             raise ValueError(f'stamp is {stamp_ns} ns and {dropped} images were dropped, expected numbers of at least '
                              f'0')
         pipeline = self.pipeline
-        if pipeline is None or pipeline.stopped:
+        if pipeline is None or pipeline.stopped or pipeline.closing:
             raise StreamClosed('the stream is closed, expected it to be open')
         # An image counts as arrived when it was captured, so that the time between two of them is the camera's.
-        pipeline.arrive(Job(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
-                            StampReading(0.0, '', stamp_ns), dropped))
+        job = Job(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
+                  StampReading(0.0, '', stamp_ns), dropped)
+        pipeline.arrive(job)
+        return job
 
     # --- FrameClient ---
 

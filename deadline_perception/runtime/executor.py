@@ -30,9 +30,11 @@ class Runner(Protocol):
 
     Attributes:
         busy_since_ms: since when the worker has had an item of it; None while it has none.
+        closing: it takes no further items, and is stopped once those that it has are done.
     """
 
     busy_since_ms: float | None
+    closing: bool
 
     def process(self, item: Any) -> None:
         """Takes one item to its end, on the worker."""
@@ -150,6 +152,7 @@ class Executor:
 
     def release(self, runner: Runner, timeout_s: float) -> bool:
         """Answers no more images of a runner; first waits so long for the last ones. Returns whether they came out."""
+        runner.closing = True
         is_free = self.mailbox.wait_until_idle(runner, timeout_s)
         self.mailbox.discard(runner)
         runner.stop()

@@ -100,6 +100,7 @@ class Job:
         phases: of the network.
         taken_ms: when the worker took it, None until then.
         superseded: images that it stands for beside its own.
+        is_replaced: a newer image has taken its place while it waited, and stands for it.
         attempts: to answer it.
         claimed_ms: when its answer began, for the watchdog when it should have.
         publish_ms: that its answer took; None where it was answered beside its network.
@@ -130,6 +131,7 @@ class Job:
         self.phases: tuple[str, ...] = ()
         self.taken_ms: float | None = None
         self.superseded = dropped
+        self.is_replaced = False
         self.attempts = 0
         self.claimed_ms = math.nan
         self.publish_ms: float | None = None

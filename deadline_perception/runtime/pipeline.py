@@ -9,6 +9,7 @@ import math
 import statistics
 import threading
 from collections import deque
+from dataclasses import replace
 from functools import partial
 
 from deadline_perception.core.execution_path import ExecutionPath
@@ -105,7 +106,7 @@ class FramePipeline(Late):
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
         self._stand_in = task.make_stand_in()
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
-        self.stopped = False
+        self.stopped = self.closing = False
         self._open: list[Job] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
         self._grace_ms = LATE_GRACE_MS if rules.late_policy is LatePolicy.LATE else 0.0
@@ -150,7 +151,7 @@ class FramePipeline(Late):
         frame.conditions, frame.phases = self._client.conditions(frame), self._task.network.path_space.phases
         frame.deadline_ms = frame.captured_ms + frame.conditions.budget_ms
         with self._lock:
-            if self.stopped:
+            if self.stopped or self.closing:
                 return
             reserve_ms = self._task.times.reserve.publishing_ms
             reserve_ms += min(HOPELESS_SHARE * frame.conditions.budget_ms, HOPELESS_MS)
@@ -170,6 +171,7 @@ class FramePipeline(Late):
             self._open.append(frame)
             if replaced is not None and replaced.attempts == 0:
                 self._open.remove(replaced)
+                replaced.is_replaced = True
                 self.replaced += 1
                 frame.superseded += 1 + replaced.superseded
                 frame.fallback_ms = min(frame.fallback_ms, replaced.fallback_ms)
@@ -222,6 +224,7 @@ class FramePipeline(Late):
             self.stopped = True
             for frame in self._open:
                 frame.attempts += 1  # as if answered, so that the network looks whether to go on with it
+        self._watchdog.forget(self.look)
 
     def _take(self, frame: Job, conditions: Conditions, taken_ms: float) -> float:
         """Settles what a frame is run under. Returns when the network must be done."""
@@ -274,8 +277,7 @@ class FramePipeline(Late):
                 self._client.on_failure(error)
         if renews and is_late and not self.stopped:
             self.late_results += 1
-            frame.evidence_s = frame.motion_s
-            self._client.on_late_record(frame.record(Outcome.LATE, now_ms()))
+            self._client.on_late_record(replace(frame.record(Outcome.LATE, now_ms()), evidence_age_ms=0.0))
         self._coasted = 0 if renews else self._coasted + 1
 
     def _claim(self, frame: Job, at_ms: float) -> bool:

@@ -137,7 +137,7 @@ class ThreadPriority:
         self._share = read_real_time_share() if share is None else share
         self._lock = threading.Lock()
         self._raised: dict[int, _Raised] = {}
-        self._period: _Period | None = None
+        self._of_thread = threading.local()  # `period`, since each thread has a clock of its own
         self._refusals: dict[str, str] = {}
         self._session: int | None = None  # niceness of the session before
         self._longest_run: tuple[int, int] | None = None  # RLIMIT_RTTIME before
@@ -149,7 +149,7 @@ class ThreadPriority:
         if role is Role.INFERENCE:
             if thread_name(tids[0]) == _INFERENCE_NAME:  # one without a name of its own shares that of the process
                 tids += threads_started_by(tids[0])
-            self._period = _Period()
+            self._of_thread.period = _Period()
         with self._lock:
             for tid in tids:
                 try:
@@ -159,11 +159,11 @@ class ThreadPriority:
 
     def between_frames(self) -> None:
         """Called by the thread of inference after each frame: keeps to its share of the period. Pauses for 0.1 ms."""
-        period, now_s, worked_s = self._period, time.monotonic(), time.thread_time()
+        period, now_s, worked_s = getattr(self._of_thread, 'period', None), time.monotonic(), time.thread_time()
         if period is None or not self._auto:
             return
         if now_s - period.began_s >= self._share.period_s:
-            self._period = _Period(now_s, worked_s)
+            self._of_thread.period = _Period(now_s, worked_s)
             self._each(Role.INFERENCE, self._to_fifo)
             time.sleep(_PAUSE_S)
         elif worked_s - period.worked_s > REAL_TIME_PART * self._share.runtime_s:

@@ -57,6 +57,12 @@ class Watchdog:
         with self._lock:
             self._looks.append(look)
 
+    def forget(self, look: Look) -> None:
+        """Asks this one no more."""
+        with self._lock:
+            if look in self._looks:
+                self._looks.remove(look)
+
     def expect(self, due_ms: float) -> None:
         """Something will be due at a time of the monotonic clock; times that passed into nothing are harmless."""
         with self._lock:

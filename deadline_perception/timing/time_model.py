@@ -332,7 +332,7 @@ class _Remainder:
 
 def _remainders(job) -> list[_Remainder]:
     times, found = job.times, []
-    for decision in job.decisions:
+    for decision in {decision.segment: decision for decision in job.decisions}.values():
         ran_ms = times.forecast.forecast_ms(job.path, decision.segment) * times.slowdown
         if ran_ms > 0.0:
             skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - ran_ms)

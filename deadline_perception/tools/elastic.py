@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from deadline_perception.core.device import use_threads
+from deadline_perception.datasets.records import spread_evenly
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
 from deadline_perception.tools.file_arguments import check_file
@@ -62,10 +63,9 @@ def run(args: argparse.Namespace) -> int:
     if not names and len(data.class_names or data.scoring.class_names) == len(source.class_names):
         source = find_source(args.model, weights, data.class_names or data.scoring.class_names, source.input_size)
     module = source.ordinary(weights)
-    step = max(1, len(data.learning) // _CALIBRATION)
     with torch.no_grad():
         network = ElasticNetwork(elastic(module, source.example_inputs, list(
-            image_batches(source, data.learning[::step][:_CALIBRATION], _BATCH))), source)
+            image_batches(source, spread_evenly(data.learning, _CALIBRATION), _BATCH))), source)
     paths = list(network.path_space)
     scores = score_paths(network, data, paths)
     save_elastic(network, args.out)

@@ -75,9 +75,9 @@ class TrialImages:
     def of(cls, sequence: DrivingSequence) -> TrialImages:
         """Some 20 images of a sequence, spread evenly; where some are annotated, those with most objects."""
         frames = [frame for frame in sequence.frames if frame.ground_truth is not None] or list(sequence.frames)
-        share = max(1, len(frames) // _TRIAL_IMAGES)
+        share = max(1, math.ceil(len(frames) / _TRIAL_IMAGES))
         chosen = [max(frames[begin:begin + share], key=lambda frame: len(frame.ground_truth or ()))
-                  for begin in range(0, len(frames), share)][:_TRIAL_IMAGES]
+                  for begin in range(0, len(frames), share)]
         images = [frame.load_bgr() for frame in chosen]
         if chosen[0].ground_truth is None:
             return cls(images)

@@ -21,7 +21,7 @@ from deadline_perception.core.device import (
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.datasets.records import Frame
+from deadline_perception.datasets.records import Frame, spread_evenly
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.engines.segment_run import Network
@@ -197,8 +197,7 @@ def read_images(source: str | None, count: int = _IMAGES) -> list[np.ndarray]:
 
 def spread_images(frames: Sequence[Frame], count: int = _IMAGES) -> list[np.ndarray]:
     """Images of some frames, spread evenly, those that have the size of the first."""
-    step = max(1, len(frames) // count)
-    images = [frame.load_bgr() for frame in frames[::step][:count]]
+    images = [frame.load_bgr() for frame in spread_evenly(list(frames), count)]
     return [image for image in images if image.shape == images[0].shape]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -81,9 +82,9 @@ def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8
     with RunWriter(folder, storage=plugin) as run:
         for logged_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
             run.write('/twist', messages.speed(*header_ns or [logged_ns], speed), logged_ns)
-        for logged_ns, count in objects:
-            known = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
-            run.write('/ground_truth', messages.ground_truth(0, known, ('vehicle',)), logged_ns)
+        for logged_ns, boxes in objects:
+            known = [[1.0, 1, 3, 3]] * boxes if isinstance(boxes, int) else boxes
+            run.boxes('/ground_truth', 0, [(box, 'vehicle', 1.0) for box in known], logged_ns)
         for index, stamp_ns in enumerate(stamps_ns):
             message = messages.image(stamp_ns, np.full((4, 6, 3), 10 * index, np.uint8))
             message.encoding = encoding
@@ -124,6 +125,20 @@ def test_speed_is_found_by_the_times_of_recording_where_headers_have_none(tmp_pa
 def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_path):
     read = read_bag(write_images(tmp_path / 'bag', [0, 0, 0], objects=[(7_000_000_000, 2), (7_200_000_000, 1)]))
     assert [None if frame.ground_truth is None else len(frame.ground_truth) for frame in read.frames] == [2, None, 1]
+
+
+def test_known_objects_are_cut_to_the_image_and_others_counted(tmp_path):
+    boxes = [[-2.0, 1, 3, 3], [-9, -9, -5, -5], [3, 3, 1, 1]]
+    with pytest.warns(UserWarning, match='1 boxes clipped to the image, 1 boxes outside the image dropped, '
+                                         '1 boxes without area dropped'):
+        read = read_bag(write_images(tmp_path / 'bag', [0, 0], objects=[(7_000_000_000, boxes)]))
+    assert read.frames[0].ground_truth.boxes_xyxy_px.tolist() == [[0, 1, 3, 3]]
+
+
+def test_known_objects_that_are_nowhere_are_refused(tmp_path):
+    bag = write_images(tmp_path / 'bag', [0, 0], objects=[(7_000_000_000, [[math.nan, 1, 3, 3]])])
+    with pytest.raises(BagError, match='holds NaN or infinity, expected finite pixels'):
+        read_bag(bag)
 
 
 def test_a_bag_without_an_image_is_refused_by_its_topics(tmp_path):

@@ -26,6 +26,8 @@ def tightest(tmp_path, slowdown: float = 1.0, **fields):
 
 
 @pytest.mark.parametrize(('fields', 'cause', 'words'), [
+    ({'path': '', 'outcome': 1, 'feasible': False, 'bound_ms': float('nan'), 'network_ms': 0.0, 'total_ms': 100.0,
+      'deadline_met': False}, Cause.HELD_UP, 'waited 95 ms for the frame before, until its deadline'),
     ({'network_ms': 120.0, 'total_ms': 130.0, 'bound_ms': 90.0}, Cause.BOUND_EXCEEDED,
      'took 120 ms, 30 ms beyond its bound, most of it in conv'),
     ({'network_ms': 98.0, 'total_ms': 108.0, 'bound_ms': 120.0}, Cause.BOUND_EXCEEDED, 'took 98 ms where it had 90'),

@@ -70,7 +70,42 @@ def test_counts_a_stamp_once_and_frames_without_a_stamp_one_by_one(recorded):
 
 def test_counters_that_fall_were_reset_by_a_restart(recorded):
     recording = recorded(*({'rejected_frames_total': total, 'middleware_lost_total': total} for total in (1, 3, 0, 2)))
-    assert (recording.rejected, recording.middleware_lost) == (5, 5)
+    assert (recording.rejected, recording.middleware_lost) == (4, 4)  # nobody saw the first image of them sent
+
+
+def test_what_was_counted_before_the_recording_is_none_of_it(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for index in range(6):
+            run.camera(START_NS + index)
+        for index, total in ((2, 500), (3, 501), (5, 502)):
+            run.latency(START_NS + index, rejected_frames_total=total, middleware_lost_total=total - 500)
+    recording = read_recording(tmp_path / 'run')
+    assert (recording.rejected, recording.middleware_lost) == (4, 2)
+
+
+def test_of_several_cameras_that_of_the_detector_is_the_one_that_sent(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for index in range(5):
+            run.camera(START_NS + index * SECOND_NS)
+            run.camera(START_NS + index * SECOND_NS + 7_000_000, '/depth/camera_info')
+            run.latency(START_NS + index * SECOND_NS)
+    assert len(read_recording(tmp_path / 'run').sent_stamps_ns) == 5
+
+
+def test_two_detectors_are_refused_by_name(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.latency(START_NS)
+        run.latency(START_NS, topic='/rear/detector/latency')
+    with pytest.raises(RecordingError, match=r'2 detectors \(/detector/latency, /rear/detector/latency\)'):
+        read_recording(tmp_path / 'run')
+
+
+def test_frames_without_a_stamp_have_nobody_elses_decision(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for _ in range(2):
+            run.latency(0)
+            run.decision(0)
+    assert [frame.decision for frame in read_recording(tmp_path / 'run').frames] == [None, None]
 
 
 def test_keeps_classes_that_are_not_its_own(tmp_path):

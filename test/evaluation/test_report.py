@@ -22,7 +22,7 @@ SPREAD = {'p50': 60.4, 'p95': 80.0, 'p99': 90.0, 'max': 99.0}
 SUMMARY = {'frames_delivered': 300, 'frames_age_unknown': 0, 'frames_lost': 0, 'deadline_misses': 5,
            'deadline_miss_ratio': 5 / 300, 'feasible_frames': 290, 'feasible_misses': 3, 'feasible_miss_ratio': 3 / 290,
            'feasible_miss_upper_95': 0.027,
-           'infeasible_ratio': 10 / 300, 'ap50': 0.56, 'distinct_paths': 11, 'path_switches': 40,
+           'held_up_frames': 0, 'infeasible_ratio': 10 / 300, 'ap50': 0.56, 'distinct_paths': 11, 'path_switches': 40,
            'replanned_frames': 12, 'latency_ms': SPREAD, 'overhead_ms': SPREAD, 'decision_us': SPREAD}
 
 

@@ -34,7 +34,8 @@ JOBS = [('front', 0, 0, 20, 2, 1, 0), ('rear', 5, 20, 40, 0, 0, 0), ('front', 10
 
 def test_figures_of_each_task(tmp_path):
     write_jobs(tmp_path / 'run', JOBS)
-    front, rear = read_jobs(tmp_path / 'run')
+    (front, rear), ending = read_jobs(tmp_path / 'run')
+    assert ending == ''
     assert (front.task, rear.task) == ('front', 'rear')
     assert np.allclose(front.started_ms, [0, 100, 200]) and np.allclose(rear.release_ms, [5])
     found = summarise_jobs((front, rear))
@@ -55,6 +56,15 @@ def test_page_shows_a_timeline_and_the_notes(tmp_path):
     pixels = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR).reshape(-1, 3).astype(int)
     red = (pixels[:, 2] > 180) & (pixels[:, 0] < 60) & (pixels[:, 1] < 60)
     assert red.sum() > 50, 'the job that missed'
+
+
+def test_page_says_where_a_recording_was_cut_off(tmp_path):
+    write_jobs(tmp_path / 'run', [('front', at, at, at + 20, 1, 1, 0) for at in range(0, 2_000_000, 100)])
+    file = next((tmp_path / 'run').glob('*.mcap'))
+    cut = tmp_path / 'cut.mcap'
+    cut.write_bytes(file.read_bytes()[:file.stat().st_size * 2 // 3])
+    write_task_report(cut, tmp_path / 'out')
+    assert 'what follows is lost' in (tmp_path / 'out/report.html').read_text()
 
 
 def test_a_recording_without_jobs_is_refused(tmp_path):

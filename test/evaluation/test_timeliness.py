@@ -53,6 +53,19 @@ def test_coasted_frames_miss_and_infeasible_ones_are_told_apart(recording):
     assert network_figures(recording)['outcomes'] == {'detected': 5, 'coasted': 1}
 
 
+def test_losses_that_only_the_detector_saw_count_as_sent(recorded):
+    figures = frame_figures(recorded(*({'rejected_frames_total': total, 'middleware_lost_total': total}
+                                       for total in range(20))))
+    assert fates(figures) == (58, 20, 0, 38)
+    assert (figures['frames_rejected'], figures['frames_lost_by_middleware']) == (19, 19)
+
+
+def test_frames_behind_one_that_hung_are_told_apart(recorded):
+    waited = {'path': '', 'outcome': 1, 'feasible': False, 'bound_ms': math.nan, 'deadline_met': False}
+    figures = frame_figures(recorded({}, {}, waited, {'feasible': False}))
+    assert (figures['held_up_frames'], figures['infeasible_ratio'], figures['feasible_frames']) == (1, 0.25, 2)
+
+
 UNSTAMPED = {'stamp_ns': 0, 'total_ms': math.nan, 'age_ms': math.nan, 'queue_ms': 1.0, 'overhead_ms': 2.0}
 
 

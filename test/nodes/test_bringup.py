@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import rclpy.node
 import yaml
 
 from deadline_perception.core.child_command import module_command
@@ -70,7 +71,7 @@ def test_arguments_become_remaps_parameters_and_namespace():
     command = bringup.process_order(DETECTOR, given).command
     start = module_command('deadline_perception.nodes', 'detector', '--ros-args')
     assert list(command[:len(start)]) == start
-    for words in (('-r', '__ns:=/front'), ('-r', 'image:=/cam'), ('-p', 'model:=compact'),
+    for words in (('-r', '__ns:=/front'), ('-r', 'image:=/cam'), ('-p', 'model:="compact"'),
                   ('-p', 'use_sim_time:=true'), ('--log-level', 'debug')):
         assert words in list(zip(command, command[1:]))
     assert not any(word.startswith('profile:=') for word in command)
@@ -82,7 +83,7 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     orders = bringup.start_orders(values(tasks=str(file)), one_process=False)
     assert [order.name for order in orders] == ['vehicle_speed', 'contention_monitor', 'qos_scheduler']
     scheduler = orders[-1]
-    assert f'tasks:={file}' in scheduler.command and scheduler.respawn
+    assert f'tasks:="{file}"' in scheduler.command and scheduler.respawn
     assert scheduler.environment['OMP_NUM_THREADS'] == '2'
     assert 'qos_scheduler' in bringup.readiness_order(values(tasks=str(file))).command
     assert 'detector' not in bringup.readiness_order(values(tasks=str(file))).command
@@ -101,7 +102,7 @@ def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
 def test_calibration_is_played_shown_and_recorded_under_one_name(given, wanted):
     visualizer = next(entry for entry in NODES if entry.name == 'path_visualizer')
     for entry in (PLAYER, visualizer):
-        assert f'camera_info_topic:={wanted}' in bringup.process_order(entry, values(**given)).command
+        assert f'camera_info_topic:="{wanted}"' in bringup.process_order(entry, values(**given)).command
     assert f'camera/camera_info:={wanted}' in bringup.process_order(RECORDER, values(**given)).command
 
 
@@ -120,7 +121,7 @@ def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp
     assert max(files) < command.index('-p')
     assert [command[index + 1] for index in files].count(str(file)) == 1
     assert command[max(files) + 1] == str(file)
-    assert 'detector:image_transport:=compressed' in command
+    assert 'detector:image_transport:="compressed"' in command
 
 
 def test_the_detector_starts_with_the_environment_of_its_number_of_threads(tmp_path):
@@ -179,7 +180,7 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
     for given in ('', name):
         orders = bringup.start_orders(values(bag=str(bags / f'{name}.mcap'), image_transport=given), one_process=False)
         detector = next(order for order in orders if order.name == 'detector')
-        assert f'image_transport:={name}' in detector.command
+        assert f'image_transport:="{name}"' in detector.command
 
 
 @pytest.mark.parametrize(('words', 'complaint'), [
@@ -285,3 +286,17 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(ob
     finally:
         process.kill()
         log.close()
+
+
+@pytest.mark.parametrize('name', ['/data/run #3', '20240131', '/data/a: b', 'yes', '*cam', 'a"b\\c', "it's", '/x/ü'])
+@pytest.mark.parametrize('prefix', ['', 'bag_player:'])
+def test_a_text_reaches_the_node_as_it_is(name, prefix):
+    words = bringup.ros_arguments(PLAYER, values(bag=name), prefix=prefix)
+    context = rclpy.Context()
+    rclpy.init(args=['program', '--ros-args', *words], context=context)
+    node = rclpy.node.Node('bag_player', context=context)
+    try:
+        assert node.declare_parameter('bag', '').value == name
+    finally:
+        node.destroy_node()
+        context.try_shutdown()

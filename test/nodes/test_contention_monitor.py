@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import time
 from functools import partial
 
 import pytest
@@ -84,6 +85,27 @@ def test_frames_that_are_told_late_raise_the_slowdown_too(start_node, observer, 
 
     wait_for(is_slow, 'the slowdown')
     assert 'frames' in heard[-1].sources
+
+
+def test_one_pause_of_one_frame_is_no_load_though_it_is_told_on_two_topics(start_node, observer, wait_for):
+    start_node('contention_monitor')
+    heard = observer.hear(ContentionState, 'contention_monitor/state')
+    latencies, lates = (observer.speaker(FrameLatency, f'detector/{name}') for name in ('latency', 'late'))
+    ordinary = latency(idle_forecast_ms=20.0, network_ms=20.0, bound_ms=30.0)
+    wait_for(lambda: latencies.publish(ordinary) or (heard and 'frames' in heard[-1].sources),
+             'a state that knows frames')
+    for _ in range(40):
+        latencies.publish(ordinary)
+    before = len(heard)
+    wait_for(lambda: len(heard) >= before + 2, 'a state after all frames')
+    latencies.publish(latency(outcome=FrameLatency.COASTED, idle_forecast_ms=20.0, network_ms=100.0, bound_ms=30.0))
+    time.sleep(0.01)
+    lates.publish(latency(outcome=FrameLatency.LATE, idle_forecast_ms=20.0, network_ms=300.0, bound_ms=30.0))
+    time.sleep(0.01)
+    latencies.publish(ordinary)
+    before = len(heard)
+    wait_for(lambda: len(heard) >= before + 3, 'states after the pause')
+    assert heard[-1].slowdown < 2.0
 
 
 def test_lifecycle_transitions_and_one_that_fails(start_node, observer, wait_for):

@@ -142,6 +142,13 @@ def test_what_is_left_is_bound_by_a_factor_of_its_own(learnt):
     assert learnt.rest(1.0) == pytest.approx(math.exp(3 * 0.05 * 0.99))
 
 
+def test_a_frame_that_was_decided_twice_at_one_operator_teaches_it_once(learnt):
+    job = ran(19.0, decided_after_ms=4.0)
+    job.decisions.append(job.decisions[0])  # late, and then on what to go on with
+    learnt.take(job)
+    assert learnt.rest() == pytest.approx(math.exp(0.05 * 0.99))
+
+
 def test_the_slowdown_and_time_not_kept_for_publishing_count_for_what_is_left_too(learnt):
     learnt.take(ran(19.0, decided_after_ms=8.0, slowdown=2.0))  # 11 ms where 12 were expected
     assert learnt.rest() == pytest.approx(math.exp(-0.05 * 0.01))

@@ -1,16 +1,30 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from measurable_network import run_command
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.profile import sufficiency
+from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.tools.model_conventions import TrialImages
+from deadline_perception.tools.profile import spread_images, sufficiency
 
 SETTINGS = process_environment(DEFAULT_THREADS)  # with which the command need not start itself anew
+
+
+@pytest.mark.parametrize('count', [39, 79, 400])
+def test_images_are_spread_to_the_end_of_a_source(count):
+    known = GroundTruth(np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0, bool))
+    frames = tuple(Frame(str(at), at, partial(np.full, (2, 2, 3), at % 256, np.uint8), ground_truth=known)
+                   for at in range(count))
+    chosen = [spread_images(frames, 20), TrialImages.of(Sequence('numbered', (), frames)).images_bgr]
+    for images in chosen:
+        assert 10 <= len(images) <= 20 and count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
 
 
 def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(measurable_weights, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, read_recipe, save_detector
+from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.tools.command_line import main
 
 NAMES = ('vehicle', 'traffic_light')
@@ -30,6 +31,15 @@ def test_every_weight_is_the_mean(files, tmp_path, capsys):
         torch.testing.assert_close(tensor, (first[name] + second[name]) / 2, rtol=1e-3, atol=1e-6)
     assert json.loads(read_recipe(out)) == {'mean of': ['first.safetensors', {'step': 7}]}
     assert 'the mean of 2 files' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('calibrated', [0, 1])
+def test_a_mean_has_nobodys_score_curve(files, tmp_path, calibrated):
+    network = load_detector(files[calibrated])
+    network.score_calibration = ScoreCalibration((1.5, 1.5), (0.1, 0.1))
+    save_detector(network, files[calibrated])
+    assert main(['network', 'soup', *map(str, files), '--out', str(tmp_path / 'mean.safetensors')]) == 0
+    assert load_detector(tmp_path / 'mean.safetensors').score_calibration is None
 
 
 def test_weights_of_other_classes_are_refused(files, tmp_path, refusal):

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from deadline_perception.core.json_file import read_object
 
 SLOWEST_MPS = 0.5  # at a standstill any period is as good as any other; below this speed quality does not change
 MOST_LOOKS = 20_000  # at one object
+_REMEMBERED = 4096  # qualities, by level and way between two looks
 
 
 class QualityFileError(DeadlinePerceptionError):
@@ -201,8 +203,18 @@ class TotalAccuracy(LevelQuality):
 
     def quality(self, level: int, period_ms: float, speed_mps: float) -> float:
         """See `LevelQuality`."""
-        accuracies, weights = self._trials(level, period_ms, speed_mps)
-        return majority_probability(accuracies, weights)
+        step_m = _step_m(period_ms, speed_mps)  # all that it depends on; a slow approach has thousands of looks
+        found = self._known.get((level, step_m))
+        if found is None:
+            found = majority_probability(*self._trials(level, period_ms, speed_mps))
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[level, step_m] = found
+        return found
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, float], float]:
+        return {}
 
     def sample(self, level: int, period_ms: float, speed_mps: float, rng: np.random.Generator,
                trials: int = 10_000) -> tuple[float, float]:

@@ -102,6 +102,8 @@ class SlowdownEstimator:
         if so_far_ms > self.slowdown * forecast_ms:
             self.observe_frame(forecast_ms, so_far_ms, bound_ms)
             self._last_is_unfinished = _is_time(forecast_ms) and _is_time(so_far_ms)
+        elif _is_time(forecast_ms):  # another frame has begun: the one before ended without a word
+            self._last_is_unfinished = False
 
     def observe_late(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in a frame that ended after its deadline, in place of what was told of it as unfinished: counted twice,

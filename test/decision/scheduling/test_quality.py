@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadline_perception.core.json_file import JsonFileError
+from deadline_perception.decision.scheduling import quality
 from deadline_perception.decision.scheduling.quality import (
     SLOWEST_MPS,
     AccuracyTable,
@@ -129,3 +131,15 @@ def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
 def test_refuses_what_has_no_quality(call):
     with pytest.raises(ValueError, match='expected'):
         call()
+
+
+def test_a_quality_is_calculated_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(quality, 'majority_probability', lambda *trials: asked.append(trials) or 0.5)
+    table = AccuracyTable(('l1', 'l2'), (8.0, 32.0), ((0.4, 0.6), (0.5, 0.9)))
+    total = TotalAccuracy(table)
+    for speed_mps in (0.0, 0.3, 0.5):  # no slower than the slowest
+        assert [total.quality(level, 100.0, speed_mps) for level in (0, 1)] == [0.5, 0.5]
+    assert len(asked) == 2
+    with pytest.raises(ValueError, match='speed is nan'):
+        total.quality(0, 100.0, math.nan)

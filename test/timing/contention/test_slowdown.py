@@ -170,6 +170,14 @@ def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_nex
     assert estimator.slowdown < 2.0
 
 
+def test_a_slow_frame_that_was_aborted_stays_known_when_the_next_one_is_late():
+    estimator = SlowdownEstimator()
+    estimator.observe_unfinished(8.0, 24.0, 100.0)  # nothing more is heard of it
+    estimator.observe_unfinished(8.0, 9.0, 100.0)
+    estimator.observe_late(8.0, 9.6, 100.0)
+    assert estimator.slowdown > 1.5  # the mean of both stays
+
+
 def test_one_pause_of_the_machine_is_one_frame_whether_it_is_told_once_or_as_unfinished_and_then_as_late():
     told = []
     for unfinished in (False, True):
