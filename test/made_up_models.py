@@ -58,9 +58,9 @@ class BoxesScoresLabels(nn.Module):
 
 
 def export_onnx(module: nn.Module, file: Path, size: tuple[int, ...] = SIZE, *, outputs: tuple[str, ...] = ('output0',),
-                dynamic: dict | None = None) -> Path:
+                dynamic: dict | None = None, kind: torch.dtype = torch.float32) -> Path:
     """PyTorch's own export of a module."""
-    example = torch.zeros(1, 3, *size)
+    example = torch.zeros(1, 3, *size, dtype=kind)
     undo = _without_onnx() if importlib.util.find_spec('onnx') is None else None
     try:
         with warnings.catch_warnings():

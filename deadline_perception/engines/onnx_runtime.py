@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Sequence
@@ -27,6 +29,8 @@ TENSOR_RT, CUDA, CPU = 'TensorrtExecutionProvider', 'CUDAExecutionProvider', 'CP
 PROVIDERS = {'cuda': (TENSOR_RT, CUDA, CPU), 'cpu': (CPU,)}  # by kind of device, the fastest first
 PRECISIONS = ('float32', 'float16')
 _MANIFEST, _OPTIMISED = 'files.json', 'optimised.onnx'
+# Of an ONNX tensor whose values lie in another file: `location`, and the length and name of that.
+_ELSEWHERE = re.compile(rb'\x08location\x12([\x01-\x7f])([^\n]*)', re.DOTALL)
 _BLOCK = 2**20
 _WORKSPACE_BYTES = 2**30  # that TensorRT may use as it tries kernels
 
@@ -169,7 +173,7 @@ class OnnxSession:
     def _checked_cache(self, provider: str) -> Path | None:
         """The folder of what a provider compiled of this file, emptied where it is not as it was written; None where
         nothing can be kept."""
-        if self._cache is None:
+        if self._cache is None or files_of_values(self._file):  # which an optimised form would look for beside itself
             return None
         device = 'cpu' if provider == CPU else self._options.device
         origin = {'file': file_digest(self._file), 'provider': provider, 'precision': self._options.precision,
@@ -205,6 +209,21 @@ def default_cache_folder() -> Path:
     """Where compiled forms lie: `$XDG_CACHE_HOME/deadline_perception/engine/onnxruntime`."""
     cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     return Path(cache) / 'deadline_perception' / 'engine' / 'onnxruntime'
+
+
+def files_of_values(file: Path) -> list[Path]:
+    """Files beside an exported network that hold its values: the `.bin` of OpenVINO IR, and those that an ONNX file
+    names."""
+    file = Path(file)
+    if file.suffix == '.xml':
+        beside = [file.with_suffix('.bin')]
+    elif file.suffix == '.onnx' and file.stat().st_size:
+        with file.open('rb') as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            named = {name[:size[0]] for size, name in _ELSEWHERE.findall(content)}
+        beside = [file.parent / os.fsdecode(name) for name in sorted(named)]
+    else:
+        beside = []
+    return [one for one in beside if one.is_file()]
 
 
 def file_digest(file: Path) -> str:

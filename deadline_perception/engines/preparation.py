@@ -313,6 +313,7 @@ class SegmentMaker:
         if is_exact and not makes:
             self._keep_eager(key, checks, reasons)
             return True
+        self._store.leave()  # no form that was tried has ended the process
         return None
 
     def _keep_eager(self, key: str, checks: list[Call], reasons: dict[Form, str]) -> None:

@@ -84,6 +84,7 @@ class _DenseBatch:
         counts: `[N, A, classes]` 0 where a class takes no part at an anchor.
         positives: indices `[P]` into all anchors of all images.
         anchors: `[P, 4]`, boxes: `[P, 4]` wanted, centred: `[P]` wanted.
+        totals: `[2]` positives, and the sum of what is centred, of the images of all processes.
     """
 
     wanted: Tensor
@@ -92,6 +93,7 @@ class _DenseBatch:
     anchors: Tensor
     boxes: Tensor
     centred: Tensor
+    totals: Tensor
 
 
 class DenseStage:
@@ -118,7 +120,10 @@ class DenseStage:
             counts[number, one.positives] = one.named
         positives = np.concatenate([one.positives + number * count for number, one in enumerate(targets)])
         parts = (np.concatenate([getattr(one, name) for one in targets]) for name in ('anchors', 'boxes', 'centred'))
-        return _DenseBatch(*(to_device(part, device) for part in (wanted, counts, positives, *parts)))
+        totals = to_device(np.float32([len(positives), sum(one.centred.sum() for one in targets)]), device)
+        if torch.distributed.is_initialized():  # all join the same batches in the same order
+            torch.distributed.all_reduce(totals)
+        return _DenseBatch(*(to_device(part, device) for part in (wanted, counts, positives, *parts)), totals)
 
     def answer(self, network: DenseDetector, levels: list[Tensor], targets: _DenseBatch, trained: TrainedPath,
                batch: int, taught: Tensor | None) -> FirstAnswer:
@@ -129,9 +134,7 @@ class DenseStage:
         said = logits.detach().sigmoid()
         wanted = targets.wanted if taught is None else targets.wanted.lerp(taught, trained.distillation_weight)
         focus = (wanted - said).abs() ** _FOCUS * targets.counts
-        images = len(logits) / batch
-        weight = images / max(1.0, float(targets.centred.sum()))
-        per_object = images / max(1, len(targets.positives))
+        per_object, weight = 1.0 / targets.totals.clamp(min=1.0)
         found = box_ops.decode(deltas.flatten(0, 1)[targets.positives], targets.anchors, DELTA_WEIGHTS)
         box_losses = generalized_box_iou_loss(found, targets.boxes) * targets.centred
         classes = F.binary_cross_entropy_with_logits(logits, wanted, reduction='none') * focus

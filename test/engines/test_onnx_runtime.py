@@ -7,12 +7,14 @@ import pytest
 torch = pytest.importorskip('torch')
 pytest.importorskip('onnxruntime')
 
+from exported_files import exported  # noqa: E402
 from made_up_models import CLASSES, SIZE, SmallYolo, export_onnx, small_yolo  # noqa: E402
 
 from deadline_perception.engines.onnx_runtime import (  # noqa: E402
-    CPU, CUDA, TENSOR_RT, OnnxRuntimeError, OnnxSession, SessionOptions, feed_of)
+    CPU, CUDA, TENSOR_RT, OnnxRuntimeError, OnnxSession, SessionOptions, feed_of, files_of_values)
 from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
 from deadline_perception.networks.external.pixels import InputForm  # noqa: E402
+from deadline_perception.networks.model_set.onnx_detector import OnnxDetector  # noqa: E402
 from deadline_perception.networks.model_set.onnx_runtime_detector import OnnxRuntimeDetector  # noqa: E402
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
@@ -38,6 +40,61 @@ def test_gives_what_the_module_gives(tmp_path, form):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
     assert len(detector.detect(IMAGE)) > 5
     assert detector.engine.identity.endswith(f'{CPU} float32') and detector.engine.notice == ''
+
+
+class OfBytes(torch.nn.Module):
+    """A network that takes bytes."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, images):
+        return self.module(images.float())
+
+
+@pytest.mark.parametrize('channels', ['rgb', 'bgr'])
+def test_bytes_are_given_in_the_order_of_colours_of_the_form(tmp_path, channels):
+    torch.manual_seed(1)
+    module = OfBytes(SmallYolo().eval())
+    file = export_onnx(module, tmp_path / 'bytes.onnx', kind=torch.uint8)
+    detector = OnnxRuntimeDetector(file, CLASSES, form=InputForm(channels=channels, resize='stretch'), cache=tmp_path)
+    pixels = np.ascontiguousarray(IMAGE if channels == 'bgr' else IMAGE[..., ::-1])
+    with torch.no_grad():
+        expected = module(torch.from_numpy(pixels).permute(2, 0, 1)[None]).numpy()
+    np.testing.assert_allclose(detector.run_layers(detector.prepare(IMAGE))[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_files_that_hold_values_beside_a_network_belong_to_it(tmp_path):
+    ir = exported(tmp_path / 'net.xml', {'boxes': np.ones((1, 2, 6))})
+    assert files_of_values(ir) == [tmp_path / 'net.bin']
+    before = OnnxDetector(ir, CLASSES, stated='detections px').weights_hash
+    (tmp_path / 'net.bin').write_bytes(bytes(reversed((tmp_path / 'net.bin').read_bytes())))
+    assert OnnxDetector(ir, CLASSES, stated='detections px').weights_hash != before
+    plain, divided = tmp_path / 'plain.onnx', tmp_path / 'divided.onnx'
+    plain.write_bytes(b'no other file')
+    divided.write_bytes(b'..j\x12\n\x08location\x12\x06w.datajx..')
+    assert files_of_values(plain) == files_of_values(divided) == []
+    (tmp_path / 'w.data').write_bytes(b'1')
+    assert files_of_values(divided) == [tmp_path / 'w.data']
+
+
+def test_a_detector_says_which_provider_runs_it_after_one_has_failed(yolo, tmp_path):
+    detector = OnnxRuntimeDetector(yolo, CLASSES, cache=tmp_path)
+    session = detector._session
+    session.provider, session.refused = CUDA, {}  # as on a GPU
+    detector.engine = type(detector.engine)(session.identity, {}, '')
+    assert CUDA in detector.engine.identity
+
+    class Gone:
+        get_inputs = session._session.get_inputs
+
+        def run(self, *_):
+            raise RuntimeError('CUDA failure 719')
+
+    session._session, session._left = Gone(), [CPU]
+    detector.run_layers(detector.prepare(IMAGE))
+    assert CPU in detector.engine.identity and 'CUDA failure 719' in detector.engine.notice
 
 
 @needs_no_gpu

@@ -172,3 +172,18 @@ def test_signal_to_error_is_that_of_the_worst_tensor_against_its_deviation():
     for broken in (torch.tensor([3.0, np.nan]), torch.tensor([3.0, np.inf]), torch.tensor([3.0])):
         assert signal_to_error_db((right,), (broken,)) == -200.0
     assert signal_to_error_db((torch.ones(2),), (torch.zeros(2),)) == -200.0
+
+
+def test_a_form_that_was_tried_and_left_may_be_tried_again(tmp_path):
+    """Whatever ends the process afterwards."""
+    store = store_in(tmp_path / 'n-1')
+    maker, wanted = SegmentMaker(store, 1), torch.randn(1, 4)
+    call = Call(lambda _: (wanted,), {'a': (torch.randn(1, 4),)}, (wanted,))
+    maker._compile = lambda *_, **__: b'model'
+    maker._compiler = type('Wrong', (), {'load': lambda self, compiled, exact=False: lambda arrays: (
+        np.full((1, 4), 99, np.float32),)})()
+    models = type('OneModel', (), {'forms': {'stage1': [(Form.INT8, 'm')]}, 'of': lambda self, key: self.forms[key],
+                                   'model': lambda self, name: object()})()
+    maker.take('stage1', [call], models)
+    again = store_in(tmp_path / 'n-1')
+    assert not again.segments and again.begin('stage1', Form.INT8)

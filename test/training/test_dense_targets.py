@@ -74,6 +74,29 @@ def test_images_with_and_without_objects_give_finite_losses(network):
     assert set(own) == {'dense_classes', 'dense_boxes', 'centredness'}  # its head examines no regions
 
 
+def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
+    """As processes share a batch: each has its images, all know the numbers of positives of all."""
+    stage, path = first_stage_of(network), network.path_space.largest
+    few = target_objects([[32, 32, 96, 96]], [1])
+    many = target_objects([[8 * x, 8 * y, 8 * x + 30, 8 * y + 30] for x in (0, 4, 8) for y in (0, 4, 8)], [0] * 9)
+    images = torch.randn(2, 3, *SIZE, generator=torch.Generator().manual_seed(0))
+
+    def batch(objects):
+        targets = [stage.targets(network, SIZE, one, np.random.default_rng(0)) for one in objects]
+        return stage.joined(network, SIZE, targets, torch.device('cpu'))
+
+    def losses(share, targets):
+        with torch.no_grad():
+            levels = network.features(images[share], path)
+            return stage.answer(network, levels, targets, TrainedPath(path, (2,)), 2, None).losses
+
+    whole = batch([few, many])
+    parts = [losses(slice(number, number + 1), replace(batch([one]), totals=whole.totals))
+             for number, one in enumerate((few, many))]
+    for name, loss in losses(slice(0, 2), whole).items():
+        torch.testing.assert_close(sum(part[name] for part in parts), loss, rtol=1e-4, atol=1e-5)
+
+
 def test_a_class_that_a_source_does_not_name_takes_no_part(network):
     """Its logits get no gradient, neither as an object nor as background."""
     stage = network.rpn

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property, partial
@@ -26,11 +27,13 @@ from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.sliced_layers import Cut
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.multi_path.operators import SlicedConv2d, SlicedFrozenNorm, SlicedLinear
+from deadline_perception.networks.multi_path.shape import check_name
 
 RATIOS = (1 / 64, 1 / 32, 1 / 20, 1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 2, 1.0)  # thesis, section 3.1
 _EPS = 1e-5  # added to variances, as PyTorch's norms do
 _MOMENTUM = 0.05
 _EXAMPLE_PX = 64
+_MOST_LAYERS, _MOST_CHANNELS, _MOST_SIDE_PX = 100, 10_000, 2048
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,15 @@ class ClassifierConfig:
         object.__setattr__(self, 'channels', tuple(self.channels))
         object.__setattr__(self, 'strides', tuple(self.strides))
         object.__setattr__(self, 'ratios', tuple(float(ratio) for ratio in self.ratios))
-        if not self.channels or not all(isinstance(count, int) and count >= 1 for count in self.channels):
-            raise ValueError(f'channels are {self.channels}, expected a number of at least 1 for each convolution')
+        check_name(self.name)
+        # It may come with a file from anywhere, which must not decide how much memory a process takes.
+        if not 1 <= len(self.channels) <= _MOST_LAYERS or not all(
+                type(count) is int and 1 <= count <= _MOST_CHANNELS for count in self.channels):
+            raise ValueError(f'channels are {reprlib.repr(self.channels)}, expected whole numbers from 1 to '
+                             f'{_MOST_CHANNELS} for each of at most {_MOST_LAYERS} convolutions')
+        if type(self.input_px) is not int or not 1 <= self.input_px <= _MOST_SIDE_PX:
+            raise ValueError(f'input_px is {reprlib.repr(self.input_px)} px, expected a whole number from 1 to '
+                             f'{_MOST_SIDE_PX}')
         if len(self.strides) != len(self.channels) or not all(stride in (1, 2) for stride in self.strides):
             raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} '
                              'convolutions')

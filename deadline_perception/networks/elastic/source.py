@@ -175,15 +175,17 @@ def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[st
             `MOST_CLASSES`.
     """
     template = _build(model, len(class_names) or 2)
+    # In the order of the layers, which a safetensors file does not keep.
+    biases = {name: weights[name] for name, value in template.state_dict().items()
+              if value.dim() == 1 and name in weights}
     if _is_ssd(template):
-        of_first = [value for name, value in weights.items() if name.startswith(_FIRST_SCORES) and value.dim() == 1]
+        of_first = [value for name, value in biases.items() if name.startswith(_FIRST_SCORES)]
         anchors = template.anchor_generator.num_anchors_per_location()[0]
         count = len(of_first[-1]) // anchors - 1 if of_first else len(class_names)
         input_size = tuple(template.transform.fixed_size[::-1])
         mean, deviation = tuple(template.transform.image_mean), tuple(template.transform.image_std)
     else:
-        last = [value for value in weights.values() if value.dim() == 1]
-        count = len(last[-1]) if last else len(class_names)
+        count = len(list(biases.values())[-1]) if biases else len(class_names)
         input_size, (mean, deviation) = size or _CLASSIFIER_SIZE, _IMAGENET
     if count > MOST_CLASSES:
         raise SourceError(f'weights are of {count} classes, expected at most {MOST_CLASSES}')

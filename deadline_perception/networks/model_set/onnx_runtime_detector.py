@@ -62,7 +62,10 @@ class OnnxRuntimeDetector(OnnxDetector):
         feeds = {}
         for name, (shape, kind) in self._session.inputs.items():
             if name == self._image:
-                values = pixels if kind == 'tensor(uint8)' else read_values(pixels, self._form)
+                if kind != 'tensor(uint8)':
+                    values = read_values(pixels, self._form)
+                else:  # pixels are BGR
+                    values = pixels if self._form.channels == 'bgr' else pixels[..., ::-1]
                 feeds[name] = feed_of(shape, kind, values)
             else:
                 feeds[name] = self._size_feed(name, shape, kind)
@@ -71,9 +74,12 @@ class OnnxRuntimeDetector(OnnxDetector):
     def run_layers(self, prepared: np.ndarray) -> list[np.ndarray]:
         """See `OnnxDetector`."""
         try:
-            return self._session.run(self.feeds(prepared))
+            values = self._session.run(self.feeds(prepared))
         except OnnxRuntimeError as error:
             raise ModelError(str(error)) from error
+        if self._session.identity != self.engine.identity:  # its provider has failed, and another one runs it
+            self.engine = OwnEngine(self._session.identity, dict(self.engine.forms), self._session.notice)
+        return values
 
     def _compile(self, exported: ExportedFile, form: InputForm, threads: int) -> None:
         """Opens a session, and finds the input that takes the image."""

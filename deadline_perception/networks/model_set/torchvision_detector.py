@@ -99,6 +99,9 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
         raise ModelError(f'weights {file} do not exist, expected a file that torch.save or safetensors wrote') from None
     except (OSError, FileRefused) as error:
         raise ModelError(f'weights {file} cannot be read: {error}') from error
+    broken = next((name for name, value in content.items() if not torch.isfinite(value).all()), None)
+    if broken is not None:
+        raise ModelError(f'weights {file} hold NaN or infinity in {broken}, expected finite weights')
     return {name.removeprefix('module.'): value for name, value in content.items()}
 
 

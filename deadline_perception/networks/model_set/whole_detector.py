@@ -17,6 +17,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace, Segment
 from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.onnx_runtime import file_digest, files_of_values
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.networks.external.head import Objects
 from deadline_perception.networks.external.model_error import ModelError
@@ -80,7 +81,9 @@ class WholeDetector(ABC):
                                 np.int64)
         self.input_size = (int(input_size[0]), int(input_size[1]))
         self.network_hash = _digest(shape, self.input_size, len(self._labels))
-        self.weights_hash = _digest(self.network_hash, _file_digest(file), list(outputs), options)
+        beside = [file_digest(one) for one in files_of_values(file)]
+        self.weights_hash = _digest(self.network_hash, file_digest(file), list(outputs), options,
+                                    *([beside] if beside else []))
 
     @abstractmethod
     def prepare(self, image_bgr: np.ndarray) -> object:
@@ -171,11 +174,3 @@ class WholeRun(SegmentRun):
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def _file_digest(file: Path) -> str:
-    digest = hashlib.sha256()
-    with Path(file).open('rb') as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()

@@ -11,7 +11,7 @@ from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.networks.multi_path.declaration import multi_path_space, scaled_size
 from deadline_perception.networks.multi_path.dense.configuration import STREET, DenseConfig
-from deadline_perception.networks.multi_path.shape import HeadConfig, Shape
+from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, check_name
 
 # A configuration may come with a file from anywhere: it must not decide how much memory a process takes. The limits lie
 # an order of magnitude above the largest published networks.
@@ -78,7 +78,7 @@ class DetectorConfig(Shape):
     scales: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
-        self._check_name()
+        check_name(self.name)
         height, width = self.input_size
         if height % 32 or width % 32 or min(height, width) < 64:
             raise ValueError(f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 of at least '

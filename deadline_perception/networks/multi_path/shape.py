@@ -13,6 +13,17 @@ from deadline_perception.core.execution_path import PathSpace
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')  # it becomes part of file names
 
 
+def check_name(name: object) -> None:
+    """Makes sure that a name can be part of those of files.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f'name of the configuration is {reprlib.repr(name)}, expected at most 100 letters, digits and '
+                         f'. _ -')
+
+
 class Shape:
     """A frozen record that decides a network's shape.
 
@@ -27,11 +38,6 @@ class Shape:
     input_size: tuple[int, int]
     path_space: PathSpace
     identity: dict[str, Any]
-
-    def _check_name(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(f'name of the configuration is {reprlib.repr(self.name)}, expected at most 100 '
-                             f'letters, digits and . _ -')
 
     @property
     def record(self) -> dict[str, Any]:

@@ -18,6 +18,13 @@ def test_weights_tell_the_number_of_classes_of_a_classifier():
         find_source('resnet18', weights, ('a', 'b'))
 
 
+def test_the_order_of_a_file_says_nothing_of_the_classes():
+    for model, classes in (('resnet18', 5), ('ssdlite320_mobilenet_v3_large', 7)):
+        weights = NetworkSource(model, tuple(map(str, range(classes)))).ordinary().state_dict()
+        assert len(find_source(model, dict(sorted(weights.items()))).class_names) == classes
+        assert len(find_source(model, dict(reversed(weights.items()))).class_names) == classes
+
+
 def test_weights_tell_the_number_of_classes_of_a_detector():
     from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 

@@ -67,6 +67,15 @@ def test_weights_that_cannot_be_used_are_refused_with_the_reason(folder, weights
         TorchvisionDetector(NAME, folder / 'list.pth', CLASSES)
 
 
+def test_weights_that_are_not_finite_are_refused_and_give_no_empty_road(folder, weights):
+    state = torch.load(weights, weights_only=True)
+    name = next(name for name, value in state.items() if value.is_floating_point())
+    state[name].view(-1)[0] = torch.nan
+    torch.save(state, folder / 'diverged.pth')
+    with pytest.raises(ModelError, match=f'diverged.pth hold NaN or infinity in {name}, expected finite weights'):
+        TorchvisionDetector(NAME, folder / 'diverged.pth', CLASSES)
+
+
 def test_a_whole_module_is_not_unpickled(folder):
     """It could run anything."""
     torch.save(torch.nn.Linear(2, 2), folder / 'module.pth')

@@ -14,6 +14,7 @@ from deadline_perception.networks.multi_path.dense.configuration import PYRAMID_
 from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, lay_out_anchors
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.dense.public_start import StartRefused, start_from_public
+from deadline_perception.networks.multi_path.shape import HeadConfig
 
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))
 PUBLIC = Path(__file__).parents[4] / 'shared/data/public_models/person-vehicle-bike-detection-2003.xml'
@@ -40,7 +41,9 @@ def image():
     ({'skip_groups': ((), (2,), (3,), (2,), (2,), ())}, 'skip_groups is'), ({'widths': (1.0, 0.7)}, 'widths is'),
     ({'widths': (0.5, 1.0)}, 'widths is'), ({'proposals': (20, 5)}, 'proposals is'),
     ({'proposals': (5000,)}, 'proposals'), ({'scales': (1.0, 0.99)}, 'distinct sizes'),
-    ({'pyramid_channels': 0}, 'pyramid_channels is'), ({'family': 'sparse'}, 'family is')])
+    ({'pyramid_channels': 0}, 'pyramid_channels is'), ({'family': 'sparse'}, 'family is'),
+    ({'heads': (HeadConfig(1_000_000, (64,)),)}, 'heads have 1000001 layers'),
+    ({'heads': (HeadConfig(0, (1_000_000,)),)}, 'heads have 1 layers of at most 1000000 channels')])
 def test_bad_configurations_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **change)

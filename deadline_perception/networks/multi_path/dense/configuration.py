@@ -7,7 +7,7 @@ from typing import Any
 
 from deadline_perception.core.execution_path import PathSpace
 from deadline_perception.networks.multi_path.declaration import dense_path_space, scaled_size
-from deadline_perception.networks.multi_path.shape import HeadConfig, Shape
+from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, check_name
 
 STRIDES = (8, 16, 32, 64, 128)
 # MobileNetV2 (Sandler et al. 2018, table 2): output channels and stride of each stage's first block, blocks that keep
@@ -21,6 +21,7 @@ EXPANSION = 6
 _BLOCKS = tuple(blocks for _, _, blocks, _ in _STAGES)
 _MOST_SIDE_PX = 4096
 _MOST_PATHS = 2**20
+_MOST_LAYERS, _MOST_CHANNELS = 1000, 10_000  # of all heads together, and of one layer
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class DenseConfig(Shape):
     family: str = 'dense'
 
     def __post_init__(self) -> None:
-        self._check_name()
+        check_name(self.name)
         if self.family != 'dense':
             raise ValueError(f'family is {reprlib.repr(self.family)}, expected dense')
         height, width = self.input_size
@@ -69,6 +70,11 @@ class DenseConfig(Shape):
                              f'1 to 1024 and 1 to 1000')
         if any(round(8 * width) != 8 * width for width in self.widths):
             raise ValueError(f'widths is {self.widths}, expected eighths, which every layer can be cut to')
+        sides = [side for head in self.heads for side in head.fully_connected]
+        layers = len(sides) + sum(head.convolutions for head in self.heads)
+        if layers > _MOST_LAYERS or max(sides, default=0) > _MOST_CHANNELS:
+            raise ValueError(f'heads have {layers} layers of at most {max(sides, default=0)} channels, expected at '
+                             f'most {_MOST_LAYERS} of {_MOST_CHANNELS}')
         paths = 2 ** sum(map(len, self.skip_groups)) * len(self.widths) * len(self.proposals) * len(self.scales) \
             * (len(self.heads) + 1)
         if paths > _MOST_PATHS:
