@@ -88,7 +88,7 @@ class DeadlineDetector:
     Args:
         model: a shipped network's name, such as `street`; a file of weights of this package, multi-path, elastic or
             classifier; a `set.yaml`; an exported detector (ONNX, OpenVINO IR, TensorFlow Lite);
-            `package.module:callable`; a network (`engine.segment_run.Network`); or options that name one of these.
+            `package.module:callable`; a network (`engines.segment_run.Network`); or options that name one of these.
             A `Task` is taken as it is.
         rules: how images are answered; None: see `detect` and `stream`.
         priority: `off`, or `auto` for what the detector node asks of the kernel for the threads that compute and

@@ -5,6 +5,7 @@ import io
 import math
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -34,7 +35,8 @@ def load_image(file: Path) -> np.ndarray:
         raise ValueError(f'{file} is {width} x {height} px, expected at most {MOST_PX} px')
     image = None
     if content:
-        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+        with suppress(cv2.error):  # of a size that the header of a format states which is not read here
+            image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     if image is None:
         raise ValueError(f'{file} cannot be decoded, expected a JPEG or PNG image')
     return image

@@ -118,8 +118,10 @@ def thin_out(sequence: Sequence, rate_hz: float | None) -> Sequence:
     for frame in sequence.frames[1:]:
         if frame.stamp_ns >= due_ns - 1e7 / rate_hz:
             kept.append(frame)
-            # due times keep their rhythm, so that the mean rate is right, unless the sequence has a hole
-            due_ns = max(due_ns + 1e9 / rate_hz, frame.stamp_ns)
+            # Due times keep their rhythm, so that the mean rate is right; after a hole it begins anew.
+            due_ns += 1e9 / rate_hz
+            if due_ns <= frame.stamp_ns:
+                due_ns = frame.stamp_ns + 1e9 / rate_hz
     return replace(sequence, frames=tuple(kept))
 
 

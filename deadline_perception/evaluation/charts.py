@@ -13,6 +13,7 @@ from deadline_perception.evaluation.recording import FrameRecord, OperatorRecord
 from deadline_perception.runtime.tracks import Outcome
 
 MOST_FRAMES = 1200  # drawn singly; of longer runs the worst frame of each of so many stretches is drawn
+_MOST_RATIO = 5.0  # of a time to its bound that is drawn apart
 _NETWORK_COLOURS = 6  # of the network's phases, in turn
 # Each colour is drawn as a mark of its own and then replaced by the CSS variable of the same name.
 _THEME = {'ink': '#010203', 'muted': '#010204', 'grid': '#010205', 'budget': '#010206', 'latency': '#010207',
@@ -204,13 +205,14 @@ def bound_histogram(recording: Recording) -> str:
     ratios = np.array([frame.network_ms / frame.bound_ms for frame in recording.frames if frame.bound_ms > 0 and not (
         frame.outcome is Outcome.COASTED and frame.network_ms <= frame.bound_ms)])
     figure, (row,) = _axes([1.0], 2.9, 'histogram', width_in=6.2)
+    ratios = np.minimum(ratios, _MOST_RATIO)  # one that hung does not stretch the axis
     edges = np.arange(0.0, max(1.2, float(np.max(ratios, initial=0)) + 0.05), 0.025)
     for within, colour in ((True, 'latency'), (False, 'miss')):
         row.hist(ratios[(ratios <= 1) == within], bins=edges, color=_THEME[colour], alpha=0.85, rwidth=0.88)
     row.axvline(1.0, color=_THEME['bound'], linewidth=2.0)
     row.text(1.005, 0.97, ' bound', transform=row.get_xaxis_transform(), color=_THEME['ink'], va='top', fontsize=10)
     row.set_xlim(0, edges[-1])
-    row.set_xlabel('network time / its bound (ratio)')
+    row.set_xlabel(f'network time / its bound (ratio, {_MOST_RATIO:g} and more as {_MOST_RATIO:g})')
     row.set_ylabel('frames')
     row.tick_params('x', pad=7)  # off the 0 of the other axis
     return _svg(figure)

@@ -19,7 +19,7 @@ class NodeEntry:
         remaps: topic of the node -> name of the argument that says what it is called outside.
         parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
         lifecycle: has the lifecycle services.
-        pinned_environment: must start with the environment of `latency.device.process_environment`.
+        pinned_environment: must start with the environment of `core.device.process_environment`.
         wanted_by: of an optional node, name of the argument that brings it up when it is set.
         unless: name of the argument that leaves it out when it is set.
     """

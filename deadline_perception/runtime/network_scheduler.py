@@ -1,8 +1,8 @@
 """Runs the networks of several tasks on one executor, one job at a time, by non-preemptive EDF as scheduled.
 
 A task is released when its newest image is there and its period has passed since the release before, so releases are
-never nearer to each other than the period: what `nested.feasibility` asks for. Its deadline is one period later. The
-released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a higher
+never nearer to each other than the period: what `scheduling.feasibility` asks for. Its deadline is one period later.
+The released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a higher
 one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too much. It is
 aborted at its next segment once its own deadline, or anybody else's, is in danger.
 """
@@ -116,6 +116,7 @@ class _Seat:
     """One task as the scheduler sees it, and its runner on the executor."""
 
     busy_since_ms: float | None = None  # what hangs is the scheduler's to see
+    closing = False
 
     def __init__(self, scheduler: NetworkScheduler, levels: Levels, client: FrameClient) -> None:
         self.process, self.stop = partial(scheduler._process, self), scheduler._end

@@ -31,7 +31,7 @@ _LEAST_P90_SHARE = 0.2  # of a bound
 
 
 class Forecast(Protocol):
-    """Times of paths and of what is left of them on an idle machine, such as `latency.path_bound.PathForecast`."""
+    """Times of paths and of what is left of them on an idle machine, such as `timing.path_bound.PathForecast`."""
 
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Time of what `path` runs from `segment` on."""

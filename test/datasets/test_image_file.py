@@ -101,3 +101,10 @@ def test_a_folder_without_images_and_a_rate_that_is_none_are_refused(folder, tmp
 def test_frames_of_other_sources_have_no_file():
     assert file_of(lambda: np.zeros((1, 1, 3), np.uint8)) is None
     assert file_of(open_source('drive:seconds=1').frames[0].load_bgr) is None
+
+
+def test_a_size_that_nothing_can_have_is_refused_in_every_format(tmp_path):
+    (tmp_path / 'huge.bmp').write_bytes(b'BM' + struct.pack('<IHHIIiiHHIIiiII', 154, 0, 0, 54, 40, 40000, 40000, 1, 24,
+                                                            0, 100, 0, 0, 0, 0) + bytes(100))
+    with pytest.raises(ValueError, match='huge.bmp'):
+        load_image(tmp_path / 'huge.bmp')

@@ -86,3 +86,10 @@ def test_thinning_keeps_the_first_frame_and_the_mean_rate(recorded_hz, wanted_hz
     seconds = (count - 1) / recorded_hz
     expected = 1 + seconds * min(recorded_hz, wanted_hz)
     assert expected - 2 - 0.02 * expected <= len(kept) <= expected * 1.02 + 1
+
+
+def test_after_a_hole_the_rhythm_begins_anew():
+    stamps_ms = [0, 59, 118, 176, 235, 1000, 1059, 1118, 1176, 1235]
+    frames = tuple(Frame(str(stamp), stamp * 1_000_000, lambda: None) for stamp in stamps_ms)
+    kept = [int(frame.name) for frame in thin_out(Sequence('holes', (), frames), 5.0).frames]
+    assert kept == [0, 235, 1000, 1235]
