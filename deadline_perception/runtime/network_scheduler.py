@@ -3,8 +3,8 @@
 A task is released when its newest image is there and its period has passed since the release before, so releases are
 never nearer to each other than the period: what `scheduling.feasibility` asks for. Its deadline is one period later.
 The released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a
-higher one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too much. It is
-aborted at its next segment once its own deadline, or anybody else's, is in danger.
+higher one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too
+much. It is aborted at its next segment once its own deadline, or anybody else's, is in danger.
 """
 from __future__ import annotations
 
