@@ -113,17 +113,17 @@ def training() -> str:
 def unseen() -> str:
     """Of images of kinds that were left out of training, each path beside the best public detector of its time."""
     found, rows = read('training_gains'), []
-    for source, public in found['public'].items():
-        left_out = found['variants'].get(f'without {source}')
-        for path, row in reversed((left_out or {'sources': {source: {}}})['sources'][source].items()):
+    for source, run in found['unseen'].items():
+        public = found['public'][source]
+        for path, row in reversed(found['variants'][run]['sources'][source].items()):
             took_ms = found['shipped'][source][path]['ms']
             cells = []
             for kind in ('vehicle', 'person'):
                 peers = [(peer[kind], name) for name, peer in public.items() if kind in peer and peer['ms'] <= took_ms]
                 best, name = max(peers, default=(0.0, 'none'))
                 cells += [f'{row[kind]:.1f}', f'{best:.1f} ({name})'] if kind in row else ['', '']
-            rows.append((source, f'`{path}`', f'{took_ms:.1f}', *cells))
-    return table(('kind left out', 'path', 'ms', 'vehicle', 'best public one', 'person', 'best public one'), rows)
+            rows.append((source, run, f'`{path}`', f'{took_ms:.1f}', *cells))
+    return table(('kind', 'run', 'path', 'ms', 'vehicle', 'best public one', 'person', 'best public one'), rows)
 
 
 TABLES = {PAGE: {'claim': claim, 'policies': policies, 'streets': streets, 'demo': demo},
