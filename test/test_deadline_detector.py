@@ -221,6 +221,8 @@ def test_whose_image_is_replaced_while_it_waits_is_told(detector, network):
     stream, raised = detector.stream(), []
     network.gate.clear()
     stream.submit(IMAGE, 1, AMPLE_MS)
+    while stream.pipeline.busy_since_ms is None:  # the next one is to wait
+        time.sleep(0.01)
 
     def wait():
         with pytest.raises(Superseded, match='took the place of this one') as error:
@@ -261,15 +263,15 @@ def test_a_camera_that_goes_on_does_not_keep_a_detector_open(detector, network):
 def test_a_shared_executor_keeps_no_network_of_a_closed_detector(profile):
     networks = []
     with Executor() as executor:
-        for _ in range(6):
+        for _ in range(9):
             network = GatedNetwork()
             networks.append(weakref.ref(network))
             with DeadlineDetector(task_of(network, profile), executor=executor) as detector:
                 detector.detect(IMAGE, AMPLE_MS)
             del network, detector
         gc.collect()
-        # Threads hold the last ones until they have something else to do.
-        assert [network() for network in networks[1:4]] == [None] * 3
+        # Each of its threads holds the one that it had last until it has something else to do.
+        assert sum(network() is not None for network in networks) <= 4
         assert not executor.watchdog._looks
 
 

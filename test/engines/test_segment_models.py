@@ -82,9 +82,10 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
 
 
 def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_path, monkeypatch):
-    network, origin = prepared.network(), store_origin(read_device_facts('cpu'))
-    first = SegmentStore.resume(tmp_path / 'first', origin)
-    made = prepare(network, list(prepared.images), first, 1)
+    network = prepared.network()
+    origin = store_origin(read_device_facts('cpu'), network)
+    first = SegmentStore.load(prepared.folder, origin)
+    made = SegmentModels.load(prepared.weights.with_name('small.models'), network.weights_hash)
     assert first.segments.keys() <= made.forms.keys()
     monkeypatch.setitem(sys.modules, 'nncf', None)  # importing it fails
     monkeypatch.setattr(torch.export, 'export', None)

@@ -176,8 +176,8 @@ def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[st
     """
     template = _build(model, len(class_names) or 2)
     # In the order of the layers, which a safetensors file does not keep.
-    biases = {name: weights[name] for name, value in template.state_dict().items()
-              if value.dim() == 1 and name in weights}
+    biases = {name: weights[name] for name, value in template.state_dict().items() if name in weights} or weights
+    biases = {name: value for name, value in biases.items() if value.dim() == 1}
     if _is_ssd(template):
         of_first = [value for name, value in biases.items() if name.startswith(_FIRST_SCORES)]
         anchors = template.anchor_generator.num_anchors_per_location()[0]
