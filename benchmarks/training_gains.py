@@ -117,8 +117,9 @@ def main(run: Run) -> None:
         rows = dict(zip((one.name for one in chosen),
                         pool.map(partial(trained, work, data, steps, (hour_steps, args.minutes), limit, run.quick),
                                  chosen)))
-    others = at_last(data, limit)
-    unseen = {source: run for source in JUDGED if (run := never_saw(rows, source))}
+    others = at_last(data, work, limit)
+    unseen = {source: never_saw(rows, source) for source in JUDGED}
+    unseen = {source: name for source, name in unseen.items() if name}
     for path in PATHS:
         print_table(path, {name: row['sources'] for name, row in rows.items()} | {'shipped': others['shipped']})
     print_unseen(rows, unseen, others)
@@ -208,17 +209,22 @@ def judged(candidates: list[Candidate], data: Path, limit: int | None) -> dict:
     return result
 
 
-def at_last(data: Path, limit: int | None) -> dict:
-    """The shipped weights and the public detectors on the same images."""
+def at_last(data: Path, work: Path, limit: int | None) -> dict:
+    """The shipped weights and the public detectors on the same images, or what that gave before."""
     weights = find_weights(DEFAULT_WEIGHTS)
     network = load_model(ModelSpec(weights.stem, 'multi-path', weights), engine='openvino')
+    kept = work / f'at_last_{network.weights_hash}.json'
+    if kept.exists():
+        return json.loads(kept.read_text(encoding='utf-8'))
     by_name = {str(path): path for path in network.path_space}
     own = [Candidate(path, network, by_name[path]) for path in PATHS]
     with tempfile.TemporaryDirectory() as folder:
         found = judged(own + public_detectors(data, Path(folder)), data, limit)
-    return {'shipped': {source: {path: rows[path] for path in PATHS} for source, rows in found.items()},
-            'public': {source: {name: row for name, row in rows.items() if name not in PATHS}
-                       for source, rows in found.items()}}
+    result = {'shipped': {source: {path: rows[path] for path in PATHS} for source, rows in found.items()},
+              'public': {source: {name: row for name, row in rows.items() if name not in PATHS}
+                         for source, rows in found.items()}}
+    replace_file(kept, json.dumps(result))
+    return result
 
 
 def print_table(path: str, rows: dict[str, dict]) -> None:
