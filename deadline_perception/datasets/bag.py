@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.annotation_file import GroundTruthCollector
+from deadline_perception.datasets.annotation_file import MAX_IMAGE_PX, GroundTruthCollector
 from deadline_perception.datasets.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
 from deadline_perception.datasets.bag_messages import BagMessages, class_names_of, objects_of, speed_of
 from deadline_perception.datasets.image_message import ImageError, to_bgr
@@ -151,7 +151,10 @@ def read_bag(file: Path) -> Sequence:
         collector, known = GroundTruthCollector(str(file)), {}
         if ground_truths:
             header_ns, logged_ns = entries[0]
-            height, width = _load_image(bag, lock, images[0].name, logged_ns, header_ns).shape[:2]
+            try:
+                height, width = _load_image(bag, lock, images[0].name, logged_ns, header_ns).shape[:2]
+            except BagError:  # it is told when that image is asked for
+                height = width = MAX_IMAGE_PX
             for stamp_ns, message in ground_truths.items():
                 boxes, labels, scores = objects_of(message, class_names)
                 known[stamp_ns] = collector.collect(boxes, labels, scores == 0.0, width, height)

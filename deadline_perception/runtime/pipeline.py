@@ -96,6 +96,7 @@ class FramePipeline(Late):
         late_results: results that came after their image was answered.
         busy_since_ms: since when the worker has had its frame; None while it has none.
         stopped: nothing is answered any more.
+        closing: no further image is taken.
     """
 
     def __init__(self, task: Task, client: FrameClient, rules: FrameRules, mailbox: Mailbox,
