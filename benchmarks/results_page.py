@@ -115,6 +115,8 @@ def unseen() -> str:
     found, rows = read('training_gains'), []
     for source, run in found['unseen'].items():
         public = found['public'][source]
+        if not any('vehicle' in peer for peer in public.values()):
+            continue
         for path, row in reversed(found['variants'][run]['sources'][source].items()):
             took_ms = found['shipped'][source][path]['ms']
             cells = []
