@@ -8,7 +8,7 @@ time of a path is what it needs of it to be planned, see `recourse`.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from deadline_perception.decision.policy import (
     check_position,
     check_time_left,
 )
-from deadline_perception.decision.recourse import LEVELS, needed_times_ms
+from deadline_perception.decision.recourse import LEVELS, level_of, needed_times_ms
 from deadline_perception.timing.time_model import Forecast
 
 
@@ -122,7 +122,7 @@ class FrontierPolicy:
 
     def starts(self, likely: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
         """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
-        level = LEVELS[bisect_left(LEVELS, likely)]
+        level = level_of(likely)
         found = self._frontiers_of[level][0] or self._build(0, level)
         return [(self._paths[member], needed_ms, quality) for member, needed_ms, quality in
                 zip(found.members, found.remaining_ms, found.qualities)]
@@ -130,7 +130,7 @@ class FrontierPolicy:
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         check_time_left(remaining_ms, factor, likely)
-        level = LEVELS[bisect_left(LEVELS, likely)]
+        level = level_of(likely)
         frontiers = self._frontiers_of[level][0] or self._build(0, level)
         best = self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms, factor)
         if best < 0 and level < 1.0:
@@ -141,7 +141,7 @@ class FrontierPolicy:
                  elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor, likely)
-        level = LEVELS[bisect_left(LEVELS, likely)]
+        level = level_of(likely)
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
         best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
         if best < begin and level < 1.0:

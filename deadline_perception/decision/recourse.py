@@ -7,6 +7,7 @@ stochastic programming; the later stages are decided by what the frame has reall
 """
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +15,11 @@ import numpy as np
 from deadline_perception.core.execution_path import PathSpace
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of how likely a pace is; one between two is taken to be the slower one
+
+
+def level_of(likely: float) -> float:
+    """The level that a share of a bound, in (0, 1], is taken for."""
+    return LEVELS[bisect_left(LEVELS, likely)]
 
 
 def needed_times_ms(path_space: PathSpace, settings: np.ndarray, remaining_ms: np.ndarray,
