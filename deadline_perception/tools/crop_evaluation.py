@@ -41,7 +41,7 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
     found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: next(steps, None))
     table = accuracy_table(found) | {'objects_from': {sequence.name: len(annotated), 'rendered': len(drawn)}}
     replace_file(file, json.dumps({'weights_hash': network.weights_hash, 'dataset': sequence.name,
-                                            'metric': 'accuracy', 'images': len(frames), **table}, indent=1) + '\n')
+                                   'metric': 'accuracy', 'images': len(frames), **table}, indent=1) + '\n')
     _print(found, len(annotated), len(drawn), sequence.name)
     print(f'wrote {file}')
     return 0
