@@ -55,10 +55,11 @@ class NextImages:
     period_ms: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Terms:
     """What a frame is decided under once it is planned: when it is due, the image before which it should end, the
-    factor to its best case, its times, and the share of its bound that has to fit; see `TimedInference.run`.
+    factor to its best case, its times, the share of its bound that has to fit, and the forecast of the path that it is
+    on; see `TimedInference.run`.
     """
 
     due_ms: float
@@ -66,6 +67,7 @@ class _Terms:
     least: float
     times: FrameTimes
     likely: float
+    path_ms: float
 
 
 class TimedInference:
@@ -123,7 +125,8 @@ class TimedInference:
             is_late = True
         if is_late:
             job.path = policy.plan(late.until_ms() - self._clock_ms(), times.slowdown).path
-        terms = _Terms(due_ms, until_ms, least, times, times.p90_share if until_ms == math.inf else 1.0)
+        likely = times.p90_share if until_ms == math.inf else 1.0
+        terms = _Terms(due_ms, until_ms, least, times, likely, times.forecast.forecast_ms(job.path))
         is_late = self._run_segments(self._network.start(image_bgr, job.path), job, late, is_late, terms)
         job.ended_ms = self._clock_ms()
         took_ms = math.inf if job.result is None or is_late else job.ended_ms - job.begun_ms
@@ -179,7 +182,7 @@ class TimedInference:
         """Decides the operator of the next segment. Returns whether the frame is late, and when that was decided."""
         times, segment = terms.times, run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
-        progress = times.progress(times.forecast.forecast_ms(run.path) - rest_ms, job.network_ms)
+        progress = times.progress(terms.path_ms - rest_ms, job.network_ms)
         if not is_late:
             factor = times.factor_from(segment, progress)
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / len(self._segments))
@@ -187,30 +190,25 @@ class TimedInference:
             if terms.until_ms < math.inf:  # as planned, or until the image before which it should end if that is later
                 until_ms = (terms.until_ms - at_ms) * factor / times.slowdown
                 limit_ms = min(remaining_ms, max(until_ms, rest_ms * factor * _ROUNDING))
-            choice, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, limit_ms, factor, terms.likely)
-            is_late = not choice.feasible and choice.forecast_ms * terms.least > remaining_ms
-            if is_late:
-                job.reason = self._too_late(self._segments[segment].name, choice, terms.least, remaining_ms)
-                late.abort(job)
-                at_ms = self._clock_ms()  # an answer in its place takes time
-        if is_late:
-            remaining_ms = late.until_ms() - at_ms
-            _, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, remaining_ms, times.slowdown)
-        return is_late, at_ms
-
-    def _redecide(self, run, at_ms: float, progress: float, job: Job, remaining_ms: float, limit_ms: float,
-                  factor: float, likely: float = 1.0) -> tuple[Choice, float]:
-        """The choice, and when it was made."""
-        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor, at_ms - job.begun_ms, likely)
-        decided_ms = self._clock_ms()
-        if choice.path != run.path:
-            run.redirect(choice.path)
-            job.path = choice.path
-        operator, place = self._segments[run.segment].operator, self._places[run.segment]
-        changed = choice.path.settings[place] != job.plan.path.settings[place]
-        job.decisions.append(Decision(operator, run.segment, job.network_ms, progress, changed, remaining_ms,
-                                      choice.forecast_ms, choice.bound_ms, (decided_ms - at_ms) * 1000.0))
-        return choice, decided_ms
+        while True:
+            if is_late:  # for what the result is still worth
+                factor, limit_ms = times.slowdown, late.until_ms() - at_ms
+                remaining_ms = limit_ms
+            choice = self._policy.redecide(run.path, segment, limit_ms, factor, at_ms - job.begun_ms,
+                                           1.0 if is_late else terms.likely)
+            decided_ms = self._clock_ms()
+            if choice.path != run.path:
+                run.redirect(choice.path)
+                job.path, terms.path_ms = choice.path, times.forecast.forecast_ms(choice.path)
+            changed = choice.path.settings[self._places[segment]] != job.plan.path.settings[self._places[segment]]
+            job.decisions.append(Decision(self._segments[segment].operator, segment, job.network_ms, progress, changed,
+                                          remaining_ms, choice.forecast_ms, choice.bound_ms,
+                                          (decided_ms - at_ms) * 1000.0))
+            if is_late or choice.feasible or choice.forecast_ms * terms.least <= remaining_ms:
+                return is_late, decided_ms
+            job.reason = self._too_late(self._segments[segment].name, choice, terms.least, remaining_ms)
+            late.abort(job)
+            is_late, at_ms = True, self._clock_ms()  # an answer in its place takes time
 
     @staticmethod
     def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
