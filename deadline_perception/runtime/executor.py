@@ -83,7 +83,8 @@ class Executor:
         self._start_worker()
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
-        """Does a call on the worker, between two jobs. What it raises, `Future.result` raises."""
+        """Does a call on the worker, between two jobs. What it raises, `Future.result` raises; a RuntimeError where
+        the executor is closed before its turn comes."""
         future: Future[Result] = Future()
         if self.mailbox.put(_Calls(), (future, call), now_ms()) is not None:
             raise RuntimeError('the executor is closed, expected it to be open')
@@ -94,6 +95,9 @@ class Executor:
 
         It waits in short steps: a signal that comes just before the main thread sleeps, or to another thread, does not
         wake it, and its handler runs only when it wakes.
+
+        Raises:
+            RuntimeError: the executor is closed, or was while the call waited.
         """
         future = self.submit(call)
         while not wait([future], _SIGNAL_WAIT_S).done:
@@ -181,7 +185,9 @@ class Executor:
         """Stops, and ends the thread once its calls are done; waits so long. Returns whether it has ended, and every
         image came out."""
         is_free = self.stop(timeout_s) and self.wait_until_idle(timeout_s)
-        self.mailbox.close()
+        for runner, item in self.mailbox.close():
+            if isinstance(runner, _Calls):
+                item[0].set_exception(RuntimeError('the executor was closed before the turn of this call came'))
         self._worker.join(timeout_s)
         return is_free and not self._worker.is_alive()
 

@@ -103,8 +103,11 @@ class Mailbox(Generic[Task, Item]):
         with self._changed:
             return any(place[0] < math.inf for other, place in self._places.items() if other is not task)
 
-    def close(self) -> None:
-        """Wakes every waiting taker with None; from now on nothing is held or given."""
+    def close(self) -> list[tuple[Task, Item]]:
+        """Wakes every waiting taker with None; from now on nothing is held or given. Returns what nobody took."""
         with self._changed:
             self.closed = True
+            left = [(task, place[1]) for task, place in self._places.items()]
+            self._places.clear()
             self._changed.notify_all()
+            return left

@@ -59,6 +59,23 @@ def test_a_closed_executor_takes_no_calls_and_has_no_threads():
         executor.do(lambda: None)
 
 
+def test_a_call_behind_one_that_hangs_does_not_wait_longer_than_the_executor_is_open():
+    executor, goes_on, said = Executor(), threading.Event(), []
+    executor.submit(goes_on.wait)
+
+    def call() -> None:
+        with pytest.raises(RuntimeError, match='closed'):
+            executor.do(lambda: said.append('ran'))
+        said.append('refused')
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert not executor.close(timeout_s=0.3)
+    caller.join(WAIT_S)
+    goes_on.set()
+    assert said == ['refused']
+
+
 def test_what_is_submitted_is_done_in_order_and_before_the_thread_ends():
     executor, gate, done = Executor('other'), threading.Event(), []
     executor.submit(lambda: gate.wait(WAIT_S))
