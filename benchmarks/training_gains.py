@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -83,7 +84,7 @@ class Variant:
     @property
     def file(self) -> str:
         """Its name as a file's."""
-        return self.name.replace(' ', '_')
+        return re.sub(r'\W+', '_', self.name)
 
 
 VARIANTS = (
