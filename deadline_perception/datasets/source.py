@@ -1,6 +1,7 @@
 """Opens whatever a user names as input: a rendered drive, a data set, a video or a bag."""
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,8 +49,8 @@ def open_source(text: str, *, rate_hz: float | None = None, split: str | None = 
 
 
 def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
-    if rate_hz is not None and not rate_hz > 0:
-        raise ValueError(f'rate is {rate_hz} Hz, expected more than 0')
+    if rate_hz is not None and not 0 < rate_hz < math.inf:
+        raise ValueError(f'rate is {rate_hz} Hz, expected a finite number above 0')
     if text == 'drive' or text.startswith('drive:'):
         options = drive_options(text)
         return render_drive(**(options if rate_hz is None else {**options, 'rate_hz': rate_hz}))

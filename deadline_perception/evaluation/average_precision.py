@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,10 +54,6 @@ class AveragePrecision:
     ap_medium: float | None
     ap_large: float | None
     per_class: dict[str, ClassPrecision]
-
-    def as_json(self) -> dict:
-        """Plain dicts and numbers, for `json.dump`."""
-        return asdict(self)
 
 
 def average_precision(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],

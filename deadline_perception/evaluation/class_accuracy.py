@@ -27,8 +27,5 @@ def measure_accuracy(network, data: ClassImages, paths: Sequence[ExecutionPath])
     hits = dict.fromkeys(paths, 0)
     for image, label in zip(data.images, labels):
         for path in paths:
-            run = network.start(image, path)
-            while not run.finished:
-                run.run_segment()
-            hits[path] += int(np.argmax(run.result().scores) == label)
+            hits[path] += int(np.argmax(network.start(image, path).finish().scores) == label)
     return {path: count / len(data) for path, count in hits.items()}

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from statistics import median_high
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
@@ -39,8 +40,8 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
     for frame in recording.frames:
         if frame.path and frame.outcome is not Outcome.COASTED:
             by_path.setdefault(frame.path, []).append(frame)
-    uses = [PathUse(path, len(frames), _median([frame.network_ms for frame in frames]),
-                    max(frame.network_ms for frame in frames), _median([frame.bound_ms for frame in frames]),
+    uses = [PathUse(path, len(frames), median_high([frame.network_ms for frame in frames]),
+                    max(frame.network_ms for frame in frames), median_high([frame.bound_ms for frame in frames]),
                     _quality(frames), sum(not (frame.in_time or frame.age_unknown) for frame in frames))
             for path, frames in by_path.items()]
     return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
@@ -60,7 +61,7 @@ def level_uses(recording: Recording) -> dict[str, dict]:
     return {str(level): {
         'frames': len(frames), 'misses': sum(not (frame.in_time or frame.age_unknown) for frame in frames),
         'infeasible': sum(not frame.feasible for frame in frames), 'paths': len({frame.path for frame in frames}),
-        'network_p50_ms': _median([frame.network_ms for frame in frames]), 'quality': _quality(frames)}
+        'network_p50_ms': median_high([frame.network_ms for frame in frames]), 'quality': _quality(frames)}
         for level, frames in sorted(by_level.items())}
 
 
@@ -92,7 +93,7 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
     return _finite({
         **frame_figures(recording),
         'ap': scored.ap if scored else None, 'ap50': scored.ap50 if scored else None,
-        'ap_per_class': scored.as_json()['per_class'] if scored else {},
+        'ap_per_class': asdict(scored)['per_class'] if scored else {},
         'frames_scored': scored.images if scored else 0,
         **network_figures(recording),
         'paths': {use.path: {'frames': use.frames, 'network_p50_ms': use.network_p50_ms,
@@ -107,10 +108,6 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
 def _quality(frames: list[FrameRecord]) -> float | None:
     known = [frame.decision.quality for frame in frames if frame.decision and math.isfinite(frame.decision.quality)]
     return sum(known) / len(known) if known else None
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def _finite(value):

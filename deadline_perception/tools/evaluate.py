@@ -199,7 +199,7 @@ def evaluate_with_progress(detector, sequence, frames: list, paths: list[Executi
 
 def score_row(scores: PathScores) -> dict:
     """One path's entry; an AP of 0 stands where nothing could be scored, so that the table can be loaded."""
-    row = scores.precision.as_json() | {'pooled_ap': None if math.isnan(scores.pooled) else scores.pooled}
+    row = asdict(scores.precision) | {'pooled_ap': None if math.isnan(scores.pooled) else scores.pooled}
     del row['images']
     return row | {name: row[name] or 0.0 for name in ('ap', 'ap50')}
 

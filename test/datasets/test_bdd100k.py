@@ -126,8 +126,6 @@ def test_a_sensor_without_valid_entry_gives_no_speed(bdd100k_root):
 def test_refuses_other_folders_and_broken_files(bdd100k_root, tmp_path_factory):
     with pytest.raises(FileNotFoundError, match='images/100k/val'):
         read_bdd100k(tmp_path_factory.mktemp('empty'))
-    with pytest.raises(ValueError, match='rate is -1'):
-        read_bdd100k(bdd100k_root, rate_hz=-1)
     labels = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
     content = json.loads(labels.read_text())
     del content[0]['labels'][0]['box2d']['x2']

@@ -72,8 +72,9 @@ def test_names_what_was_looked_for(tmp_path):
     (tmp_path / 'a.docx').write_text('')
     with pytest.raises(ValueError, match=r"ends with '.docx', expected 'drive'"):
         open_source(str(tmp_path / 'a.docx'))
-    with pytest.raises(ValueError, match='rate is 0 Hz'):
-        open_source('drive', rate_hz=0)
+    for rate_hz in (0, -1, float('nan'), float('inf')):
+        with pytest.raises(ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'):
+            open_source('drive', rate_hz=rate_hz)
 
 
 @settings(max_examples=40, deadline=None)
