@@ -35,12 +35,11 @@ class Picture:
     data_uri: str
 
 
-def chosen_frames(frames: list[FrameRecord], count: int = PICTURES) -> list[FrameRecord]:
+def chosen_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
     """Frames spread evenly over the run with some that missed among them, in the order of their stamps."""
-    missed = [frame for frame in frames if not frame.in_time]
-    chosen = spread_evenly(missed, min(_MISSED, count))
+    chosen = spread_evenly([frame for frame in frames if not frame.in_time], _MISSED)
     others = [frame for frame in frames if not any(frame is taken for taken in chosen)]
-    return sorted(chosen + spread_evenly(others, count - len(chosen)), key=lambda frame: frame.stamp_ns)
+    return sorted(chosen + spread_evenly(others, PICTURES - len(chosen)), key=lambda frame: frame.stamp_ns)
 
 
 def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
@@ -68,12 +67,12 @@ def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
     return dict(zip(sent, fitting[0])) if len(fitting) == 1 else {}
 
 
-def gallery(recording: Recording, source: Sequence, count: int = PICTURES) -> list[Picture]:
+def gallery(recording: Recording, source: Sequence) -> list[Picture]:
     """Annotated pictures of the chosen frames, as many as have an image in the source."""
     images = images_of(recording, source)
     frames = [frame for frame in recording.frames if frame.stamp_ns in images and math.isfinite(frame.total_ms)]
     return [Picture(frame, _draw(recording, frame, images[frame.stamp_ns].load_bgr()))
-            for frame in chosen_frames(frames, count)]
+            for frame in chosen_frames(frames)]
 
 
 def _same_rhythm(sent: list[int], source: list[int]) -> bool:

@@ -12,25 +12,24 @@ from deadline_perception.evaluation.average_precision import matched, matched_im
 RUN_OF_IMAGES = 8  # neighbours in a list of driving images resemble each other, so that runs of them are drawn
 
 
-def bootstrap_draws(images: int, draws: int, seed: int = 0, run: int = RUN_OF_IMAGES) -> np.ndarray:
+def bootstrap_draws(images: int, draws: int) -> np.ndarray:
     """How often each image is drawn, with replacement as many as there are: int64 `[draws, images]`.
 
-    Drawn are runs of neighbours, the first image following the last, the last run cut off where all have been drawn.
+    Drawn are runs of `RUN_OF_IMAGES` neighbours, or fewer where there are not four runs of so many, the first image
+    following the last, the last run cut off where all have been drawn.
     Give the same draws to two sets of detections, and their difference varies less than either.
 
     Args:
         images: number of images, in the order in which neighbours resemble each other.
         draws: number of draws.
-        seed: of the draws.
-        run: images of a run; fewer where there are not four runs of so many. With 1, every image is drawn by itself.
 
     Raises:
         ValueError: a count is below 1.
     """
-    if min(images, draws, run) < 1:
-        raise ValueError(f'{draws} draws of {images} images in runs of {run}, expected at least 1 of each')
-    run = max(1, min(run, images // 4))
-    begins = np.random.default_rng(seed).integers(images, size=(draws, -(-images // run)))
+    if min(images, draws) < 1:
+        raise ValueError(f'{draws} draws of {images} images, expected at least 1 of each')
+    run = max(1, min(RUN_OF_IMAGES, images // 4))
+    begins = np.random.default_rng(0).integers(images, size=(draws, -(-images // run)))
     drawn = ((begins[:, :, None] + np.arange(run)) % images).reshape(draws, -1)[:, :images]
     counts = np.zeros((draws, images), np.int64)
     np.add.at(counts, (np.arange(draws)[:, None], drawn), 1)

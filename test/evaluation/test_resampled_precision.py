@@ -31,7 +31,7 @@ def made_up(images: int, seed: int) -> tuple[list[Detections], list[GroundTruth]
 @pytest.mark.parametrize('seed', range(3))
 def test_equals_the_precision_of_images_repeated(seed):
     detections, ground_truths = made_up(12, seed)
-    draws = np.vstack([np.ones((1, 12), int), bootstrap_draws(12, 4, seed)])
+    draws = np.vstack([np.ones((1, 12), int), bootstrap_draws(12, 4)])
     for counts, value in zip(draws, resampled_ap(detections, ground_truths, NAMES, draws)):
         repeated = np.repeat(np.arange(12), counts)
         expected = average_precision([detections[i] for i in repeated], [ground_truths[i] for i in repeated], NAMES).ap
@@ -54,27 +54,25 @@ def test_a_draw_without_objects_is_nan_and_nothing_found_is_zero():
 
 
 def test_draws_take_as_many_images_as_there_are_and_are_repeatable():
-    draws = bootstrap_draws(20, 50, seed=3)
+    draws = bootstrap_draws(20, 50)
     assert draws.shape == (50, 20) and (draws.sum(1) == 20).all() and draws.min() == 0
-    assert np.array_equal(draws, bootstrap_draws(20, 50, seed=3))
-    with pytest.raises(ValueError, match='0 draws of 5 images in runs of 8'):
+    assert np.array_equal(draws, bootstrap_draws(20, 50))
+    with pytest.raises(ValueError, match='0 draws of 5 images, expected at least 1 of each'):
         bootstrap_draws(5, 0)
-    with pytest.raises(ValueError, match='in runs of 0'):
-        bootstrap_draws(5, 1, run=0)
 
 
 def test_neighbours_are_drawn_together():
-    for counts in bootstrap_draws(40, 200, run=10):
+    for counts in bootstrap_draws(40, 200):
         ends = np.flatnonzero(counts != np.roll(counts, 1))
-        assert counts.sum() == 40 and len(ends) <= 8, 'four runs have eight ends'
-    assert (bootstrap_draws(40, 400, run=10).mean(0) > 0.7).all(), 'the first images are drawn as often as others'
+        assert counts.sum() == 40 and len(ends) <= 10, 'five runs have ten ends'
+    assert (bootstrap_draws(40, 400).mean(0) > 0.7).all(), 'the first images are drawn as often as others'
     assert bootstrap_draws(3, 50).max() > 1, 'few images are drawn one by one'
 
 
 def test_runs_of_equal_neighbours_vary_more_than_single_images():
     values = np.repeat(np.random.default_rng(0).random(20), 8)
-    spread = [float(np.std(bootstrap_draws(160, 500, run=run) @ values / 160)) for run in (1, 8)]
-    assert spread[1] > 2 * spread[0]
+    singly = np.std(values) / np.sqrt(160)
+    assert np.std(bootstrap_draws(160, 500) @ values / 160) > 2 * singly
 
 
 def test_refuses_other_shapes_and_unknown_classes():
