@@ -7,6 +7,7 @@ import numpy as np
 from rosbags.rosbag2 import StoragePlugin, Writer
 
 from deadline_perception.core.execution_path import ExecutionPath, setting_text
+from deadline_perception.datasets.bag_messages import BagMessages
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
@@ -15,6 +16,7 @@ SPACE = multi_path_space(skips_per_stage=(1, 1, 1, 1), widths=(1.0, 0.75, 0.5, 0
                          proposals=(10, 25, 50, 100), heads=3)
 PATH = 's0000-w1.00-p100-h1'
 SECOND_NS = 1_000_000_000
+START_NS = 1_700_000_000 * SECOND_NS
 
 
 class RunWriter:
@@ -28,6 +30,8 @@ class RunWriter:
 
     def __init__(self, bag: Path, *, namespace: str = '', storage: StoragePlugin = StoragePlugin.MCAP) -> None:
         self.types = message_types()
+        self.messages = BagMessages(self.types)
+        self.make, self.header = self.messages.make, self.messages.header
         self.namespace = namespace
         self.writer = Writer(bag, version=9, storage_plugin=storage)
         self.connections = {}
@@ -39,13 +43,6 @@ class RunWriter:
     def __exit__(self, *error) -> None:
         self.writer.close()
 
-    def make(self, msgtype: str, **fields):
-        return self.types.types[msgtype](**fields)
-
-    def header(self, stamp_ns: int):
-        stamp = self.make('builtin_interfaces/msg/Time', sec=stamp_ns // SECOND_NS, nanosec=stamp_ns % SECOND_NS)
-        return self.make('std_msgs/msg/Header', stamp=stamp, frame_id='camera')
-
     def write(self, topic: str, message, time_ns: int) -> None:
         name = message.__msgtype__
         if topic not in self.connections:
@@ -53,18 +50,10 @@ class RunWriter:
         self.writer.write(self.connections[topic], time_ns, self.types.serialize_cdr(message, name))
 
     def camera(self, stamp_ns: int, topic: str = '/camera/camera_info') -> None:
-        roi = self.make('sensor_msgs/msg/RegionOfInterest', x_offset=0, y_offset=0, height=0, width=0, do_rectify=False)
-        self.write(topic, self.make(
-            'sensor_msgs/msg/CameraInfo', header=self.header(stamp_ns), height=380, width=640,
-            distortion_model='plumb_bob', d=np.zeros(5), k=np.zeros(9), r=np.zeros(9), p=np.zeros(12), binning_x=0,
-            binning_y=0, roi=roi), stamp_ns)
+        self.write(topic, self.messages.camera_info(stamp_ns, 640, 380, None), stamp_ns)
 
     def speed(self, stamp_ns: int, speed_mps: float) -> None:
-        def vector(x):
-            return self.make('geometry_msgs/msg/Vector3', x=x, y=0.0, z=0.0)
-        twist = self.make('geometry_msgs/msg/Twist', linear=vector(speed_mps), angular=vector(0.0))
-        self.write('/vehicle_speed/speed', self.make('geometry_msgs/msg/TwistStamped', header=self.header(stamp_ns),
-                                                     twist=twist), stamp_ns)
+        self.write('/vehicle_speed/speed', self.messages.speed(stamp_ns, speed_mps), stamp_ns)
 
     def budget(self, stamp_ns: int, budget_ms: float, speed_mps: float) -> None:
         self.write('/time_budget/budget', self.make(
@@ -86,22 +75,7 @@ class RunWriter:
 
     def boxes(self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int | None = None) -> None:
         """Objects are (box xyxy, class name, score)."""
-        covariance = np.zeros(36)
-        pose = self.make('geometry_msgs/msg/PoseWithCovariance', covariance=covariance, pose=self.make(
-            'geometry_msgs/msg/Pose', position=self.make('geometry_msgs/msg/Point', x=0.0, y=0.0, z=0.0),
-            orientation=self.make('geometry_msgs/msg/Quaternion', x=0.0, y=0.0, z=0.0, w=1.0)))
-        detections = []
-        for (x, y, right, bottom), class_id, score in objects:
-            result = self.make('vision_msgs/msg/ObjectHypothesisWithPose', pose=pose, hypothesis=self.make(
-                'vision_msgs/msg/ObjectHypothesis', class_id=class_id, score=float(score)))
-            center = self.make('vision_msgs/msg/Pose2D', theta=0.0, position=self.make(
-                'vision_msgs/msg/Point2D', x=(x + right) / 2, y=(y + bottom) / 2))
-            box = self.make('vision_msgs/msg/BoundingBox2D', center=center, size_x=float(right - x),
-                            size_y=float(bottom - y))
-            detections.append(self.make('vision_msgs/msg/Detection2D', header=self.header(stamp_ns), results=[result],
-                                        bbox=box, id=''))
-        self.write(topic, self.make('vision_msgs/msg/Detection2DArray', header=self.header(stamp_ns),
-                                    detections=detections), time_ns or stamp_ns)
+        self.write(topic, self.messages.detections(stamp_ns, objects), time_ns or stamp_ns)
 
     def latency(self, stamp_ns: int, *, total_ms: float = 60.0, budget_ms: float = 100.0, network_ms: float = 50.0,
                 topic: str = '/detector/latency', **fields) -> None:
@@ -140,7 +114,7 @@ class RunWriter:
 
 
 def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = '', ground_truth: bool = True,
-                start_ns: int = 1_700_000_000 * SECOND_NS) -> None:
+                start_ns: int = START_NS) -> None:
     """A made-up drive at 10 Hz that speeds up and stops: path and budget follow the speed, a few frames miss."""
     random = np.random.default_rng(seed)
     with RunWriter(bag, namespace=namespace) as run:

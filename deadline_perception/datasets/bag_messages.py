@@ -25,69 +25,74 @@ class BagMessages:
     def __init__(self, types: object) -> None:
         self.types = types
 
-    def _make(self, name: str, **fields: object) -> object:
-        return self.types.types[name](**fields)
+    def make(self, msgtype: str, **fields: object) -> object:
+        """A message of a type such as `sensor_msgs/msg/Image`."""
+        return self.types.types[msgtype](**fields)
 
-    def _header(self, stamp_ns: int, frame_id: str = CAMERA_FRAME) -> object:
+    def header(self, stamp_ns: int, frame_id: str = CAMERA_FRAME) -> object:
+        """std_msgs/Header."""
         seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
         if not 0 <= seconds < 2 ** 31:
             raise ValueError(f'stamp is {stamp_ns} ns, expected at least 0 and less than 2^31 s')
-        stamp = self._make('builtin_interfaces/msg/Time', sec=seconds, nanosec=nanoseconds)
-        return self._make('std_msgs/msg/Header', stamp=stamp, frame_id=frame_id)
+        stamp = self.make('builtin_interfaces/msg/Time', sec=seconds, nanosec=nanoseconds)
+        return self.make('std_msgs/msg/Header', stamp=stamp, frame_id=frame_id)
 
     def image(self, stamp_ns: int, image: np.ndarray) -> object:
         """sensor_msgs/Image of uint8 `[height, width, 3]` BGR."""
         height, width = image.shape[:2]
-        return self._make('sensor_msgs/msg/Image', header=self._header(stamp_ns), height=height, width=width,
-                          encoding='bgr8', is_bigendian=0, step=3 * width, data=np.ascontiguousarray(image).reshape(-1))
+        return self.make('sensor_msgs/msg/Image', header=self.header(stamp_ns), height=height, width=width,
+                         encoding='bgr8', is_bigendian=0, step=3 * width, data=np.ascontiguousarray(image).reshape(-1))
 
     def compressed_image(self, stamp_ns: int, data: np.ndarray) -> object:
         """sensor_msgs/CompressedImage of a JPEG file's bytes, uint8 `[N]`."""
-        return self._make('sensor_msgs/msg/CompressedImage', header=self._header(stamp_ns),
-                          format='bgr8; jpeg compressed bgr8', data=data)
+        return self.make('sensor_msgs/msg/CompressedImage', header=self.header(stamp_ns),
+                         format='bgr8; jpeg compressed bgr8', data=data)
 
     def camera_info(self, stamp_ns: int, width: int, height: int, matrix: np.ndarray | None) -> object:
         """sensor_msgs/CameraInfo; without intrinsics all matrices are zero, which means uncalibrated."""
         k = np.zeros((3, 3)) if matrix is None else np.asarray(matrix, dtype=np.float64)
         known = matrix is not None
-        region = self._make('sensor_msgs/msg/RegionOfInterest', x_offset=0, y_offset=0, height=0, width=0,
-                            do_rectify=False)
-        return self._make('sensor_msgs/msg/CameraInfo', header=self._header(stamp_ns), height=height, width=width,
-                          distortion_model='plumb_bob' if known else '', d=np.zeros(5 if known else 0), k=k.reshape(-1),
-                          r=(np.eye(3) if known else np.zeros((3, 3))).reshape(-1),
-                          p=np.hstack([k, np.zeros((3, 1))]).reshape(-1), binning_x=0, binning_y=0, roi=region)
+        region = self.make('sensor_msgs/msg/RegionOfInterest', x_offset=0, y_offset=0, height=0, width=0,
+                           do_rectify=False)
+        return self.make('sensor_msgs/msg/CameraInfo', header=self.header(stamp_ns), height=height, width=width,
+                         distortion_model='plumb_bob' if known else '', d=np.zeros(5 if known else 0), k=k.reshape(-1),
+                         r=(np.eye(3) if known else np.zeros((3, 3))).reshape(-1),
+                         p=np.hstack([k, np.zeros((3, 1))]).reshape(-1), binning_x=0, binning_y=0, roi=region)
 
     def speed(self, stamp_ns: int, speed_mps: float) -> object:
         """geometry_msgs/TwistStamped that moves along x."""
         def vector(x: float) -> object:
-            return self._make('geometry_msgs/msg/Vector3', x=float(x), y=0.0, z=0.0)
+            return self.make('geometry_msgs/msg/Vector3', x=float(x), y=0.0, z=0.0)
 
-        twist = self._make('geometry_msgs/msg/Twist', linear=vector(speed_mps), angular=vector(0.0))
-        return self._make('geometry_msgs/msg/TwistStamped', header=self._header(stamp_ns, VEHICLE_FRAME), twist=twist)
+        twist = self.make('geometry_msgs/msg/Twist', linear=vector(speed_mps), angular=vector(0.0))
+        return self.make('geometry_msgs/msg/TwistStamped', header=self.header(stamp_ns, VEHICLE_FRAME), twist=twist)
 
     def ground_truth(self, stamp_ns: int, ground_truth: GroundTruth, class_names: tuple[str, ...]) -> object:
         """vision_msgs/Detection2DArray: the class by name, score 1, or 0 for a crowd region."""
-        header = self._header(stamp_ns)
+        boxes, names = ground_truth.boxes_xyxy_px.tolist(), [class_names[label] for label in ground_truth.labels]
+        return self.detections(stamp_ns, zip(boxes, names, np.where(ground_truth.crowd, 0.0, 1.0)))
+
+    def detections(self, stamp_ns: int, objects: Iterable[tuple[Sequence[float], str, float]]) -> object:
+        """vision_msgs/Detection2DArray of boxes xyxy in px, their classes' names and their scores."""
+        header = self.header(stamp_ns)
         detections = []
-        for number, (box, label, crowd) in enumerate(zip(
-                ground_truth.boxes_xyxy_px.tolist(), ground_truth.labels.tolist(), ground_truth.crowd.tolist())):
-            hypothesis = self._make('vision_msgs/msg/ObjectHypothesis', class_id=class_names[label],
-                                    score=0.0 if crowd else 1.0)
-            result = self._make('vision_msgs/msg/ObjectHypothesisWithPose', hypothesis=hypothesis, pose=self._no_pose())
-            detections.append(self._make('vision_msgs/msg/Detection2D', header=header, results=[result],
-                                         bbox=self._box(*box), id=str(number)))
-        return self._make('vision_msgs/msg/Detection2DArray', header=header, detections=detections)
+        for number, (box, name, score) in enumerate(objects):
+            hypothesis = self.make('vision_msgs/msg/ObjectHypothesis', class_id=name, score=float(score))
+            result = self.make('vision_msgs/msg/ObjectHypothesisWithPose', hypothesis=hypothesis, pose=self._no_pose())
+            detections.append(self.make('vision_msgs/msg/Detection2D', header=header, results=[result],
+                                        bbox=self._box(*box), id=str(number)))
+        return self.make('vision_msgs/msg/Detection2DArray', header=header, detections=detections)
 
     def _box(self, left: float, top: float, right: float, bottom: float) -> object:
-        position = self._make('vision_msgs/msg/Point2D', x=(left + right) / 2, y=(top + bottom) / 2)
-        centre = self._make('vision_msgs/msg/Pose2D', position=position, theta=0.0)
-        return self._make('vision_msgs/msg/BoundingBox2D', center=centre, size_x=right - left, size_y=bottom - top)
+        position = self.make('vision_msgs/msg/Point2D', x=(left + right) / 2, y=(top + bottom) / 2)
+        centre = self.make('vision_msgs/msg/Pose2D', position=position, theta=0.0)
+        return self.make('vision_msgs/msg/BoundingBox2D', center=centre, size_x=right - left, size_y=bottom - top)
 
     def _no_pose(self) -> object:
-        position = self._make('geometry_msgs/msg/Point', x=0.0, y=0.0, z=0.0)
-        orientation = self._make('geometry_msgs/msg/Quaternion', x=0.0, y=0.0, z=0.0, w=1.0)
-        pose = self._make('geometry_msgs/msg/Pose', position=position, orientation=orientation)
-        return self._make('geometry_msgs/msg/PoseWithCovariance', pose=pose, covariance=np.zeros(36))
+        position = self.make('geometry_msgs/msg/Point', x=0.0, y=0.0, z=0.0)
+        orientation = self.make('geometry_msgs/msg/Quaternion', x=0.0, y=0.0, z=0.0, w=1.0)
+        pose = self.make('geometry_msgs/msg/Pose', position=position, orientation=orientation)
+        return self.make('geometry_msgs/msg/PoseWithCovariance', pose=pose, covariance=np.zeros(36))
 
 
 def speed_of(message: object) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.datasets.bag_file import BagError, BagFile
-from deadline_perception.datasets.bag_messages import class_names_of, ground_truth_of, objects_of
+from deadline_perception.datasets.bag_messages import class_names_of, ground_truth_of, objects_of, speed_of
 from deadline_perception.datasets.class_names import left_out, relabelled
 from deadline_perception.evaluation.recording import (
     NODE_PHASES,
@@ -75,8 +75,7 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
     before = sum(_stamp(message) < frames[0].stamp_ns for message in messages['CameraInfo'])
     sent = {_stamp(message) for message in messages['CameraInfo']} | {frame.stamp_ns for frame in frames}
     speeds = ([(_stamp(message), message.speed_mps) for message in messages['TimeBudget']]
-              or [(_stamp(message), math.hypot(message.twist.linear.x, message.twist.linear.y))
-                  for message in messages['TwistStamped']])
+              or [(_stamp(message), speed_of(message)) for message in messages['TwistStamped']])
     return Recording(
         name=bag.name, class_names=class_names, sent_stamps_ns=tuple(sorted(sent)), frames=frames,
         ground_truth={stamp_ns: relabelled(objects, names, class_names) for stamp_ns, objects in ground_truth.items()},

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
+from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter, write_drive
 
 from deadline_perception.datasets import records
 from deadline_perception.evaluation.recorded_bag import read_recording
@@ -27,7 +27,7 @@ def recorded(tmp_path_factory) -> Callable[..., Recording]:
         bag = tmp_path_factory.mktemp('recorded') / 'run'
         with RunWriter(bag) as run:
             for index, fields in enumerate(frames):
-                run.latency(**{'stamp_ns': (1_700_000_000 + index) * SECOND_NS} | fields)
+                run.latency(**{'stamp_ns': START_NS + index * SECOND_NS} | fields)
         return read_recording(bag)
     return write
 

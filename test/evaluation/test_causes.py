@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import pytest
-from recorded_run import SECOND_NS, RunWriter
+from recorded_run import START_NS, RunWriter
 
 from deadline_perception.evaluation.causes import Cause, worst_frames
 from deadline_perception.evaluation.recorded_bag import read_recording
 
-START_NS = 1_700_000_000 * SECOND_NS
 ORDINARY = 9
 
 

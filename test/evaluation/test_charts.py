@@ -5,13 +5,11 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import pytest
-from recorded_run import SECOND_NS, RunWriter
+from recorded_run import SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Samples
-
-START_NS = 1_700_000_000 * SECOND_NS
 
 
 def test_levels_of_contention_lie_under_the_lanes_where_they_are_known(drive):

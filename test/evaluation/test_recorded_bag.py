@@ -4,14 +4,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from recorded_run import PATH, SECOND_NS, RunWriter, damaged
+from recorded_run import PATH, SECOND_NS, START_NS, RunWriter, damaged
 from rosbags.rosbag2 import StoragePlugin
 
 from deadline_perception.evaluation.recorded_bag import RecordingError, read_recording
 from deadline_perception.evaluation.report import write_report
 from deadline_perception.runtime.tracks import Outcome
 
-START_NS = 1_700_000_000 * SECOND_NS
 BOX = [10.0, 20.0, 50.0, 80.0]
 
 
@@ -130,20 +129,14 @@ def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_p
     assert 'the network does not know their class: 2 of person' in (tmp_path / 'report/report.html').read_text()
 
 
-def test_refuses_what_holds_no_run(tmp_path):
+def test_refuses_what_is_no_bag_or_holds_no_run(tmp_path):
     with RunWriter(tmp_path / 'camera_only') as run:
         run.camera(START_NS)
-    with pytest.raises(RecordingError, match='holds no deadline_perception/msg/FrameLatency'):
-        read_recording(tmp_path / 'camera_only')
-
-
-def test_refuses_a_missing_and_a_damaged_bag(tmp_path):
-    with pytest.raises(FileNotFoundError, match='does not exist'):
-        read_recording(tmp_path / 'absent.mcap')
-    damaged = tmp_path / 'damaged.mcap'
-    damaged.write_bytes(b'not a bag at all')
-    with pytest.raises(RecordingError, match='cannot be read as a ROS 2 bag'):
-        read_recording(damaged)
+    (tmp_path / 'no_bag').write_bytes(b'not a bag at all')
+    for name, error, words in (('camera_only', RecordingError, 'holds no deadline_perception/msg/FrameLatency'),
+                               ('no_bag', RecordingError, 'is no bag'), ('absent', FileNotFoundError, 'not exist')):
+        with pytest.raises(error, match=words):
+            read_recording(tmp_path / name)
 
 
 @pytest.fixture(scope='module')
@@ -157,7 +150,7 @@ def runs(tmp_path_factory):
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 1))
-@example(seed=531, number=0)  # the definition of OperatorDecision loses a field
+@example(seed=8, number=0)  # the definition of PathDecision loses a field
 def test_flipped_and_missing_bytes_give_a_recording_or_a_named_error(tmp_path, runs, seed, number):
     file = tmp_path / f'fuzzed{runs[number].suffix}'
     file.write_bytes(damaged(runs[number].read_bytes(), seed))

@@ -9,14 +9,13 @@ from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
-from recorded_run import SECOND_NS, RunWriter
+from recorded_run import SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.evaluation.gallery import PICTURES, Picture
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.report import numbers, report_page, verdict, write_report
 from deadline_perception.evaluation.summary import summarise
 
-START_NS = 1_700_000_000 * SECOND_NS
 VOID = {'meta', 'img', 'br'}
 SPREAD = {'p50': 60.4, 'p95': 80.0, 'p99': 90.0, 'max': 99.0}
 SUMMARY = {'frames_delivered': 300, 'frames_age_unknown': 0, 'frames_lost': 0, 'deadline_misses': 5,

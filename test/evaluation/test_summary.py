@@ -5,13 +5,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from recorded_run import PATH, SECOND_NS, RunWriter
+from recorded_run import PATH, START_NS, RunWriter
 
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Samples
 from deadline_perception.evaluation.summary import level_uses, path_uses, scored_outputs, summarise
 
-START_NS = 1_700_000_000 * SECOND_NS
 REQUIRED = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'deadline_miss_ratio',
             'infeasible_ratio', 'ap50', 'distinct_paths', 'latency_ms', 'bound_ms', 'overhead_ms', 'decision_us',
             'ros_distro', 'device')

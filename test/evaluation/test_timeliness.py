@@ -4,12 +4,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from recorded_run import SECOND_NS, RunWriter
+from recorded_run import SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.timeliness import Spread, frame_figures, network_figures
 
-START_NS = 1_700_000_000 * SECOND_NS
 CHEAP = 's1111-w0.25-p10-h0'
 
 
