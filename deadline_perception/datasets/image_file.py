@@ -28,7 +28,10 @@ def load_image(file: Path) -> np.ndarray:
     Raises:
         ValueError: the file is missing or no image, or too large.
     """
-    content = _content(file)
+    try:
+        content = read_bytes(file, _MOST_BYTES)
+    except (OSError, FileRefused) as error:
+        raise _unreadable(file, error) from error
     width, height = _stated_size(io.BytesIO(content)) or (1, 1)
     if width * height > MOST_PX:
         raise ValueError(f'{file} is {width} x {height} px, expected at most {MOST_PX} px')
@@ -57,8 +60,7 @@ def image_size(file: Path) -> tuple[int, int]:
         with open_file(file) as (stream, _):
             size = _stated_size(stream)
     except (OSError, FileRefused) as error:
-        raise ValueError(f'{file} cannot be read, expected a JPEG or PNG image: '
-                         f'{getattr(error, "strerror", error)}') from error
+        raise _unreadable(file, error) from error
     if size is None:
         height, width = load_image(file).shape[:2]
         return width, height
@@ -86,13 +88,8 @@ def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
         for index, file in enumerate(files)))
 
 
-def _content(file: Path) -> bytes:
-    try:
-        return read_bytes(file, _MOST_BYTES)
-    except FileNotFoundError:
-        raise ValueError(f'{file} does not exist, expected a JPEG or PNG image') from None
-    except (OSError, FileRefused) as error:
-        raise ValueError(f'{file} cannot be read, expected a JPEG or PNG image: {error}') from error
+def _unreadable(file: Path, error: OSError | FileRefused) -> ValueError:
+    return ValueError(f'{file} cannot be read, expected a JPEG or PNG image: {getattr(error, "strerror", error)}')
 
 
 def _stated_size(stream: BinaryIO) -> tuple[int, int] | None:

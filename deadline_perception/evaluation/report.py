@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -58,8 +57,10 @@ def write_report(recording: Recording, out: Path, *, source: records.Sequence | 
 def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture], facts: dict[str, str],
                 notes: Sequence[str]) -> str:
     """The whole page; arguments as of `write_report`, with the summary of `summarise` and pictures for the gallery."""
+    def seconds(frame: FrameRecord) -> float:
+        return float(charts.times_s(recording, [frame.stamp_ns])[0])
+
     frames = charts.drawn_frames(recording)
-    seconds = partial(_seconds, recording)
     begin_s, end_s = charts.time_range_s(charts.times_s(recording, [frame.stamp_ns for frame in frames]))
     lasts_s = (recording.sent_stamps_ns[-1] - recording.sent_stamps_ns[0]) / 1e9
     grade, sentence = verdict(summary)
@@ -93,11 +94,6 @@ def render(**values: object) -> str:
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
                               undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template('report.html.j2').render(values)
-
-
-def _seconds(recording: Recording, frame: FrameRecord) -> float:
-    """Time of a frame from the begin of the run."""
-    return float(charts.times_s(recording, [frame.stamp_ns])[0])
 
 
 def _accounting(summary: dict) -> list[tuple[str, int, str]]:

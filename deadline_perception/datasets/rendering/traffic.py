@@ -112,7 +112,7 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], seconds: float) ->
     places = [lane.start_m.astype(np.float64).copy() for lane in lanes]
     speeds = [lane.speed_mps.astype(np.float64).copy() for lane in lanes]
     before = [np.zeros_like(speed) for speed in speeds]
-    history: list[list[list[np.ndarray]]] = [[[], [], []] for _ in lanes]
+    history: list[list[tuple[np.ndarray, ...]]] = [[] for _ in lanes]
     lights = np.zeros((steps, len(junctions)), np.int8)
     red_until = np.full(len(junctions), np.inf)
     stood_s = 0.0
@@ -142,9 +142,8 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], seconds: float) ->
             acceleration = np.where((speed < 0.7) & (last <= 0) & (acceleration < 0.9), -1.0, acceleration)
             last[:] = acceleration
             after = np.clip(speed + acceleration * STEP_S, 0, MAX_SPEED_MPS)
-            for rows, values in zip(kept, (lane.direction * place, speed.copy(), (after - speed) / STEP_S)):
-                rows.append(values)
+            kept.append((lane.direction * place, speed.copy(), (after - speed) / STEP_S))
             place += (speed + after) / 2 * STEP_S
             speed[:] = after
-    rows = [[np.array(column) for column in kept] for kept in history]
-    return Motion(tuple(r[0] for r in rows), tuple(r[1] for r in rows), tuple(r[2] for r in rows), lights, red_until)
+    columns = [[np.array(column) for column in zip(*kept)] for kept in history]
+    return Motion(*zip(*columns), lights, red_until)
