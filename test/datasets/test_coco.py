@@ -84,7 +84,6 @@ def test_a_file_of_which_no_image_can_be_decoded_is_refused(coco_folder):
     (lambda c: c.update(annotations=None), 'not in the form of COCO'),
     (lambda c: c.update(images=[]), 'belong to image'),
     (lambda c: c.pop('categories'), "lacks the key 'categories'"),
-    (lambda c: c['images'][0].update(file_name='/etc/passwd'), 'is an absolute path, expected one from the folder'),
     (lambda c: c['images'][0].update(file_name='/dev/zero'), 'is an absolute path, expected one from the folder')])
 def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
     with pytest.raises(ValueError, match=message):
@@ -101,8 +100,8 @@ def test_refuses_a_million_classes_and_names_that_are_none(coco_folder):
 
 
 @pytest.mark.parametrize('text', [
-    '[' * 10_000, '{"images": ' * 10_000, '[' * 10_000 + ']' * 10_000, f'[{"9" * 5_000}]', '[]', '7', 'null', '\x00',
-    '{"images": [{"id": 1, "file_name": "' + 'a' * 5_000 + '"}], "annotations": [], "categories": []}'])
+    '{', '[' * 10_000, '{"images": ' * 10_000, '[' * 10_000 + ']' * 10_000, f'[{"9" * 5_000}]', '[]', '7', 'null',
+    '\x00', '{"images": [{"id": 1, "file_name": "' + 'a' * 5_000 + '"}], "annotations": [], "categories": []}'])
 def test_absurd_files_are_refused_in_one_line(tmp_path, text):
     (tmp_path / 'val.json').write_text(text)
     assert reads_or_refuses_in_one_line(read_coco, tmp_path / 'val.json') is None
@@ -130,19 +129,11 @@ def test_images_in_a_folder_beside_the_annotations_are_read(coco_folder):
     assert len(read_coco(file.rename(coco_folder / 'annotations' / 'val.json')).frames) == 2
 
 
-def test_a_pipe_in_the_place_of_annotations_is_not_waited_for(coco_folder):
-    (coco_folder / 'val.json').unlink()
-    os.mkfifo(coco_folder / 'val.json')
-    with pytest.raises((ValueError, FileNotFoundError)):
-        read_coco(coco_folder / 'val.json')
-
-
-def test_refuses_what_is_no_json_and_what_is_absent(coco_folder):
-    with pytest.raises(FileNotFoundError, match='COCO'):
-        read_coco(coco_folder / 'none.json')
-    (coco_folder / 'val.json').write_text('{')
-    with pytest.raises(ValueError, match='no JSON'):
-        read_coco(coco_folder / 'val.json')
+def test_refuses_what_is_absent_and_does_not_wait_for_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / 'pipe.json')
+    for name in ('none.json', 'pipe.json'):
+        with pytest.raises(FileNotFoundError, match='COCO'):
+            read_coco(tmp_path / name)
 
 
 @pytest.mark.skipif(not CARLA.is_dir(), reason='the driving data are not here')

@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 import math
 import random
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import torch
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_paths, measure_paths
 from deadline_perception.evaluation.path_accuracy import ranking_classes, sample_paths
 from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
@@ -25,26 +25,15 @@ SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widt
 BOX = [10, 10, 60, 60]
 
 
-class Run:
-    """A run of the made-up detector, which notes in `passed` every segment that any run passes."""
+class Run(SegmentRun):
+    """A run of the made-up detector, which notes in `passed` every segment that any run computes."""
 
     def __init__(self, image_bgr, path, passed):
-        self.path, self.segment, self.passed, self._image = path, 0, passed, image_bgr
+        super().__init__(SPACE, path)
+        self.passed, self._image = passed, image_bgr
 
-    @property
-    def finished(self):
-        return self.segment == len(SPACE.segments)
-
-    def redirect(self, path):
-        assert SPACE.prefix(path, self.segment) == SPACE.prefix(self.path, self.segment)
-        self.path = path
-
-    def fork(self):
-        return copy(self)
-
-    def run_segment(self):
-        self.passed.append(SPACE.segments[self.segment].name)
-        self.segment += 1
+    def compute(self, name, key):
+        self.passed.append(name)
 
     def result(self):
         if self.path == SPACE.smallest:

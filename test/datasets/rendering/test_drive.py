@@ -114,7 +114,4 @@ def test_processes_render_what_one_renders():
             assert one.name == other.name and one.load_bgr() is one.load_bgr()
             assert np.array_equal(one.load_bgr(), other.load_bgr())
             assert np.array_equal(one.ground_truth.boxes_xyxy_px, other.ground_truth.boxes_xyxy_px)
-
-
-def test_no_seeds_are_no_drives():
     assert render_drives(range(0), seconds=1.0, rate_hz=2.0, processes=4) == []
