@@ -11,6 +11,7 @@ import numpy as np
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.runtime.tracks import Outcome
 
+_WORST = 10  # frames that are told
 PHASE_WORDS = {'age': 'on its way from the camera', 'queue': 'waiting for the detector',
                'convert': 'converting the image', 'decision': 'deciding', 'publish': 'publishing'}
 
@@ -95,12 +96,12 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
                  f'{PHASE_WORDS[outside]}{contention}.')
 
 
-def worst_frames(recording: Recording, count: int = 10) -> list[Blame]:
+def worst_frames(recording: Recording) -> list[Blame]:
     """The frames that used the most of their budget, worst first: those that missed before those in time."""
     typical_ms = typical_phases_ms(recording.frames)
     timed = [frame for frame in recording.frames if math.isfinite(frame.total_ms) and frame.budget_ms > 0]
     ranked = sorted(timed, key=lambda frame: (frame.in_time, -frame.total_ms / frame.budget_ms))
-    return [blame(frame, typical_ms, slowdown_of(recording, frame)) for frame in ranked[:count]]
+    return [blame(frame, typical_ms, slowdown_of(recording, frame)) for frame in ranked[:_WORST]]
 
 
 def slowdown_of(recording: Recording, frame: FrameRecord) -> float:

@@ -33,23 +33,19 @@ class ScoredDetections:
     def calibration_error(self) -> float:
         """Expected calibration error (Guo et al. 2017, section 2): mean distance between score and share of hits over
         bins of equal width, weighed by their detections; 0 without detections."""
-        return sum(len(members) * abs(float(self.scores[members].mean() - self.hits[members].mean()))
-                   for members in self._bins() if len(members)) / max(1, len(self.scores))
+        return sum(count * abs(score - share) for score, share, count in self.diagram()) / max(1, len(self.scores))
 
     def diagram(self) -> list[tuple[float, float, int]]:
         """Per bin that has detections: mean score, share of hits, number of detections."""
-        return [(float(self.scores[members].mean()), float(self.hits[members].mean()), len(members))
-                for members in self._bins() if len(members)]
+        places = np.minimum((self.scores * BINS).astype(int), BINS - 1)
+        bins = [places == number for number in np.unique(places)]
+        return [(float(self.scores[own].mean()), float(self.hits[own].mean()), int(own.sum())) for own in bins]
 
     def at(self, min_score: float) -> tuple[float, float]:
         """Precision and recall in [0, 1] of the detections with at least that score; precision 1 without any."""
         kept = self.scores >= min_score
         found = int(self.hits[kept].sum())
         return (found / int(kept.sum()) if kept.any() else 1.0), (found / self.objects if self.objects else 0.0)
-
-    def _bins(self) -> list[np.ndarray]:
-        places = np.minimum((self.scores * BINS).astype(int), BINS - 1)
-        return [np.flatnonzero(places == number) for number in range(BINS)]
 
 
 def scored_detections(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],

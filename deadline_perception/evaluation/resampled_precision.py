@@ -31,9 +31,7 @@ def bootstrap_draws(images: int, draws: int) -> np.ndarray:
     run = max(1, min(RUN_OF_IMAGES, images // 4))
     begins = np.random.default_rng(0).integers(images, size=(draws, -(-images // run)))
     drawn = ((begins[:, :, None] + np.arange(run)) % images).reshape(draws, -1)[:, :images]
-    counts = np.zeros((draws, images), np.int64)
-    np.add.at(counts, (np.arange(draws)[:, None], drawn), 1)
-    return counts
+    return np.stack([np.bincount(row, minlength=images) for row in drawn])
 
 
 def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth], class_names: Sequence[str],

@@ -63,13 +63,7 @@ def evaluate_sweep(sweep: Sweep, measured: MeasuredLayers, steps: StepModel | No
 
 
 def draw_sweeps(results: Sequence[SweepResult], file: Path, title: str) -> None:
-    """Writes a PNG with measured latencies and those predicted from four of them, one panel per sweep.
-
-    Raises:
-        ValueError: no result.
-    """
-    if not results:
-        raise ValueError('no sweep to draw, expected at least one')
+    """Writes a PNG with measured latencies and those predicted from four of them, one panel per sweep; at least one."""
     from matplotlib.figure import Figure
 
     rows = -(-len(results) // _COLUMNS)

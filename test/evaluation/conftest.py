@@ -22,12 +22,19 @@ def drive(tmp_path_factory) -> Recording:
 
 @pytest.fixture
 def recorded(tmp_path_factory) -> Callable[..., Recording]:
-    """Reads what was recorded of the given frames, each by fields of its FrameLatency; a second apart if unstamped."""
+    """Reads what was recorded of the given frames, each by fields of its FrameLatency; a second apart if unstamped.
+
+    A `decision` among them is the fields of its PathDecision.
+    """
     def write(*frames: dict) -> Recording:
         bag = tmp_path_factory.mktemp('recorded') / 'run'
         with RunWriter(bag) as run:
             for index, fields in enumerate(frames):
-                run.latency(**{'stamp_ns': START_NS + index * SECOND_NS} | fields)
+                fields = {'stamp_ns': START_NS + index * SECOND_NS} | fields
+                decision = fields.pop('decision', None)
+                run.latency(**fields)
+                if decision is not None:
+                    run.decision(fields['stamp_ns'], **decision)
         return read_recording(bag)
     return write
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
+from made_up_labels import found, known
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
@@ -13,18 +14,8 @@ NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 BOX = [10, 10, 60, 60]
 
 
-def ground_truth(*objects: tuple) -> GroundTruth:
-    return GroundTruth([box for box, *_ in objects] or np.zeros((0, 4)), [label for _, label, *_ in objects],
-                       [len(rest) > 0 for _, _, *rest in objects])
-
-
-def found(*objects: tuple) -> Detections:
-    return Detections([box for box, *_ in objects] or np.zeros((0, 4)), [score for _, _, score in objects],
-                      [label for _, label, _ in objects])
-
-
 def test_exact_boxes_score_one_and_the_size_of_the_object_decides_where_it_counts(capsys):
-    result = average_precision([found((BOX, 0, 0.9))], [ground_truth((BOX, 0))], NAMES)
+    result = average_precision([found((*BOX, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
     assert capsys.readouterr().out == ''
     assert [result.ap, result.ap50, result.ap75, result.ap_medium] == pytest.approx([1.0] * 4)
     assert result.ap_small is None and result.ap_large is None
@@ -34,42 +25,42 @@ def test_exact_boxes_score_one_and_the_size_of_the_object_decides_where_it_count
 
 def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
     shifted = [20, 10, 70, 60]  # overlap 40 x 50 of a union 60 x 50: IoU 2/3, above 0.50, 0.55, 0.60, 0.65
-    result = average_precision([found((shifted, 0, 0.9))], [ground_truth((BOX, 0))], NAMES)
+    result = average_precision([found((*shifted, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
     assert result.ap50 == pytest.approx(1.0)
     assert result.ap75 == pytest.approx(0.0)
     assert result.ap == pytest.approx(4 / 10)
 
 
 def test_one_of_two_objects_found_scores_fifty_one_of_the_hundred_and_one_recall_points():
-    result = average_precision([found((BOX, 0, 0.9))], [ground_truth((BOX, 0), ([100, 100, 150, 150], 0))], NAMES)
+    result = average_precision([found((*BOX, 0.9, 0))], [known((*BOX, 0, 0), (100, 100, 150, 150, 0, 0))], NAMES)
     assert result.ap50 == pytest.approx(51 / 101)
 
 
 def test_a_more_certain_false_alarm_halves_the_precision():
-    result = average_precision([found(([200, 200, 250, 250], 0, 0.95), (BOX, 0, 0.9))], [ground_truth((BOX, 0))], NAMES)
+    result = average_precision([found((200, 200, 250, 250, 0.95, 0), (*BOX, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
     assert result.ap50 == pytest.approx(0.5)
 
 
 def test_a_detection_on_a_crowd_region_is_neither_hit_nor_false_alarm():
-    crowd = ([200, 200, 300, 300], 0, 'crowd')
-    result = average_precision([found(([210, 210, 250, 250], 0, 0.95), (BOX, 0, 0.9))],
-                               [ground_truth((BOX, 0), crowd)], NAMES)
+    crowd = (200, 200, 300, 300, 0, 1)
+    result = average_precision([found((210, 210, 250, 250, 0.95, 0), (*BOX, 0.9, 0))],
+                               [known((*BOX, 0, 0), crowd)], NAMES)
     assert result.ap50 == pytest.approx(1.0)
     assert result.per_class['vehicle'].ground_truths == 1
 
 
 def test_nothing_found_scores_zero_and_nothing_known_scores_none():
-    assert average_precision([Detections.none()], [ground_truth((BOX, 0))], NAMES).ap == 0.0
-    assert average_precision([found((BOX, 0, 0.9))], [ground_truth()], NAMES).ap is None
+    assert average_precision([Detections.none()], [known((*BOX, 0, 0))], NAMES).ap == 0.0
+    assert average_precision([found((*BOX, 0.9, 0))], [known()], NAMES).ap is None
     assert average_precision([], [], NAMES).ap50 is None
 
 
 @pytest.mark.parametrize(('detections', 'ground_truths', 'words'), [
-    ([Detections.none()], [ground_truth(), ground_truth()], '1 detections for 2 images'),
-    ([found((BOX, 5, 0.9))], [ground_truth((BOX, 0))],
+    ([Detections.none()], [known(), known()], '1 detections for 2 images'),
+    ([found((*BOX, 0.9, 5))], [known((*BOX, 0, 0))],
      'label of a detection is 5, expected an index into 5 class names'),
-    ([Detections.none()], [ground_truth((BOX, -1))], 'label of an object is -1, expected'),
-    ([Detections.none()], [ground_truth((BOX, 7))], 'label of an object is 7, expected')])
+    ([Detections.none()], [known((*BOX, -1, 0))], 'label of an object is -1, expected'),
+    ([Detections.none()], [known((*BOX, 7, 0))], 'label of an object is 7, expected')])
 def test_refuses_other_lengths_and_labels_without_a_name(detections, ground_truths, words):
     with pytest.raises(ValueError, match=words):
         average_precision(detections, ground_truths, NAMES)
@@ -82,6 +73,6 @@ def test_refuses_other_lengths_and_labels_without_a_name(detections, ground_trut
 def test_the_truth_given_back_as_detections_always_scores_one(objects):
     boxes = [[x, y, x + size, y + size] for x, y, size, _ in objects]
     labels = [label for *_, label in objects]
-    known = GroundTruth(boxes, labels, [False] * len(boxes))
-    result = average_precision([Detections(boxes, np.linspace(1, 0.5, len(boxes)), labels)], [known], NAMES)
+    objects = GroundTruth(boxes, labels, [False] * len(boxes))
+    result = average_precision([Detections(boxes, np.linspace(1, 0.5, len(boxes)), labels)], [objects], NAMES)
     assert result.ap == pytest.approx(1.0)

@@ -2,25 +2,18 @@
 from __future__ import annotations
 
 import pytest
-from recorded_run import START_NS, RunWriter
 
 from deadline_perception.evaluation.causes import Cause, worst_frames
-from deadline_perception.evaluation.recorded_bag import read_recording
 
 ORDINARY = 9
 
 
-def tightest(tmp_path, slowdown: float = 1.0, **fields):
+def tightest(recorded, slowdown: float = 1.0, **fields):
     """The blame of one frame among ordinary ones."""
-    with RunWriter(tmp_path / 'run') as run:
-        for index in range(ORDINARY):
-            run.latency(START_NS + index)
-        run.latency(START_NS + ORDINARY, **fields)
-        run.decision(START_NS + ORDINARY, slowdown=slowdown)
-    recording = read_recording(tmp_path / 'run')
-    worst = worst_frames(recording, ORDINARY + 1)
+    recording = recorded(*[{}] * ORDINARY, fields | {'decision': {'slowdown': slowdown}})
+    worst = worst_frames(recording)
     assert [blame.cause for blame in worst[1:]] == [Cause.NONE] * ORDINARY
-    assert worst[0].frame.stamp_ns == START_NS + ORDINARY
+    assert worst[0].frame is recording.frames[ORDINARY]
     return worst[0]
 
 
@@ -39,14 +32,14 @@ def tightest(tmp_path, slowdown: float = 1.0, **fields):
     ({'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0}, Cause.OVERHEAD,
      '86 ms went outside it, most of them publishing'),
 ])
-def test_names_the_cause(tmp_path, fields, cause, words):
-    found = tightest(tmp_path, **fields)
+def test_names_the_cause(recorded, fields, cause, words):
+    found = tightest(recorded, **fields)
     assert found.cause is cause
     assert words in found.sentence[:1].lower() + found.sentence[1:]
 
 
-def test_mentions_contention_when_the_machine_was_slowed_down(tmp_path):
-    found = tightest(tmp_path, slowdown=1.8, network_ms=120.0, total_ms=130.0, bound_ms=90.0)
+def test_mentions_contention_when_the_machine_was_slowed_down(recorded):
+    found = tightest(recorded, slowdown=1.8, network_ms=120.0, total_ms=130.0, bound_ms=90.0)
     assert found.sentence.endswith('while other work slowed everything down 1.8-fold.')
 
 

@@ -5,10 +5,8 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import pytest
-from recorded_run import SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.evaluation import charts
-from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Samples
 
 
@@ -72,13 +70,8 @@ def seconds_at(svg):
     return [(text.text, text.get('x')) for group in groups for text in group.iter() if text.tag.endswith('text')]
 
 
-def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_not_drawn(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for index in range(8):
-            run.latency(START_NS + index * SECOND_NS, outcome=int(index in (0, 7)))
-            if index not in (0, 7):
-                run.decision(START_NS + index * SECOND_NS)
-    recording = read_recording(tmp_path / 'run')
+def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_not_drawn(recorded):
+    recording = recorded({'outcome': 1}, *[{'decision': {}}] * 6, {'outcome': 1})
     frames = charts.drawn_frames(recording)
     seconds = seconds_at(charts.lanes(recording, frames))
     assert len(seconds) > 3 and seconds == seconds_at(charts.phases(recording, frames))

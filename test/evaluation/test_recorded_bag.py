@@ -99,12 +99,9 @@ def test_two_detectors_are_refused_by_name(tmp_path):
         read_recording(tmp_path / 'run')
 
 
-def test_frames_without_a_stamp_have_nobody_elses_decision(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for _ in range(2):
-            run.latency(0)
-            run.decision(0)
-    assert [frame.decision for frame in read_recording(tmp_path / 'run').frames] == [None, None]
+def test_frames_without_a_stamp_have_nobody_elses_decision(recorded):
+    recording = recorded(*[{'stamp_ns': 0, 'decision': {}}] * 2)
+    assert [frame.decision for frame in recording.frames] == [None, None]
 
 
 def test_keeps_classes_that_are_not_its_own(tmp_path):

@@ -9,10 +9,8 @@ from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
-from recorded_run import SECOND_NS, START_NS, RunWriter
 
 from deadline_perception.evaluation.gallery import PICTURES, Picture
-from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.report import numbers, report_page, verdict, write_report
 from deadline_perception.evaluation.summary import summarise
 
@@ -90,12 +88,9 @@ def test_legends_name_every_setting_that_ran_in_its_colour(drive):
     assert seen == shown
 
 
-def test_words_of_a_recording_cannot_break_out_of_the_page(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for index in range(2):
-            run.latency(START_NS + index * SECOND_NS, path='</script><script>alert(1)</script>', device='<b>cpu')
-            run.decision(START_NS + index * SECOND_NS, reason='</script><img src=x>')
-    page = page_of(read_recording(tmp_path / 'run'))
+def test_words_of_a_recording_cannot_break_out_of_the_page(recorded):
+    page = page_of(recorded(*[{'path': '</script><script>alert(1)</script>', 'device': '<b>cpu',
+                               'decision': {'reason': '</script><img src=x>'}}] * 2))
     assert page.count['script'] == 2 and 'x' not in page.addresses  # the data and the page's own script
 
 

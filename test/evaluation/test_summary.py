@@ -11,6 +11,7 @@ from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Samples
 from deadline_perception.evaluation.summary import level_uses, path_uses, scored_outputs, summarise
 
+OTHER_PATH = 's1-w0.50-p10-h0'
 REQUIRED = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'deadline_miss_ratio',
             'infeasible_ratio', 'ap50', 'distinct_paths', 'latency_ms', 'bound_ms', 'overhead_ms', 'decision_us',
             'ros_distro', 'device')
@@ -53,27 +54,23 @@ def test_accuracy_is_null_without_ground_truth_and_nan_never_reaches_the_json(re
     json.dumps(summary, allow_nan=False)
 
 
-def test_paths_are_listed_most_used_first(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for index, (path, network_ms) in enumerate(((PATH, 50.0), ('s1-w0.50-p10-h0', 20.0), (PATH, 70.0),
-                                                    (PATH, 60.0))):
-            run.latency(START_NS + index, path=path, network_ms=network_ms, total_ms=network_ms + 10)
-            run.decision(START_NS + index, PATH, quality=0.3)
-    first, second = path_uses(read_recording(tmp_path / 'run'))
+def test_paths_are_listed_most_used_first(recorded):
+    ran = (PATH, 50.0), (OTHER_PATH, 20.0), (PATH, 70.0), (PATH, 60.0)
+    first, second = path_uses(recorded(*(
+        {'path': path, 'network_ms': network_ms, 'total_ms': network_ms + 10, 'decision': {'quality': 0.3}}
+        for path, network_ms in ran)))
     assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == (PATH, 3, 60.0, 70.0)
     assert first.quality == pytest.approx(0.3)
-    assert (second.path, second.frames, second.misses) == ('s1-w0.50-p10-h0', 1, 0)
+    assert (second.path, second.frames, second.misses) == (OTHER_PATH, 1, 0)
 
 
-def test_what_ran_is_told_for_each_level_of_contention(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for index, (path, total_ms) in enumerate(((PATH, 60.0), (PATH, 60.0), (PATH, 150.0),
-                                                  ('s1-w0.50-p10-h0', 60.0))):
-            run.latency(START_NS + index, path=path, network_ms=50.0, total_ms=total_ms)
-            run.decision(START_NS + index, PATH, quality=0.3)
-    recording = read_recording(tmp_path / 'run')
+def test_what_ran_is_told_for_each_level_of_contention(recorded):
+    ran = (PATH, 60.0), (PATH, 60.0), (PATH, 150.0), (OTHER_PATH, 60.0)
+    recording = recorded(*({'path': path, 'total_ms': total_ms, 'decision': {'quality': 0.3}}
+                           for path, total_ms in ran))
     assert level_uses(recording) == {}
-    uses = level_uses(replace(recording, level=Samples((START_NS + 1, START_NS + 2), (0.0, 2.0))))  # none before
+    stamps_ns = tuple(frame.stamp_ns for frame in recording.frames[1:3])
+    uses = level_uses(replace(recording, level=Samples(stamps_ns, (0.0, 2.0))))  # none before
     assert [(level, use['frames'], use['misses'], use['paths']) for level, use in uses.items()] == [
         ('0', 1, 0, 1), ('2', 2, 1, 2)]
     assert uses['2']['quality'] == pytest.approx(0.3) and uses['2']['infeasible'] == 0

@@ -41,8 +41,3 @@ def test_draws_a_picture(tmp_path):
     draw_sweeps([evaluate_sweep(SWEEP, measured(SWEEP))] * 3, tmp_path / 'new' / 'sweep.png', 'Some CPU')
     assert min(cv2.imread(str(tmp_path / 'new' / 'sweep.png')).shape[:2]) > 300
     assert [file.name for file in (tmp_path / 'new').iterdir()] == ['sweep.png']
-
-
-def test_nothing_to_draw_is_refused(tmp_path):
-    with pytest.raises(ValueError, match='no sweep to draw'):
-        draw_sweeps([], tmp_path / 'sweep.png', '')
