@@ -1,6 +1,7 @@
 """Annotation files read so that whatever they hold ends in values or in one line that says what is wrong."""
 from __future__ import annotations
 
+import csv
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ def expected_format(file: Path, form: str) -> Iterator[None]:
         yield
     except KeyError as error:
         raise ValueError(f'{file} lacks the key {printable(error, _MAX_WORDS)}, expected {form}') from error
-    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError, OSError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError, OSError,
+            csv.Error) as error:
         words = printable(error, _MAX_WORDS)
         own = isinstance(error, ValueError) and str(error).startswith(str(file))
         if own and words == str(error):

@@ -61,10 +61,7 @@ def image_size(file: Path) -> tuple[int, int]:
             size = _stated_size(stream)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
-    if size is None:
-        height, width = load_image(file).shape[:2]
-        return width, height
-    return size
+    return size or load_image(file).shape[1::-1]
 
 
 def image_files(folder: Path) -> list[Path]:

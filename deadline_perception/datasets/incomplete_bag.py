@@ -184,16 +184,14 @@ class _Index:
         summary_start = 0
         if not self._loose:  # else whoever reads the file has to look through all of it
             summary_start = self.end_byte + end.count
-            for record in (*self._schemas.values(), *self._channels.values(), *self._chunks, self._statistics()):
+            statistics = Statistics(
+                attachment_count=0, channel_count=len(self._channels), channel_message_counts=self._counts,
+                chunk_count=len(self._chunks), message_count=self.messages, message_start_time=self._times_ns[0],
+                message_end_time=self._times_ns[1], metadata_count=0, schema_count=len(self._schemas))
+            for record in (*self._schemas.values(), *self._channels.values(), *self._chunks, statistics):
                 record.write(end)
         Footer(summary_start=summary_start, summary_offset_start=0, summary_crc=0).write(end)
         return end.end() + MCAP0_MAGIC
-
-    def _statistics(self) -> Statistics:
-        return Statistics(
-            attachment_count=0, channel_count=len(self._channels), channel_message_counts=self._counts,
-            chunk_count=len(self._chunks), message_count=self.messages, message_start_time=self._times_ns[0],
-            message_end_time=self._times_ns[1], metadata_count=0, schema_count=len(self._schemas))
 
 
 def _data(stream: BinaryIO, length: int) -> ReadDataStream:

@@ -90,18 +90,15 @@ def _read_csv(file: Path) -> SpeedTrace:
     pairs = []
     with expected_format(file, 'CSV'):
         rows = csv.DictReader(io.StringIO(read_text(file, _MOST_BYTES), newline=''))
-        try:
-            columns = rows.fieldnames
-            if columns is None or not {'stamp_s', 'speed_mps'} <= set(columns):
-                raise ValueError(f'{file} has the columns {columns}, expected stamp_s and speed_mps')
-            for row in rows:
-                try:
-                    pairs.append((float(row['stamp_s']), float(row['speed_mps'])))
-                except (TypeError, ValueError) as error:
-                    raise ValueError(f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, '
-                                     f'expected two numbers') from error
-        except csv.Error as error:
-            raise ValueError(str(error)) from error
+        columns = rows.fieldnames
+        if columns is None or not {'stamp_s', 'speed_mps'} <= set(columns):
+            raise ValueError(f'{file} has the columns {columns}, expected stamp_s and speed_mps')
+        for row in rows:
+            try:
+                pairs.append((float(row['stamp_s']), float(row['speed_mps'])))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, '
+                                 f'expected two numbers') from error
     return _trace(file, pairs)
 
 

@@ -47,9 +47,8 @@ def times_s(recording: Recording, stamps_ns: Sequence[int]) -> np.ndarray:
 
 def timeline(recording: Recording, frames: list[FrameRecord]) -> str:
     """Speed, then budget with latency and bound, then slowdown over time; misses and infeasible frames marked."""
-    signals = [samples for samples in (recording.speed_mps, recording.slowdown) if samples.values]
     heights = [1.0] * bool(recording.speed_mps.values) + [3.0] + [1.0] * bool(recording.slowdown.values)
-    figure, axes = _axes(heights, 2.7 + 1.0 * len(signals), 'timeline')
+    figure, axes = _axes(heights, 1.7 + len(heights), 'timeline')
     time_s = times_s(recording, [frame.stamp_ns for frame in frames])
     rows = iter(axes)
     if recording.speed_mps.values:

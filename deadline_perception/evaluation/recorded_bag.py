@@ -9,6 +9,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 
@@ -90,14 +91,12 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
 
 def _read(bag: Path, messages: dict[str, list]) -> str:
     """Collects by role what matters here, in the order of the bag; returns where a bag ends that was cut off."""
-    source, by_topic = BagFile(bag), defaultdict(list)
-    try:
+    by_topic = defaultdict(list)
+    with closing(BagFile(bag)) as source:
         wanted = {topic.name for topic in source.topics if topic.msgtype in _WANTED}
         for topic, msgtype, _, raw in source.messages(wanted):
             if msgtype in _WANTED:
                 by_topic[_role(topic, msgtype), topic].append(source.parse(raw, msgtype))
-    finally:
-        source.close()
     detectors = sorted(topic for role, topic in by_topic if role == 'FrameLatency')
     if len(detectors) > 1:
         raise RecordingError(f'{bag} holds {len(detectors)} detectors ({", ".join(detectors)}), expected one')
@@ -123,14 +122,8 @@ def _stamp(message) -> int:
 
 def _distinct(messages: list) -> list:
     """The first message of each stamp; all of those without one."""
-    seen = set()
-    kept = []
-    for message in messages:
-        stamp_ns = _stamp(message)
-        if stamp_ns == 0 or stamp_ns not in seen:
-            seen.add(stamp_ns)
-            kept.append(message)
-    return kept
+    first = {_stamp(message): message for message in reversed(messages)}
+    return [message for message in messages if not _stamp(message) or first[_stamp(message)] is message]
 
 
 def _detections(message, class_names: tuple[str, ...]) -> Detections:

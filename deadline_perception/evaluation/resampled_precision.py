@@ -12,7 +12,7 @@ from deadline_perception.evaluation.average_precision import matched, matched_im
 RUN_OF_IMAGES = 8  # neighbours in a list of driving images resemble each other, so that runs of them are drawn
 
 
-def bootstrap_draws(images: int, draws: int) -> np.ndarray:
+def bootstrap_draws(images: int, draws: int, seed: int = 0) -> np.ndarray:
     """How often each image is drawn, with replacement as many as there are: int64 `[draws, images]`.
 
     Drawn are runs of `RUN_OF_IMAGES` neighbours, or fewer where there are not four runs of so many, the first image
@@ -22,6 +22,7 @@ def bootstrap_draws(images: int, draws: int) -> np.ndarray:
     Args:
         images: number of images, in the order in which neighbours resemble each other.
         draws: number of draws.
+        seed: of the draws.
 
     Raises:
         ValueError: a count is below 1.
@@ -29,7 +30,7 @@ def bootstrap_draws(images: int, draws: int) -> np.ndarray:
     if min(images, draws) < 1:
         raise ValueError(f'{draws} draws of {images} images, expected at least 1 of each')
     run = max(1, min(RUN_OF_IMAGES, images // 4))
-    begins = np.random.default_rng(0).integers(images, size=(draws, -(-images // run)))
+    begins = np.random.default_rng(seed).integers(images, size=(draws, -(-images // run)))
     drawn = ((begins[:, :, None] + np.arange(run)) % images).reshape(draws, -1)[:, :images]
     return np.stack([np.bincount(row, minlength=images) for row in drawn])
 

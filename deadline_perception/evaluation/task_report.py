@@ -5,6 +5,7 @@ import base64
 import io
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,12 +52,9 @@ def read_jobs(recording: Path) -> tuple[tuple[TaskJobs, ...], str]:
         BagError: it cannot be read.
         FileNotFoundError: it is not there.
     """
-    source = BagFile(recording)
-    try:
+    with closing(BagFile(recording)) as source:
         wanted = {topic.name for topic in source.topics if topic.msgtype == _JOB}
         messages = [source.parse(raw, msgtype) for _, msgtype, _, raw in source.messages(wanted)]
-    finally:
-        source.close()
     if not messages:
         raise RecordingError(f'{recording} holds no {_JOB} message, expected a recording of qos_scheduler/jobs')
     begun_ns = min(message.release_ns for message in messages)

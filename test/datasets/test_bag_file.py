@@ -45,11 +45,8 @@ def write(folder, times_ns, plugin=StoragePlugin.MCAP, qos=(), padding='', compr
 
 def times(file):
     """The times of all messages, and where the bag says that it ends."""
-    bag = BagFile(file)
-    try:
+    with closing(BagFile(file)) as bag:
         return [time_ns for _, _, time_ns, _ in bag.messages({'/odd', '/even'})], bag.ending
-    finally:
-        bag.close()
 
 
 @pytest.mark.parametrize(('plugin', 'compression'), [

@@ -104,12 +104,11 @@ class ShapeBuilder:
 
         The faces' corners start at the bottom left as seen from outside.
         """
-        corners = {}
-        for level, (rear, front, half, z) in (('low', bottom), ('high', top)):
+        def corners(rear: float, front: float, half: float, z: float) -> dict[str, tuple[float, float, float]]:
             left, right = aside_m + half, aside_m - half
-            corners[level] = {'rl': (rear, left, z), 'rr': (rear, right, z), 'fl': (front, left, z),
-                              'fr': (front, right, z)}
-        low, high = corners['low'], corners['high']
+            return {'rl': (rear, left, z), 'rr': (rear, right, z), 'fl': (front, left, z), 'fr': (front, right, z)}
+
+        low, high = corners(*bottom), corners(*top)
         faces = {'rear': ('rl', 'rr', (-1, 0, 0)), 'front': ('fr', 'fl', (1, 0, 0)),
                  'left': ('fl', 'rl', (0, 1, 0)), 'right': ('rr', 'fr', (0, -1, 0))}
         made = {}
