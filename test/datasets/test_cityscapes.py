@@ -34,10 +34,7 @@ def test_instance_ids_become_boxes_where_polygons_are_absent(cityscapes_root):
              zip(ground_truth.boxes_xyxy_px.tolist(), ground_truth.labels.tolist(), ground_truth.crowd.tolist())}
     assert found == {((20, 30, 50, 40), 2, False), ((70, 30, 80, 36), 7, True), ((60, 50, 64, 60), 0, False),
                      ((90, 50, 99, 60), 3, True)}
-
-
-def test_instances_of_nothing_known_are_no_boxes():
-    assert boxes_of_instances(np.full((8, 8), 20, np.uint16)) == ([], [], [])
+    assert boxes_of_instances(np.full((8, 8), 20, np.uint16)) == ([], [], []), 'nothing known'
 
 
 def test_prefers_the_frames_of_whole_snippets(cityscapes_root):

@@ -13,15 +13,11 @@ from deadline_perception.datasets.source import open_source
 
 
 @pytest.mark.parametrize('name', ['a.png', 'a.jpg', 'a.bmp'])
-def test_size_and_pixels(tmp_path, name):
-    cv2.imwrite(str(tmp_path / name), np.full((37, 53, 3), 80, np.uint8))
+@pytest.mark.parametrize('stored', [(37, 53, 3), (37, 53)])  # grey images get three channels
+def test_size_and_pixels(tmp_path, name, stored):
+    cv2.imwrite(str(tmp_path / name), np.full(stored, 80, np.uint8))
     assert image_size(tmp_path / name) == (53, 37)
     assert load_image(tmp_path / name).shape == (37, 53, 3)
-
-
-def test_grey_images_get_three_channels(tmp_path):
-    cv2.imwrite(str(tmp_path / 'a.png'), np.full((5, 6), 80, np.uint8))
-    assert load_image(tmp_path / 'a.png').shape == (5, 6, 3)
 
 
 def test_says_whether_a_file_is_absent_or_broken(tmp_path):

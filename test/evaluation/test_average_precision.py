@@ -31,22 +31,15 @@ def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
     assert result.ap == pytest.approx(4 / 10)
 
 
-def test_one_of_two_objects_found_scores_fifty_one_of_the_hundred_and_one_recall_points():
-    result = average_precision([found((*BOX, 0.9, 0))], [known((*BOX, 0, 0), (100, 100, 150, 150, 0, 0))], NAMES)
-    assert result.ap50 == pytest.approx(51 / 101)
-
-
-def test_a_more_certain_false_alarm_halves_the_precision():
-    result = average_precision([found((200, 200, 250, 250, 0.95, 0), (*BOX, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
-    assert result.ap50 == pytest.approx(0.5)
-
-
-def test_a_detection_on_a_crowd_region_is_neither_hit_nor_false_alarm():
-    crowd = (200, 200, 300, 300, 0, 1)
-    result = average_precision([found((210, 210, 250, 250, 0.95, 0), (*BOX, 0.9, 0))],
-                               [known((*BOX, 0, 0), crowd)], NAMES)
-    assert result.ap50 == pytest.approx(1.0)
-    assert result.per_class['vehicle'].ground_truths == 1
+@pytest.mark.parametrize(('detections', 'objects', 'count', 'ap50'), [
+    # One of two is found: 51 of the 101 recall points. A more certain false alarm halves the precision, but not where
+    # it lies on a crowd region.
+    (found((*BOX, 0.9, 0)), known((*BOX, 0, 0), (100, 100, 150, 150, 0, 0)), 2, 51 / 101),
+    (found((210, 210, 250, 250, 0.95, 0), (*BOX, 0.9, 0)), known((*BOX, 0, 0)), 1, 0.5),
+    (found((210, 210, 250, 250, 0.95, 0), (*BOX, 0.9, 0)), known((*BOX, 0, 0), (200, 200, 300, 300, 0, 1)), 1, 1.0)])
+def test_objects_missed_false_alarms_and_crowd_regions_count_as_worked_out(detections, objects, count, ap50):
+    scores = average_precision([detections], [objects], NAMES).per_class['vehicle']
+    assert (scores.ground_truths, scores.ap50) == (count, pytest.approx(ap50))
 
 
 def test_nothing_found_scores_zero_and_nothing_known_scores_none():

@@ -100,8 +100,5 @@ def test_what_is_gathered_has_annotated_objects_background_and_every_class_that_
 def test_what_cannot_be_rendered_is_refused(name, size, match):
     with pytest.raises(ValueError, match=match):
         render_object(np.random.default_rng(0), name, size, BACKGROUND)
-
-
-def test_a_background_is_needed():
     with pytest.raises(ValueError, match='there is no background'):
         render_views(('stop',), 1, [], seed=0)
