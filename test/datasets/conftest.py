@@ -45,7 +45,7 @@ def coco_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cityscapes_root(tmp_path: Path) -> Path:
-    """One city with two snippets: consecutive frames, then a frame far behind; polygons, ids and speeds."""
+    """One city with two snippets: consecutive frames, then a frame far behind; polygons of one and speeds of all."""
     stems = ('ulm_000000_000018', 'ulm_000000_000019', 'ulm_000001_000019')
     for stem in stems:
         write_image(tmp_path / 'leftImg8bit/val/ulm' / f'{stem}_leftImg8bit.png', 128, 64)
@@ -61,13 +61,6 @@ def cityscapes_root(tmp_path: Path) -> Path:
             {'label': 'trailer', 'polygon': [[110, 22], [120, 22], [120, 40]]},
             {'label': 'bus', 'deleted': 1, 'polygon': [[0, 0], [9, 9], [0, 9]]},
             {'label': 'traffic light', 'polygon': [[100, 2], [104, 2], [104, 12], [100, 12]]}]})
-    ids = np.full((64, 128), 7, np.uint16)
-    ids[30:40, 20:50] = 26001
-    ids[30:36, 70:80] = 33
-    ids[5:10, 100:103] = 20
-    ids[50:60, 60:64] = 24000
-    ids[50:60, 90:99] = 30001
-    cv2.imwrite(str(tmp_path / 'gtFine/val/ulm/ulm_000001_000019_gtFine_instanceIds.png'), ids)
     for stem, speed in zip(stems, (5.5, 6.0, -0.25)):
         write_json(tmp_path / 'vehicle/val/ulm' / f'{stem}_vehicle.json',
                    {'gpsHeading': 281, 'gpsLatitude': 48.4, 'gpsLongitude': 9.98, 'outsideTemperature': 17.5,

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import shutil
 
-import numpy as np
 import pytest
 
-from deadline_perception.datasets.cityscapes import boxes_of_instances, read_cityscapes
+from deadline_perception.datasets.cityscapes import read_cityscapes
 
 
 def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
@@ -18,23 +17,14 @@ def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
 
 def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
     sequence = read_cityscapes(cityscapes_root)
-    first, second, _ = sequence.frames
-    assert first.ground_truth is None
+    first, second, third = sequence.frames
+    assert first.ground_truth is third.ground_truth is None
     assert sequence.class_names == ('person', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 'bicycle')
     named = [(sequence.class_names[label], crowd)
              for label, crowd in zip(second.ground_truth.labels, second.ground_truth.crowd)]
     assert named == [('car', False), ('car', True), ('bicycle', False), ('person', False), ('person', True),
                      ('rider', False), ('truck', True)]
     assert second.ground_truth.boxes_xyxy_px[:3].tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
-
-
-def test_instance_ids_become_boxes_where_polygons_are_absent(cityscapes_root):
-    ground_truth = read_cityscapes(cityscapes_root).frames[2].ground_truth
-    found = {(tuple(box), label, crowd) for box, label, crowd in
-             zip(ground_truth.boxes_xyxy_px.tolist(), ground_truth.labels.tolist(), ground_truth.crowd.tolist())}
-    assert found == {((20, 30, 50, 40), 2, False), ((70, 30, 80, 36), 7, True), ((60, 50, 64, 60), 0, False),
-                     ((90, 50, 99, 60), 3, True)}
-    assert boxes_of_instances(np.full((8, 8), 20, np.uint16)) == ([], [], []), 'nothing known'
 
 
 def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
@@ -59,11 +49,6 @@ def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factor
     with pytest.raises(ValueError, match="lacks the key 'label', expected gtFine polygons"):
         read_cityscapes(cityscapes_root)
     polygons.unlink()
-    ids = cityscapes_root / 'gtFine/val/ulm/ulm_000001_000019_gtFine_instanceIds.png'
-    shutil.copy(cityscapes_root / 'leftImg8bit/val/ulm/ulm_000000_000018_leftImg8bit.png', ids)
-    with pytest.raises(ValueError, match='expected one 16-bit channel'):
-        read_cityscapes(cityscapes_root)
-    ids.unlink()
     (cityscapes_root / 'leftImg8bit/val/ulm/x_leftImg8bit.png').write_bytes(b'')
     with pytest.raises(ValueError, match="frame is called 'x'"):
         read_cityscapes(cityscapes_root)
