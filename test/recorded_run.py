@@ -83,14 +83,12 @@ class RunWriter:
         split = {'pre': 0.03, 'conv': 0.7, 'rpn': 0.1, 'head': 0.15, 'post': 0.02}
         phases = [self.make('deadline_perception/msg/PhaseTime', name=phase, ms=network_ms * share)
                   for phase, share in split.items()]
-        values = {'phases': phases,
-            'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5,
+        values = {
+            'phases': phases, 'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5,
             'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH,
-                  'overhead_ms': total_ms - network_ms - 4,
-            'forecast_ms': 0.9 * network_ms, 'idle_forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms,
-            'wcet_ms': 1.5 * network_ms,
-            'feasible': True,
-            'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
+            'overhead_ms': total_ms - network_ms - 4, 'forecast_ms': 0.9 * network_ms,
+            'idle_forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms, 'wcet_ms': 1.5 * network_ms,
+            'feasible': True, 'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
             'rejected_frames_total': 0, 'middleware_lost_total': 0, 'device': 'cpu (1 thread)', 'degraded': False,
             'reason': '', 'evidence_age_ms': 0.0} | fields
         self.write(topic, self.make(
@@ -113,13 +111,12 @@ class RunWriter:
             **values), stamp_ns)
 
 
-def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = '', ground_truth: bool = True,
-                start_ns: int = START_NS) -> None:
+def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:
     """A made-up drive at 10 Hz that speeds up and stops: path and budget follow the speed, a few frames miss."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     with RunWriter(bag, namespace=namespace) as run:
         for index in range(frames):
-            stamp_ns = start_ns + index * SECOND_NS // 10
+            stamp_ns = START_NS + index * SECOND_NS // 10
             phase = index / frames
             speed_mps = float(max(0.0, 20 * np.sin(np.pi * min(1.0, 1.25 * phase))))
             budget_ms = 40.0 if 0.35 < phase < 0.4 else float(np.clip(1100 / max(speed_mps, 1), 60, 240))
@@ -128,9 +125,8 @@ def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = 
             run.budget(stamp_ns, budget_ms, speed_mps)
             run.contention(stamp_ns, slowdown)
             box = [100 + 2 * index % 400, 150, 180 + 2 * index % 400, 210]
-            if ground_truth:
-                run.boxes('/ground_truth', stamp_ns, [(box, 'vehicle', 1.0), ([300, 50, 312, 80], 'traffic_light', 1.0),
-                                                      ([500, 200, 504, 204], 'bike', 0.0)])
+            run.boxes('/ground_truth', stamp_ns, [(box, 'vehicle', 1.0), ([300, 50, 312, 80], 'traffic_light', 1.0),
+                                                  ([500, 200, 504, 204], 'bike', 0.0)])
             if index % 37 == 36:
                 continue  # this image is replaced by the next one
             level = int(np.clip((budget_ms / slowdown - 48) // 32, 0, 3))
