@@ -56,9 +56,8 @@ def scored_detections(detections: Sequence[Detections], ground_truths: Sequence[
         ValueError: the lengths differ, or a label is no index into the class names.
     """
     evaluation = matched(detections, ground_truths, class_names)
-    if evaluation is None:
-        return {name: ScoredDetections(np.zeros(0), np.zeros(0, bool), 0) for name in class_names}
-    return {name: _scored(matched_images(evaluation, label)) for label, name in enumerate(class_names)}
+    return {name: _scored(matched_images(evaluation, label) if evaluation else [])
+            for label, name in enumerate(class_names)}
 
 
 def _scored(images: list[dict | None]) -> ScoredDetections:
