@@ -11,7 +11,6 @@ import numpy as np
 from deadline_perception.datasets.records import Frame
 from deadline_perception.networks.classifier.classes import BACKGROUND, REFINED, possible_classes
 from deadline_perception.networks.classifier.crop import size_px
-from deadline_perception.runtime.tracks import pairwise_iou
 
 LEAST_PX = 8.0  # longer side of an object that is learnt from
 _SURROUNDINGS = 2.2  # side of a view over the longer side of its box
@@ -141,7 +140,16 @@ def _background(generator: np.random.Generator, size: tuple[int, int], objects: 
             x = generator.uniform(left - wide, right)
             y = generator.uniform(top - tall, bottom)
         box = (max(0.0, x), max(0.0, y), min(float(width), x + wide), min(float(height), y + tall))
-        if min(box[2] - box[0], box[3] - box[1]) >= 4 and (pairwise_iou([box], objects) <= _OVERLAP).all():
+        if box[2] - box[0] >= 4 and box[3] - box[1] >= 4 and _largest_overlap(box, objects) <= _OVERLAP:
             return box
     return None
 
+
+def _largest_overlap(box: Sequence[float], others: np.ndarray) -> float:
+    """Largest intersection over union of a box with others `[N, 4]`; 0 without any."""
+    if not len(others):
+        return 0.0
+    low, high = np.maximum(others[:, :2], box[:2]), np.minimum(others[:, 2:], box[2:])
+    shared = np.clip(high - low, 0, None).prod(1)
+    areas = (others[:, 2:] - others[:, :2]).prod(1) + (box[2] - box[0]) * (box[3] - box[1])
+    return float((shared / (areas - shared)).max())

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -112,10 +113,12 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
 
     def bars(values: list, place: int) -> Iterator[tuple[object, tuple[float, float], tuple[float, float]]]:
         """Value, begin and length in s, and bottom and height, of each stretch of equal values that are known."""
-        for start, stop in _runs(values) if values else ():
-            if values[start] is not None:
+        stop = 0
+        for value, stretch in itertools.groupby(values):
+            start, stop = stop, stop + len(list(stretch))
+            if value is not None:
                 end_s = min(time_s[stop], time_s[stop - 1] + 2 * step_s) if stop < len(values) else time_s[-1] + step_s
-                yield values[start], (time_s[start], end_s - time_s[start]), (place - 0.4, 0.8)
+                yield value, (time_s[start], end_s - time_s[start]), (place - 0.4, 0.8)
 
     for lane, name in enumerate(operators):
         shades = [_shade(next((operator for operator in frame.decision.operators if operator.name == name), None))
@@ -253,12 +256,6 @@ def time_range_s(time_s: np.ndarray) -> tuple[float, float]:
     """First and last second of every time axis."""
     begin_s, end_s = (float(time_s[0]), float(time_s[-1])) if len(time_s) else (0.0, 1.0)
     return (begin_s, end_s) if end_s > begin_s else (begin_s, begin_s + 1.0)
-
-
-def _runs(values: list) -> list[tuple[int, int]]:
-    """Start and end of each stretch of equal values."""
-    ends = [0] + [index for index in range(1, len(values)) if values[index] != values[index - 1]] + [len(values)]
-    return list(zip(ends, ends[1:]))
 
 
 def _svg(figure) -> str:
