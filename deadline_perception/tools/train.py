@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
@@ -33,6 +32,7 @@ from deadline_perception.networks.multi_path.weights_start import start_from_wei
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
+from deadline_perception.tools.terminal import progress_bar, say
 from deadline_perception.training.level_trainer import LevelTrainer
 from deadline_perception.training.loss_log import open_log
 from deadline_perception.training.norm_statistics import measure_statistics
@@ -51,14 +51,12 @@ FIRST_DRIVE_SEED = 1000  # drives to be judged on, such as the demo's, have seed
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
-                        'data sets (their train split), bags and drives, as for the demo')
+    add_run_arguments(parser, 'train', steps=5000, batch=4, learning_rate=6e-4)
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP + '; those of --start, of all data '
                         'and of the rendered drives are learnt')
     parser.add_argument('--drives', type=int, default=0, help='rendered drives to add, each with its own seed')
     parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
     parser.add_argument('--config', default=DEFAULT_MODEL, help='shape of the network: a name, or a JSON file')
-    parser.add_argument('--steps', type=int, default=5000, help='weight updates')
     parser.add_argument('--backbone', type=Path, help='ImageNet weights of a torchvision ResNet, a state_dict file, to '
                         'start the backbone from (orin: resnet50, paper: resnet101)')
     parser.add_argument('--start', type=Path, help='weights to start from, as far as --config has the same '
@@ -80,15 +78,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--distillation-weight', type=float, default=Sandwich.distillation_weight,
                         help="sandwich: weight of the largest path's output in the targets of the others; the rest is "
                              'the ground truth')
-    parser.add_argument('--batch', type=int, default=4, help='images per step')
-    parser.add_argument('--learning-rate', type=float, default=6e-4, help='peak rate')
-    parser.add_argument('--seed', type=int, default=0, help='of weights, samples and paths')
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--threads', type=int, default=torch.get_num_threads(), help='CPU threads, and processes '
                         'that render drives')
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, folder: str, **defaults: float) -> None:
+    """Declares what any training is told: its data, its steps, and where in `out` it is kept."""
+    parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
+                        'data sets (their train split), bags and drives, as for the demo')
+    parser.add_argument('--steps', type=int, help='weight updates')
+    parser.add_argument('--batch', type=int, help='images, or crops, per step')
+    parser.add_argument('--learning-rate', type=float, help='peak rate')
+    parser.add_argument('--seed', type=int, default=0, help='of weights and of all that is drawn')
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last step without')
-    parser.add_argument('--state', type=Path, default=Path('out/train/state.safetensors'), help='where the run is kept')
-    parser.add_argument('--out', type=Path, default=Path('out/train/weights.safetensors'), help='weights to write')
+    parser.add_argument('--state', type=Path, default=Path(f'out/{folder}/state.safetensors'),
+                        help='where the run is kept')
+    parser.add_argument('--out', type=Path, default=Path(f'out/{folder}/weights.safetensors'), help='weights to write')
+    parser.set_defaults(**defaults)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,12 +106,28 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f'{option} is {value}, expected at least {least}')
     if not 0.0 < args.drive_share < 1.0:
         raise ValueError(f'--drive-share is {args.drive_share}, expected a share in (0, 1)')
-    check_file('--state', args.state)
-    check_file('--out', args.out)
-    stop = StopRequest(args.minutes)
-    torch.set_num_threads(args.threads)
+    stop = begun_run(args)
     with joined_workers() as workers:
         return _train(args, workers, stop)
+
+
+def begun_run(args: argparse.Namespace) -> StopRequest:
+    """Refuses places that a training cannot write to, and sets its threads and its end."""
+    check_file('--state', args.state)
+    check_file('--out', args.out)
+    if args.start is not None and args.start.resolve() == args.out.resolve():
+        raise ValueError(f'--start and --out are both {args.out}, expected two files')
+    torch.set_num_threads(args.threads)
+    return StopRequest(args.minutes)
+
+
+def ended_run(args: argparse.Namespace, step: int, stop: StopRequest) -> int:
+    """Says what was written and whether the run is at its end; returns the exit status."""
+    print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
+    if step == args.steps:
+        return 0
+    print(f'stopped at step {step} of {args.steps}; the same command goes on from {args.state}')
+    return stop.exit_status
 
 
 def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int:
@@ -140,13 +163,9 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
         run_and_save(trainer, args.state, stop)
     network.load_state_dict(trainer.average)
     save_detector(network, args.out, recipe=recipe_text(args, trainer.source.digest, trainer.step))
-    print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
     if source.unreadable:
         print(f'left out: {len(source.unreadable)} of {len(source)} images, which cannot be read')
-    if trainer.step == plan.steps:
-        return 0
-    print(f'stopped at step {trainer.step} of {plan.steps}; the same command goes on from {args.state}')
-    return stop.exit_status
+    return ended_run(args, trainer.step, stop)
 
 
 def _annotated(text: str, classes: Path | None) -> Sequence:
@@ -182,8 +201,6 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
     """The network as training begins, and what identifies the file that it started from."""
     if args.start is not None and args.backbone is not None:
         raise ValueError(f'--backbone is {args.backbone} and --start is {args.start}, expected one of them')
-    if args.start is not None and args.start.resolve() == args.out.resolve():
-        raise ValueError(f'--start and --out are both {args.out}, expected two files')
     is_public = args.start is not None and args.start.suffix == '.xml'
     start = None if args.start is None or is_public else load_detector(args.start, device)
     if start is not None:
@@ -246,12 +263,11 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
         TrainingDataLost: the images are gone; the state of the last step is saved.
         TrainingDiverged: see `Trainer`; the state is the one before.
     """
-    columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
-               TimeRemainingColumn())
     steps, began, began_at = trainer.plan.steps, trainer.step, time.monotonic()
     saved_at = began_at
-    with Progress(*columns) as progress, open_log(state.with_suffix('.jsonl'), trainer.step) as log:
-        bar = progress.add_task('training', total=steps, completed=trainer.step)
+    with progress_bar('training', steps, 'count', 'left:', 'left') as update, \
+            open_log(state.with_suffix('.jsonl'), trainer.step) as log:
+        update(completed=began)
 
         def save() -> None:
             nonlocal saved_at
@@ -263,12 +279,12 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
 
         def report(step: int, losses: dict[str, float]) -> None:
             log.add(step, losses)
-            progress.update(bar, completed=step, description=f'loss {losses[shown]:.3f}')
+            update(completed=step, description=f'loss {losses[shown]:.3f}')
             now = time.monotonic()
             if now - saved_at > _SAVE_EVERY_S:
                 save()
                 left_min = (now - began_at) / (step - began) * (steps - step) / 60
-                progress.console.print(f'step {step} of {steps}, loss {losses[shown]:.3f}, {left_min:.0f} min left')
+                say(f'step {step} of {steps}, loss {losses[shown]:.3f}, {left_min:.0f} min left')
 
         try:
             trainer.run(report=report, stop=stop)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
 from deadline_perception.core.device import check_device
 from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.datasets.rendering.single_object import gather_views
@@ -18,10 +16,8 @@ from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.classifier.checkpoint import load_classifier, save_classifier
 from deadline_perception.networks.classifier.classes import CLASS_NAMES
 from deadline_perception.networks.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
-from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.recipe import recipe_text
-from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.tools.train import run_and_save
+from deadline_perception.tools.train import add_run_arguments, begun_run, ended_run, run_and_save
 from deadline_perception.training.crop_samples import CropSource
 from deadline_perception.training.level_trainer import LevelTrainer
 from deadline_perception.training.training_plan import TrainingPlan
@@ -29,22 +25,12 @@ from deadline_perception.training.training_plan import TrainingPlan
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
-                        'data sets (their train split), bags and drives, as for the demo')
+    add_run_arguments(parser, 'classifier', steps=2000, batch=128, learning_rate=3e-3)
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
     parser.add_argument('--rendered', type=int, default=400, help='rendered objects of each class')
     parser.add_argument('--backgrounds', type=int, default=6, help='windows of background of each image')
     parser.add_argument('--start', type=Path, help='weights to start from; a fresh network without')
-    parser.add_argument('--steps', type=int, default=2000, help='weight updates')
-    parser.add_argument('--batch', type=int, default=128, help='crops per step')
-    parser.add_argument('--learning-rate', type=float, default=3e-3, help='peak rate')
-    parser.add_argument('--seed', type=int, default=0, help='of weights, rendered objects and samples; below 1000')
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; with one, a seed gives the same weights')
-    parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last step without')
-    parser.add_argument('--state', type=Path, default=Path('out/classifier/state.safetensors'), help='where the run is '
-                        'kept')
-    parser.add_argument('--out', type=Path, default=Path('out/classifier/weights.safetensors'), help='weights to write')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,11 +41,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f'{option} is {value}, expected at least {least}')
     if not 0 <= args.seed < 1000:
         raise ValueError(f'--seed is {args.seed}, expected 0 to 999: objects to be judged on have seeds from 1000 on')
-    check_file('--state', args.state)
-    check_file('--out', args.out)
     check_device(args.device)
-    stop = StopRequest(args.minutes)
-    torch.set_num_threads(args.threads)
+    stop = begun_run(args)
     plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed)
     network, start = _network(args)
     source = CropSource(_views(args), CLASS_NAMES, network.config.input_px)
@@ -74,19 +57,13 @@ def run(args: argparse.Namespace) -> int:
     step = trainer.step
     trainer.finish()
     save_classifier(network, args.out, recipe=recipe_text(args, source.digest, step))
-    print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
-    if step == plan.steps:
-        return 0
-    print(f'stopped at step {step} of {plan.steps}; the same command goes on from {args.state}')
-    return stop.exit_status
+    return ended_run(args, step, stop)
 
 
 def _network(args: argparse.Namespace) -> tuple[NestedClassifier, str]:
     """The network as training begins, and what identifies the file that it started from."""
     if args.start is None:
         return build_classifier(ClassifierConfig(), CLASS_NAMES, seed=args.seed, device=args.device), ''
-    if args.start.resolve() == args.out.resolve():
-        raise ValueError(f'--start and --out are both {args.out}, expected two files')
     network = load_classifier(args.start, args.device)
     if network.class_names != CLASS_NAMES:
         raise ValueError(f'{args.start} knows the classes {", ".join(network.class_names)}, expected '
