@@ -13,7 +13,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.crop_accuracy import CropAccuracy, measure_accuracy
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.classifier.classes import BACKGROUND, REFINED, ROAD_USERS
-from deadline_perception.tools.terminal import print_table
+from deadline_perception.tools.terminal import print_table, progress_bar
 
 HELD_OUT_SEED = 1000  # of rendered objects to be judged on; those that are learnt from have seeds below
 _BACKGROUNDS = 3  # windows of each image
@@ -27,18 +27,14 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
     Raises:
         ValueError: the number of rendered objects is negative, or the data are not annotated.
     """
-    from rich.console import Console
-    from rich.progress import track
-
     if rendered < 0:
         raise ValueError(f'--rendered is {rendered}, expected at least 0 objects of each class')
     sequence = open_source(data, classes=classes)
     frames = annotated_frames(sequence, limit)
     annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=rendered,
                                     seed=HELD_OUT_SEED, sizes_px=_RENDERED_PX)
-    steps = iter(track(range(len(annotated) + len(drawn)), f'{len(network.path_space)} levels',
-                       console=Console(stderr=True)))
-    found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: next(steps, None))
+    with progress_bar(f'{len(network.path_space)} levels', len(annotated) + len(drawn), 'percent', 'left') as update:
+        found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: update(completed=done))
     table = accuracy_table(found) | {'objects_from': {sequence.name: len(annotated), 'rendered': len(drawn)}}
     replace_file(file, json.dumps({'weights_hash': network.weights_hash, 'dataset': sequence.name,
                                    'metric': 'accuracy', 'images': len(frames), **table}, indent=1) + '\n')

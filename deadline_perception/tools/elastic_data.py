@@ -14,6 +14,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.evaluation.class_accuracy import measure_accuracy
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths
+from deadline_perception.tools.terminal import progress_bar
 
 _SCORED = 4  # one of so many images scores, the others calibrate and train
 DATA_HELP = ('labelled images: of a classifier a folder with a folder of images for each class, or annotated driving '
@@ -75,18 +76,15 @@ def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int)
 def score_paths(network, data: ElasticData, paths: list[ExecutionPath]) -> dict[ExecutionPath, float]:
     """Accuracy of a classifier's paths, or average precision of a detector's, in [0, 1]; with progress on the
     screen."""
-    from rich.console import Console
-    from rich.progress import track
-
     if network.result_type is not Detections:
         return measure_accuracy(network, data.scoring, paths)
     names = set(network.class_names) & set(data.scoring.class_names)
     if not names:
         raise ValueError(f'{data.scoring.name} names {", ".join(data.scoring.class_names)}, the network knows '
                          f'{", ".join(network.class_names[:20])}; expected one class in common')
-    found = {}
-    for path in track(paths, 'scoring', console=Console(stderr=True)):
-        found |= measure_paths(network, data.scoring, data.scoring.frames, [path])
+    frames = data.scoring.frames
+    with progress_bar('scoring', len(paths) * len(frames), 'percent', 'left') as update:
+        found = measure_paths(network, data.scoring, frames, paths, lambda done: update(completed=done))
     return {path: scores.precision.ap or 0.0 for path, scores in found.items()}
 
 

@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from deadline_perception.core.device import DEFAULT_THREADS, read_device_facts, use_threads
@@ -148,28 +149,20 @@ def frame_runner(network, images: list, path, priority: ThreadPriority) -> Calla
 def _record(args: argparse.Namespace, schedule: Schedule | None,
             run_frame: Callable[[], float]) -> tuple[list[float], str]:
     """Delays beside what is to be graded, and that in words."""
-    words = 'what the machine runs'
     with progress_bar(f'recording for {args.seconds:.0f} s', args.seconds, 'passed') as update:
-        drawn_s = 0.0
-
-        def progress(frames: int, passed_s: float) -> None:
-            nonlocal drawn_s
-            if passed_s - drawn_s > 0.5:
-                drawn_s = passed_s
-                update(completed=passed_s)
-
+        record = partial(record_delays, run_frame, args.seconds,
+                         progress=lambda frames, passed_s: update(completed=passed_s))
         if schedule is not None:
             faults: list[LoadError] = []
             with play(schedule, repeats=True, failed=faults.append, cores=parse_cores(args.cores)):
-                delays_ms = record_delays(run_frame, args.seconds, goes_on=lambda: not faults, progress=progress)
+                delays_ms = record(goes_on=lambda: not faults)
             if faults:
                 raise faults[0]
             return delays_ms, f'units ({args.contention})'
         if not args.beside:
-            return record_delays(run_frame, args.seconds, progress=progress), words
+            return record(), 'what the machine runs'
         with _program(args.beside) as program:
-            delays_ms = record_delays(run_frame, args.seconds, goes_on=lambda: not has_ended(program),
-                                      progress=progress)
+            delays_ms = record(goes_on=lambda: not has_ended(program))
             if has_ended(program) and program.wait() != 0:
                 raise GradeError(f'command {shlex.join(args.beside)!r} ended with status {program.returncode} after '
                                  f'{len(delays_ms)} frames, expected it to run, or to end with 0')

@@ -81,10 +81,7 @@ def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     start_s, memory_mb = (now_ms() - begun_ms) / 1000.0, max(0.0, resident_mb() - before_mb)
     space = network.path_space
     times_ms = [time_frame(network, images[number % len(images)], space.largest)[0] for number in range(_FRAMES)]
-    run = network.start(images[0], space.largest)
-    while not run.finished:
-        run.run_segment()
-    run.result()
+    network.start(images[0], space.largest).finish()
     return asdict(ModelFacts(network.class_names, memory_mb, start_s, statistics.median(times_ms[1:]),
                              network.input_size, len(space), network.engine.notice))
 

@@ -207,15 +207,10 @@ def measure_with_progress(network: Network, images: Sequence, priority: ThreadPr
     time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
     say('; '.join((f'measured with {priority.in_force}', *priority.refusals)))
-    drawn_s = 0.0
     with progress_bar(words, 1.0, '{task.fields[frames]} frames,', 'passed', 'passed, {task.fields[left]} left',
                       frames=0, left='-') as update:
         def report(done: int, planned: int, elapsed_s: float) -> None:
-            nonlocal drawn_s
             priority.between_frames()
-            if elapsed_s - drawn_s < 0.5 and done < planned:
-                return  # drawing costs time that the next frame would feel
-            drawn_s = elapsed_s
             share = min(1.0, max(done / planned, elapsed_s / limit_s))
             left_s = elapsed_s * (1.0 - share) / share
             update(completed=share, frames=done, left=f'{left_s / 60.0:.0f}:{left_s % 60.0:02.0f}')

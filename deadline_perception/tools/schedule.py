@@ -94,15 +94,12 @@ def first_jobs(allocation: Allocation) -> Jobs:
 
 def draw(schedules: Sequence[tuple[str, Sequence[str], Allocation]], file: Path) -> None:
     """Gantt plot: a panel per device, a row per task; releases are marks, missed jobs are red."""
-    import matplotlib
-
-    matplotlib.use('Agg')
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     rows = sum(len(names) for _, names, _ in schedules)
-    figure, panels = plt.subplots(len(schedules), 1, figsize=(11, 1.2 * len(schedules) + 0.6 * rows), squeeze=False,
-                                  layout='constrained')
-    for axes, (device, names, allocation) in zip(panels[:, 0], schedules):
+    figure = Figure(figsize=(11, 1.2 * len(schedules) + 0.6 * rows), layout='constrained')
+    panels = figure.subplots(len(schedules), squeeze=False)[:, 0]
+    for axes, (device, names, allocation) in zip(panels, schedules):
         jobs = first_jobs(allocation)
         for place, name in enumerate(names):
             mine = jobs.task == place
@@ -116,4 +113,3 @@ def draw(schedules: Sequence[tuple[str, Sequence[str], Allocation]], file: Path)
         axes.grid(axis='x', alpha=0.3)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=110)
-    plt.close(figure)

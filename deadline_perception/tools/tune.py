@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[int, int, int]:
     """Iterates until it is to stop, with progress; returns iterations beyond the budget, left out, and done."""
     late = waited = done = 0
-    begun_s, drawn_s, loss = time.monotonic(), 0.0, 0.0
+    begun_s, loss = time.monotonic(), 0.0
     with progress_bar('tuning', 60.0 * args.minutes, 'passed', '{task.fields[words]}', words='') as update:
         while not stop():
             iteration = trainer.iterate(*draw())
@@ -115,11 +115,9 @@ def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[
             done += 1
             late += not iteration.in_time
             loss += min(1.0, 0.02 + 1.0 / done) * (iteration.loss - loss)
-            now_s = time.monotonic() - begun_s
-            if now_s - drawn_s > 0.5:  # between iterations: drawing takes none of their time
-                drawn_s = now_s
-                update(completed=now_s, words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that fits '
-                                              f'{trainer.bounds.fit(args.budget_ms).utilisation:g}')
+            update(completed=time.monotonic() - begun_s,
+                   words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that fits '
+                         f'{trainer.bounds.fit(args.budget_ms).utilisation:g}')
     return late, waited, done
 
 

@@ -45,10 +45,7 @@ class Teacher:
 
     def detect(self, image_bgr: np.ndarray) -> Detections:
         """The objects of wanted classes in an image uint8 `[H, W, 3]`, labels as places in the classes to label."""
-        run = self.network.start(image_bgr, self.network.path_space.largest)
-        while not run.finished:
-            run.run_segment()
-        found = run.result().with_score(_LEAST_SCORE)
+        found = self.network.start(image_bgr, self.network.path_space.largest).finish().with_score(_LEAST_SCORE)
         labels = self.labels[found.labels]
         kept = labels >= 0
         return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])
