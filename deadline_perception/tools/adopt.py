@@ -15,11 +15,12 @@ from deadline_perception.engines.choice import ENGINES
 from deadline_perception.networks.model_set.model_reference import SET_SUFFIXES, is_set
 from deadline_perception.networks.model_set.set_file import check_device
 from deadline_perception.tools.file_arguments import check_file
-from deadline_perception.tools.model_words import add_model_arguments, read_models
+from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, read_models
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
+    parser.add_argument('models', nargs='+', metavar='MODEL', help=MODEL_HELP)
     add_model_arguments(parser)
     parser.add_argument('--data', help='annotated images, on which the models are compared: a COCO file, a data set '
                         'folder, or a bag; without it, a slower model is taken to be a better one')

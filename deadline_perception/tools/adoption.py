@@ -18,7 +18,7 @@ from deadline_perception.datasets.records import Frame, Sequence as DrivingSeque
 from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.path_quality import PathQuality, chance_errors
+from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, ranking_classes, sample_paths
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.model_set.model_reference import load_weights
@@ -29,7 +29,7 @@ from deadline_perception.timing.contention.pruning import Candidate, memory_prun
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import samples_needed
-from deadline_perception.tools.evaluate import evaluate_with_progress, score_row
+from deadline_perception.tools.evaluate import evaluate_with_progress, score_rows
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised
@@ -262,12 +262,8 @@ def _quality_table(network: ModelSet, kept: list[Measured], sequence: DrivingSeq
     if sequence is None:
         return None
     metric = 'pooled_ap' if ranking else 'ap'
-    rows = {}
-    for one in kept:
-        paths = list(one.scores)
-        errors = chance_errors(paths, np.array([one.scores[path].resampled for path in paths]))
-        for path, error in zip(paths, errors.tolist()):
-            rows[str(network.whole(one.spec.name, path))] = score_row(one.scores[path]) | {f'{metric}_error': error}
+    rows = {str(network.whole(one.spec.name, path)): row for one in kept
+            for path, row in score_rows(one.scores, metric).items()}
     return {'weights_hash': network.weights_hash, 'dataset': sequence.name, 'metric': metric, 'ranked_by': ranking,
             'images': len(frames), 'paths': rows}
 

@@ -109,11 +109,11 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     if results is None:
         return 0
     ranked_by = 'pooled_ap' if ranking else 'ap'
-    errors = dict(zip(paths, chance_errors(paths, np.array([results[path].resampled for path in paths])).tolist()))
+    rows = score_rows(results, ranked_by)
     table = {'weights_hash': detector.weights_hash, 'dataset': sequence.name, 'metric': ranked_by,
-             'ranked_by': ranking, 'images': len(frames),
-             'paths': {str(path): score_row(results[path]) | {f'{ranked_by}_error': errors[path]} for path in paths}}
-    quality = PathQuality({path: table['paths'][str(path)][ranked_by] for path in paths}, errors=errors)
+             'ranked_by': ranking, 'images': len(frames), 'paths': {str(path): row for path, row in rows.items()}}
+    quality = PathQuality({path: row[ranked_by] for path, row in rows.items()},
+                          errors={path: row[f'{ranked_by}_error'] for path, row in rows.items()})
     error = quality.prediction_error()
     table['prediction_error'] = None if error is None else asdict(error)
     replace_file(args.json, json.dumps(table, indent=1, allow_nan=False) + '\n')
@@ -197,11 +197,16 @@ def evaluate_with_progress(detector, sequence, frames: list, paths: list[Executi
                              ranked_by)
 
 
-def score_row(scores: PathScores) -> dict:
-    """One path's entry; an AP of 0 stands where nothing could be scored, so that the table can be loaded."""
-    row = asdict(scores.precision) | {'pooled_ap': None if math.isnan(scores.pooled) else scores.pooled}
-    del row['images']
-    return row | {name: row[name] or 0.0 for name in ('ap', 'ap50')}
+def score_rows(scores: dict[ExecutionPath, PathScores], metric: str) -> dict[ExecutionPath, dict]:
+    """The entries of paths, with the errors of a metric; an AP of 0 stands where nothing could be scored, so that the
+    table can be loaded."""
+    rows = {}
+    errors = chance_errors(list(scores), np.array([one.resampled for one in scores.values()]))
+    for (path, one), error in zip(scores.items(), errors.tolist()):
+        row = asdict(one.precision) | {'pooled_ap': None if math.isnan(one.pooled) else one.pooled}
+        del row['images']
+        rows[path] = row | {name: row[name] or 0.0 for name in ('ap', 'ap50')} | {f'{metric}_error': error}
+    return rows
 
 
 def _print(results: dict[ExecutionPath, PathScores], quality: PathQuality, images: int, name: str,

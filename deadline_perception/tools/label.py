@@ -25,7 +25,7 @@ from deadline_perception.networks.model_set.set_file import ModelSpec, load_mode
 from deadline_perception.tools.file_arguments import check_file, check_folder
 from deadline_perception.tools.label_report import LabelProgress, report
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
-from deadline_perception.tools.model_words import CLASSES_HELP, MODEL_HELP, classes_of_set, read_models, renamed
+from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, classes_of_set, read_models, renamed
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.terminal import say
 from deadline_perception.training.label_file import write_labels
@@ -40,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'bag, a COCO file or another data set')
     parser.add_argument('--model', dest='models', action='append', required=True, metavar='MODEL',
                         help=MODEL_HELP + '; once for each model')
-    parser.add_argument('--classes', action='append', default=[], metavar='NAMES|FILE|coco', help=CLASSES_HELP)
-    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the classes of '
-                        'models, sources and --data together: name to new name, or to null to leave it out')
+    add_model_arguments(parser)
     parser.add_argument('--only', nargs='+', metavar='NAME', help='classes to label; all that the models find, without')
     parser.add_argument('--data', nargs='+', default=[], metavar='ANNOTATED', help='annotated images that score '
                         'thresholds are chosen on, for the classes that they mark')
@@ -58,10 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--images', type=Path, metavar='FOLDER', help='for the frames of videos and bags, which '
                         'training needs as files; without, a folder beside --out with its name')
     parser.add_argument('--image-type', choices=('jpg', 'png'), default='jpg', help='of these frames')
-    parser.add_argument('--input-size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
-                        help='px, for a model that leaves it open, or to resize images for a torchvision model')
-    parser.add_argument('--outputs', default='', help='form of an exported model\'s outputs, where it is not '
-                        'recognised')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; exported files need cpu')
     parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')

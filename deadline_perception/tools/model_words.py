@@ -35,8 +35,7 @@ _NEEDING = (ModelKind.EXPORT, ModelKind.TORCHVISION)  # classes
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares what a command is told of models."""
-    parser.add_argument('models', nargs='+', metavar='MODEL', help=MODEL_HELP)
+    """Declares what a command is told of models beside their names, `models`."""
     parser.add_argument('--classes', action='append', default=[], metavar='NAMES|FILE|coco', help=CLASSES_HELP)
     parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the classes '
                         'of models and data together: name to new name, or to null to leave it out')

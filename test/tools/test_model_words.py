@@ -32,6 +32,7 @@ def test_files_that_hold_no_names_are_refused(tmp_path, text):
 
 def words(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
+    parser.add_argument('models', nargs='+')
     add_model_arguments(parser)
     return parser.parse_args(list(map(str, arguments)))
 
