@@ -9,16 +9,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shlex
 import shutil
-import subprocess
 from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from deadline_perception.core.child_command import module_command
-from deadline_perception.core.device import DEFAULT_THREADS, check_device, process_environment
+from deadline_perception.core.device import DEFAULT_THREADS, check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.datasets.records import Sequence
@@ -31,7 +28,7 @@ from deadline_perception.timing.contention.load import busy_programs, units_text
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder
-from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.profile_at_hand import ensure_profile, run_quietly
 from deadline_perception.tools.terminal import progress_bar
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
@@ -160,21 +157,16 @@ def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule
     file.
 
     Raises:
-        DemoError: that failed; what went wrong has been printed.
+        MeasurementFailed: see there.
     """
     file, steps = args.out / 'levels.json', args.out / 'graded_contention.json'
     graded = schedule.each_once(_GRADED_S)
     graded.save(steps)
-    words = ['machine', 'grade', '--weights', str(weights), '--device', args.device, '--threads', str(args.threads),
-             '--contention', str(steps), '--cores', network_cores(args.threads), '--path', graded_path(profile),
-             '--most-units', str(max(graded.most.values(), default=1)), '--priority', 'off', '--seconds',
-             str(graded.lasts_s), '--unit-seconds', '1', '--out', str(file)]
-    command = module_command('deadline_perception.tools.command_line', *words)
-    environment = {**os.environ, **process_environment(args.threads)}
-    status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
-    if status:
-        raise DemoError(f'the levels of contention could not be graded (status {status}); '
-                        f'try: {command_line(shlex.join(words))}')
+    run_quietly('the levels of contention could not be graded', args.threads,
+                'machine', 'grade', '--weights', str(weights), '--device', args.device, '--threads', str(args.threads),
+                '--contention', str(steps), '--cores', network_cores(args.threads), '--path', graded_path(profile),
+                '--most-units', str(max(graded.most.values(), default=1)), '--priority', 'off',
+                '--seconds', str(graded.lasts_s), '--unit-seconds', '1', '--out', str(file))
     return file
 
 

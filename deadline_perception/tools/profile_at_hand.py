@@ -15,8 +15,8 @@ from deadline_perception.networks.model_set.model_reference import is_set, load_
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 
 
-class ProfilingError(DeadlinePerceptionError):
-    """The profile could not be measured."""
+class MeasurementFailed(DeadlinePerceptionError):
+    """What a command should have measured could not be; what went wrong has been printed."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,31 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     measures one quickly, in a process of its own.
 
     Raises:
-        ProfilingError: measuring failed; what went wrong has been printed.
+        MeasurementFailed: see there.
     """
     use_threads(threads)
-    environment = {**os.environ, **process_environment(threads)}
-    facts = read_device_facts(device, environment=environment)
+    facts = read_device_facts(device, environment={**os.environ, **process_environment(threads)})
     network = load_weights(weights, device if is_set(weights) else 'cpu')
     own = default_profile_path(network.config_name, facts)
     for file in (own, weights.with_suffix('.profile.json') if is_set(weights) else
                  default_profile_path(network.config_name, facts, shipped)):
         if file.is_file() and _fits(file, network, facts):
             return ProfileAtHand(file, facts, False)
-    words = ['profile', '--quick', '--weights', str(weights), '--device', device, '--threads', str(threads), '--out',
-             str(own)]
-    command = module_command('deadline_perception.tools.command_line', *words)
-    status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
-    if status:
-        raise ProfilingError(f'the latency profile could not be measured (status {status}); '
-                             f'try: {command_line(shlex.join(words))}')
+    run_quietly('the latency profile could not be measured', threads, 'profile', '--quick', '--weights', str(weights),
+                '--device', device, '--threads', str(threads), '--out', str(own))
     return ProfileAtHand(own, facts, True)
+
+
+def run_quietly(failure: str, threads: int, *words: str) -> None:
+    """Runs `deadline-perception WORDS` in a process of its own, with the settings that a node has on so many threads.
+
+    Raises:
+        MeasurementFailed: it ended with another status than 0; begins with the words of `failure`.
+    """
+    status = subprocess.run(module_command('deadline_perception.tools.command_line', *words), check=False,
+                            env={**os.environ, **process_environment(threads)}, stdout=subprocess.DEVNULL).returncode
+    if status:
+        raise MeasurementFailed(f'{failure} (status {status}); try: {command_line(shlex.join(words))}')
 
 
 def _fits(file: Path, network, facts: DeviceFacts) -> bool:

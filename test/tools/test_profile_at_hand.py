@@ -14,7 +14,7 @@ from deadline_perception.networks.multi_path.checkpoint import build_detector, s
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools import profile_at_hand
-from deadline_perception.tools.profile_at_hand import ProfilingError, ensure_profile
+from deadline_perception.tools.profile_at_hand import MeasurementFailed, ensure_profile
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 
@@ -83,5 +83,5 @@ def test_anything_else_is_measured_with_the_settings_of_the_node(setting, monkey
 
 def test_a_failed_measurement_is_told_with_the_command(setting, monkeypatch):
     monkeypatch.setattr(profile_at_hand.subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=1))
-    with pytest.raises(ProfilingError, match='could not be measured .*deadline-perception profile --quick'):
+    with pytest.raises(MeasurementFailed, match='could not be measured .*deadline-perception profile --quick'):
         ensure_profile(setting.weights, 'cpu', 1, setting.shipped)
