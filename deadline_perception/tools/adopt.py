@@ -14,7 +14,7 @@ from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.networks.model_set.model_reference import SET_SUFFIXES, is_set
 from deadline_perception.networks.model_set.set_file import check_device
-from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.file_arguments import check_file, check_numbers
 from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, read_models
 
 
@@ -68,9 +68,5 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(f'--out is {args.out}, expected a file that ends with {" or ".join(SET_SUFFIXES)}')
     for suffix in (args.out.suffix, '.profile.json', '.quality.json'):
         check_file('--out', args.out.with_suffix(suffix))
-    for name, least, most in (('minutes', 0.0, 600.0), ('memory_limit', 0.0, 2.0**30), ('paths', 1, 100_000),
-                              ('keep_paths', 0, 100_000)):
-        value = getattr(args, name)
-        if value is not None and not least < value <= most:
-            raise ValueError(f'--{name.replace("_", "-")} is {value}, expected more than {least:g} and at most '
-                             f'{most:g}')
+    check_numbers(args, minutes=(0.001, 600.0), memory_limit=(0.001, 2.0**30), paths=(2, 100_000),
+                  keep_paths=(1, 100_000))

@@ -7,6 +7,7 @@ that `ros2 bag play` takes.
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace, with_speeds_of_trace
+from deadline_perception.tools.file_arguments import check_numbers
 from deadline_perception.tools.terminal import progress_bar
 
 
@@ -38,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Writes the bag; returns the exit status."""
     from rich.console import Console
 
-    if args.max_frames is not None and args.max_frames < 1:
-        raise ValueError(f'--max-frames is {args.max_frames}, expected at least 1')
+    check_numbers(args, max_frames=(1, math.inf))
     with Console(stderr=True).status(f'opening {args.source}'):
         sequence = open_source(args.source, rate_hz=args.rate_hz, split=args.split, classes=args.classes)
     if args.max_frames is not None:

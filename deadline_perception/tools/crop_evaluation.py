@@ -25,10 +25,8 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
     prints it. Arguments are the options of `evaluate`; returns the exit status.
 
     Raises:
-        ValueError: the number of rendered objects is negative, or the data are not annotated.
+        ValueError: the data are not annotated.
     """
-    if rendered < 0:
-        raise ValueError(f'--rendered is {rendered}, expected at least 0 objects of each class')
     sequence = open_source(data, classes=classes)
     frames = annotated_frames(sequence, limit)
     annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=rendered,

@@ -27,7 +27,7 @@ from deadline_perception.timing.contention.levels import ContentionGrading
 from deadline_perception.timing.contention.load import busy_programs, units_text
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, check_numbers
 from deadline_perception.tools.profile_at_hand import ensure_profile, run_quietly
 from deadline_perception.tools.terminal import progress_bar
 
@@ -35,7 +35,6 @@ _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _CONTENTION_SEED, _UNITS, _GRADED_S = 1, 6, 5.0  # units per core at most; seconds of each of their numbers
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
-_RANGES = {'rate': (0.01, 100.0), 'threads': (1, 1024), 'load': (0, 1024), 'networks': (1, 16)}
 _PERIODS_MS = [100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0]  # of each, with --networks
 
 
@@ -74,9 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Plays, records and reports; returns the exit status."""
     if args.threads is None:
         args.threads = 1 if args.contention else DEFAULT_THREADS
-    for name, (least, most) in _RANGES.items():
-        if not least <= getattr(args, name) <= most:
-            raise ValueError(f'--{name} is {getattr(args, name)}, expected {least} to {most:g}')
+    check_numbers(args, rate=(0.01, 100.0), threads=(1, 1024), load=(0, 1024), networks=(1, 16))
     if args.networks > 1 and args.one_process:
         raise ValueError(f'--networks is {args.networks} beside --one-process, expected one or the other')
     schedule = None

@@ -7,6 +7,7 @@ every share.
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from statistics import median
 
@@ -14,7 +15,7 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.datasets.records import spread_evenly
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
-from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.file_arguments import check_file, check_numbers
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.terminal import print_table
 
@@ -42,8 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Converts, scores and writes; returns the exit status."""
-    if args.limit < 2:
-        raise ValueError(f'--limit is {args.limit}, expected at least 2 images')
+    check_numbers(args, limit=(2, math.inf))
     check_file('--out', args.out)
     restart_with_environment(args.threads)
     import torch

@@ -1,6 +1,8 @@
-"""Files and folders that a command is told of: places to write are tried before it works for minutes."""
+"""What a command is told of, tried before it works for minutes: places to write, and numbers."""
 from __future__ import annotations
 
+import argparse
+import math
 import os
 from pathlib import Path
 
@@ -31,6 +33,23 @@ def check_folder(option: str, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f'{option} is {folder}, which is a file; expected a folder')
     _check(option, folder)
+
+
+def check_numbers(args: argparse.Namespace, **ranges: tuple[float, float]) -> None:
+    """Makes sure that numbers lie in their ranges, both ends included; those that are not given do.
+
+    Args:
+        args: of the command.
+        ranges: smallest and largest value of an option, by its name with underscores.
+
+    Raises:
+        ValueError: one lies outside.
+    """
+    for name, (least, most) in ranges.items():
+        value = getattr(args, name)
+        if value is not None and not least <= value <= most:
+            expected = f'at least {least:g}' if math.isinf(most) else f'{least:g} to {most:g}'
+            raise ValueError(f'--{name.replace("_", "-")} is {value}, expected {expected}')
 
 
 def _check(option: str, place: Path) -> None:

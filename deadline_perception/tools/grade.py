@@ -39,7 +39,7 @@ from deadline_perception.timing.contention.load import (
 )
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, check_numbers
 from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
@@ -81,11 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Records, measures, grades and writes; returns the exit status."""
-    most = args.most_units if args.most_units is not None else most_units()
-    for name, value, least, largest in (('seconds', args.seconds, 0.5, 86400.0), ('most-units', most, 1, 256),
-                                        ('unit-seconds', args.unit_seconds, 0.1, 600.0)):
-        if not least <= value <= largest:
-            raise ValueError(f'--{name} is {value}, expected {least:g} to {largest:g}')
+    check_numbers(args, seconds=(0.5, 86400.0), most_units=(1, 256), unit_seconds=(0.1, 600.0))
+    most = min(256, most_units()) if args.most_units is None else args.most_units
     if args.beside and args.contention:
         raise ValueError(f'--contention is {args.contention} and the command {shlex.join(args.beside)!r}, expected one')
     if args.beside:

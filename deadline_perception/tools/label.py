@@ -7,6 +7,7 @@ was; `deadline-perception train --data` takes the file.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
-from deadline_perception.tools.file_arguments import check_file, check_folder
+from deadline_perception.tools.file_arguments import check_file, check_folder, check_numbers
 from deadline_perception.tools.label_report import LabelProgress, report
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, classes_of_set, read_models, renamed
@@ -104,11 +105,7 @@ def _check(args: argparse.Namespace) -> None:
     check_file('--out', args.out)
     args.images = args.images or args.out.with_suffix('')
     check_folder('--images', args.images)
-    if args.data_limit < 1:
-        raise ValueError(f'--data-limit is {args.data_limit}, expected at least 1 image')
-    for option, value in (('--min-score', args.min_score), ('--precision', args.precision)):
-        if not 0.0 < value <= 1.0:
-            raise ValueError(f'{option} is {value}, expected a number in (0, 1]')
+    check_numbers(args, data_limit=(1, math.inf), min_score=(0.001, 1.0), precision=(0.001, 1.0))
     for text in (*args.sources, *args.data):
         if Path(text).is_file() and Path(text).resolve() == args.out.resolve():
             raise ValueError(f'--out is {args.out}, which is a source; expected another file')

@@ -35,7 +35,7 @@ from deadline_perception.timing.profile import LatencyProfile, default_profile_p
 from deadline_perception.timing.quantiles import bounded_share, samples_needed
 from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
 from deadline_perception.timing.wcet.segment_model import with_wcet
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, check_numbers
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
@@ -90,9 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and writes a profile; returns the exit status."""
-    minutes = args.minutes if args.minutes is not None else (_QUICK_MINUTES if args.quick else 2.0)
-    if not 0.0 < minutes <= 600.0:
-        raise ValueError(f'--minutes is {minutes}, expected more than 0 and at most 600')
+    check_numbers(args, minutes=(0.001, 600.0))
+    minutes = args.minutes or (_QUICK_MINUTES if args.quick else 2.0)
     if args.out is not None:
         check_file('--out', args.out)
     restart_with_environment(args.threads)

@@ -21,7 +21,7 @@ from deadline_perception.decision.scheduling.feasibility import analyse, whole_n
 from deadline_perception.decision.scheduling.simulation import Jobs, periodic_releases, simulate
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.task_file import read_tasks
-from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.file_arguments import check_file, check_numbers
 from deadline_perception.tools.terminal import print_table
 
 _SHOWN_PERIODS = 4  # of the longest one
@@ -38,10 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Selects, prints and draws; returns the exit status, 1 when a deadline can be missed."""
-    if not 1.0 <= args.slowdown <= 1e6:
-        raise ValueError(f'--slowdown is {args.slowdown}, expected a factor of at least 1')
-    if not 0.0 <= args.speed <= 1e3:
-        raise ValueError(f'--speed is {args.speed} m/s, expected 0 to 1000 m/s')
+    check_numbers(args, slowdown=(1.0, 1e6), speed=(0.0, 1e3))
     check_file('--out', args.out)
     use_threads(args.threads)
     tasks = [load_nested_task(request, share_folder() / 'models', threads=args.threads, warm=False)

@@ -20,7 +20,7 @@ from deadline_perception.timing.wcet.layer_sweep import (
     table_sweeps,
 )
 from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
-from deadline_perception.tools.file_arguments import check_folder
+from deadline_perception.tools.file_arguments import check_folder, check_numbers
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.terminal import print_table, say
 
@@ -33,19 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--quick', action='store_true', help='a fourth of the ranges, on small images')
-    parser.add_argument('--accuracy', type=float, default=0.01,
-                        help='a layer is done when the 95 %% confidence interval of its median reaches this share of '
-                             'it to either side')
     parser.add_argument('--minutes', type=float, help='longest time to measure; without it, until every layer is done')
     parser.add_argument('--out', type=Path, default=Path('out/sweep'), help='folder to write to, and to go on from')
 
 
 def run(args: argparse.Namespace) -> int:
     """Measures, writes and predicts; returns the exit status."""
-    if args.minutes is not None and not 0.0 < args.minutes <= 10_000.0:
-        raise ValueError(f'--minutes is {args.minutes}, expected more than 0 and at most 10000')
-    if not 0.0 < args.accuracy < 1.0:
-        raise ValueError(f'--accuracy is {args.accuracy}, expected a share between 0 and 1')
+    check_numbers(args, minutes=(0.001, 10_000.0))
     check_folder('--out', args.out)
     restart_with_environment(args.threads)
     timer = LayerTimer(args.device)
@@ -57,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if known:
         print(f'going on from {file}: {known} of {len(measured.samples_ms)} layers were measured before')
     use_threads(args.threads)
-    done = measure_to_file(measured, timer, Repetition(accuracy=args.accuracy), file,
+    done = measure_to_file(measured, timer, Repetition(), file,
                            float('inf') if args.minutes is None else args.minutes * 60_000.0)
     print(f'wrote {file}: {done} of {len(measured.samples_ms)} layers finished')
     return _predict(sweeps, measured, args.out / 'sweep.png')

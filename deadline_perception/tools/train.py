@@ -29,7 +29,7 @@ from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
 from deadline_perception.networks.multi_path.weights_start import start_from_weights
-from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.file_arguments import check_file, check_numbers
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.terminal import progress_bar, say
@@ -100,12 +100,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, folder: str, **defaults: 
 
 def run(args: argparse.Namespace) -> int:
     """Trains, saving every minute; returns the exit status."""
-    for option, value, least in (('--threads', args.threads, 1), ('--drives', args.drives, 0),
-                                 ('--seed', args.seed, 0)):
-        if value < least:
-            raise ValueError(f'{option} is {value}, expected at least {least}')
-    if not 0.0 < args.drive_share < 1.0:
-        raise ValueError(f'--drive-share is {args.drive_share}, expected a share in (0, 1)')
+    check_numbers(args, threads=(1, math.inf), drives=(0, math.inf), seed=(0, math.inf), drive_share=(0.001, 0.999))
     stop = begun_run(args)
     with joined_workers() as workers:
         return _train(args, workers, stop)

@@ -9,13 +9,14 @@ it is. Ctrl-C ends the training early.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 from statistics import fmean
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
-from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.file_arguments import check_file, check_numbers
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.terminal import print_table, progress_bar, say
@@ -39,10 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tunes, scores and replaces; returns the exit status."""
-    if args.batch < 1:
-        raise ValueError(f'--batch is {args.batch}, expected at least 1 image')
-    if not args.budget_ms > 0.0:
-        raise ValueError(f'--budget-ms is {args.budget_ms}, expected more than 0')
+    check_numbers(args, batch=(1, math.inf), budget_ms=(0.001, math.inf))
     StopRequest(args.minutes)  # refuses what is no time, before anything is done
     out = args.out or args.weights
     check_file('--out', out)

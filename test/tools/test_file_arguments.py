@@ -1,11 +1,13 @@
-"""What is said of places that nothing can be written to."""
+"""What is said of places that nothing can be written to, and of numbers outside their ranges."""
 from __future__ import annotations
 
+import argparse
+import math
 import os
 
 import pytest
 
-from deadline_perception.tools.file_arguments import check_file, check_folder
+from deadline_perception.tools.file_arguments import check_file, check_folder, check_numbers
 
 
 def test_new_and_existing_places_are_fine_and_nothing_is_made(tmp_path, monkeypatch):
@@ -33,3 +35,11 @@ def test_a_place_of_others_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, 'access', lambda place, mode: False)
     with pytest.raises(ValueError, match='this user may not write'):
         check_file('--out', tmp_path / 'new.json')
+
+
+@pytest.mark.parametrize('value, said', [(0, '--at-once is 0, expected at least 1'), (math.nan, '--at-once is nan')])
+def test_numbers_lie_in_their_ranges_where_they_are_given(value, said):
+    for fine in (None, 1, math.inf):
+        check_numbers(argparse.Namespace(at_once=fine), at_once=(1, math.inf))
+    with pytest.raises(ValueError, match=said):
+        check_numbers(argparse.Namespace(at_once=value), at_once=(1, math.inf))

@@ -135,7 +135,7 @@ def test_unannotated_source_is_refused(tmp_path, refusal):
                                             (['--minutes', '0'], 'minutes is 0.0, expected a finite number above 0'),
                                             (['--strategy', 'fast'], "strategy is 'fast', expected one of ns-ns"),
                                             (['--start', 'x', '--out', 'x'], 'are both x, expected two files'),
-                                            (['--drive-share', '1.0'], '--drive-share is 1.0, expected a share in'),
+                                            (['--drive-share', '1.0'], '--drive-share is 1.0, expected 0.001 to 0.999'),
                                             (['--data', 'none.json'], 'none.json')])
 def test_impossible_arguments_are_one_line_before_drives_are_rendered(annotations, tiny, refusal, monkeypatch, options,
                                                                      message):

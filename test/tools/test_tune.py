@@ -104,7 +104,7 @@ def test_one_that_is_killed_leaves_the_weights_before(weights, data):
 
 
 @pytest.mark.parametrize('words, message', [
-    (['--budget-ms', '0'], '--budget-ms is 0.0, expected more than 0'),
+    (['--budget-ms', '0'], '--budget-ms is 0.0, expected at least 0.001'),
     (['--budget-ms', 'nan'], '--budget-ms is nan'),
     (['--budget-ms', '50', '--minutes', '-1'], 'minutes is -1.0'),
     (['--budget-ms', '50', '--batch', '0'], '--batch is 0'),
