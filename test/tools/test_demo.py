@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from recorded_run import SECOND_NS, RunWriter, write_drive
+from recorded_run import SECOND_NS, write_drive
 
 from deadline_perception.core.device import read_device_facts
-from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
@@ -103,13 +102,6 @@ def test_one_line_says_what_is_wrong(monkeypatch, tmp_path, refusal, words, mess
     weights.touch()
     assert message in refusal('demo', '--model', weights, '--out', tmp_path / 'out', *words)
     assert not (tmp_path / 'out').exists()
-
-
-def test_a_bag_without_images_is_refused(monkeypatch, tmp_path):
-    with RunWriter(tmp_path / 'bag') as run:
-        run.camera(SECOND_NS)
-    with pytest.raises(DeadlinePerceptionError, match='holds no image'):
-        demo.open_sequence(arguments('--bag', str(tmp_path / 'bag')))
 
 
 def test_without_ros_it_says_how_to_get_it(monkeypatch):

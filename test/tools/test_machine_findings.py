@@ -38,6 +38,8 @@ def test_python_versions(version: tuple[int, int], state: State) -> None:
     (machine_findings.check_interfaces(probe('no msg')), State.MISSING, 'no msg', 'make setup'),
     (machine_findings.check_torch(probe('RuntimeError: operator torchvision::nms does not exist')), State.MISSING,
      'torchvision::nms', 'pip install'),
+    (machine_findings.check_cuda(probe(**{**TORCH, 'devices': ['Orin']}), Path('/absent')), State.FINE, '^12.8: Orin$',
+     ''),
     (machine_findings.check_libraries({'json': 'json', 'no_such_module': 'Some-Package'}), State.MISSING,
      '^not installed: Some-Package$', 'pip install Some-Package'),
     (machine_findings.check_priority(('SCHED_FIFO 10, nice -15, memory locked', ())), State.FINE, 'SCHED_FIFO 10', ''),
@@ -63,11 +65,6 @@ def test_broken_cv_bridge_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> Non
     finding = machine_findings.check_cv_bridge(probe('ImportError: numpy.core.multiarray failed to import'))
     assert finding.state is State.NOTE
     assert 'numpy<2' in finding.remedy
-
-
-def test_cuda_devices_are_named(tmp_path: Path) -> None:
-    finding = machine_findings.check_cuda(probe(**{**TORCH, 'devices': ['Orin']}), tmp_path)
-    assert (finding.state, finding.found) == (State.FINE, '12.8: Orin')
 
 
 def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
