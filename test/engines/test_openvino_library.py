@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from deadline_perception.engines.openvino_library import own_signal_stack
+from deadline_perception.engines.openvino_library import _libc, _SignalStack, own_signal_stack
 
 pytest.importorskip('openvino')
 
@@ -37,22 +37,17 @@ def test_a_signal_is_survived_after_the_driver_is_gone(forget):
 
 def test_the_signal_stack_of_a_thread_comes_back():
     """A thread of its own: pytest's has one already."""
-    libc, memory = ctypes.CDLL(None), ctypes.create_string_buffer(65536)
-
-    class Stack(ctypes.Structure):
-        _fields_ = (('address', ctypes.c_void_p), ('flags', ctypes.c_int), ('size', ctypes.c_size_t))
-
-    found = []
+    memory, found = ctypes.create_string_buffer(65536), []
 
     def look():
-        stack = Stack()
-        libc.sigaltstack(None, ctypes.byref(stack))
+        stack = _SignalStack()
+        _libc.sigaltstack(None, ctypes.byref(stack))
         found.append((stack.address, stack.flags, stack.size))
 
     def work():
         look()
         with pytest.raises(KeyError), own_signal_stack():
-            libc.sigaltstack(ctypes.byref(Stack(ctypes.addressof(memory), 0, 65536)), None)
+            _libc.sigaltstack(ctypes.byref(_SignalStack(ctypes.addressof(memory), 0, 65536)), None)
             look()
             raise KeyError
         look()

@@ -103,24 +103,13 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
     assert '8 bit' in segment.reason or 'dB' in segment.reason
 
 
-def test_a_segment_that_cannot_be_converted_stays_eager_and_says_why(tmp_path):
-    def of_no_rule(values):
-        return (torch.linalg.svdvals(values['x'][0]),)
-
+@pytest.mark.parametrize(('compute', 'is_traced'), [
+    (lambda x: torch.linalg.svdvals(x), True), (lambda x: x * 2.0 if x.sum() > -1e9 else x * 3.0, False)])
+def test_a_segment_that_cannot_be_converted_stays_eager_and_one_of_two_ways_is_not_traced(tmp_path, compute, is_traced):
     store = store_in(tmp_path)
-    SegmentMaker(store, 1).make('data', calls_of(of_no_rule, (8, 8)))
-    assert store.segments['data'].form is Form.EAGER and 'OpConversionFailure' in store.segments['data'].reason
-
-
-def test_a_segment_whose_way_depends_on_values_is_not_traced(tmp_path):
-    def of_two_ways(values):
-        x = values['x'][0]
-        return (x * 2.0 if x.sum() > -1e9 else x * 3.0,)
-
-    store = store_in(tmp_path)
-    SegmentMaker(store, 1).make('ways', calls_of(of_two_ways, (8, 8)))
-    segment = store.segments['ways']
-    assert segment.form is Form.EAGER and 'OpConversionFailure' not in segment.reason and segment.reason
+    SegmentMaker(store, 1).make('data', calls_of(lambda values: (compute(values['x'][0]),), (8, 8)))
+    segment = store.segments['data']
+    assert segment.form is Form.EAGER and segment.reason and ('OpConversionFailure' in segment.reason) is is_traced
 
 
 def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):

@@ -1,4 +1,3 @@
-import json
 import os
 from dataclasses import replace
 
@@ -134,4 +133,3 @@ def test_the_origin_names_versions_and_an_absent_library_is_told_with_the_comman
 def test_stores_lie_in_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     assert default_store_folder('compact', 'ab') == tmp_path / 'deadline_perception' / 'engine' / 'compact-ab'
-    assert json.dumps(str(default_store_folder('compact', 'ab')))

@@ -43,7 +43,6 @@ def test_no_object_takes_no_anchor_and_crowd_is_neither_right_nor_wrong():
 
 @pytest.fixture(scope='module')
 def network():
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     shape = replace(STREET, input_size=SIZE, scales=(1.0, 0.5), proposals=(5, 20))
     return DenseDetector(shape, ('vehicle', 'person')).train()

@@ -23,14 +23,6 @@ def source():
     return CropSource([render_views(NAMES, 8, [background], seed=1, sizes_px=(24.0, 48.0))], NAMES, 32)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def trainer(source, plan=PLAN, seed=2):
     return LevelTrainer(build_classifier(CONFIG, NAMES, seed=seed), source, plan)
 
@@ -95,7 +87,6 @@ def test_what_does_not_belong_together_is_refused(source, tmp_path):
     with pytest.raises(ValueError, match="crops of 32 px are of the classes .*, expected 32 px and .'a'"):
         LevelTrainer(build_classifier(CONFIG, ('a', 'b', 'c')), source, PLAN)
     trainer(source).save(tmp_path / 'state.safetensors')
-    other = LevelTrainer(build_classifier(CONFIG, NAMES), source, TrainingPlan(steps=61, batch=24, seed=1), start='01')
-    match = r'state.safetensors was saved for \{"data": .*"start": "".*, expected .*"steps": 61.*"start": "01"'
-    with pytest.raises(ValueError, match=match):
-        other.resume(tmp_path / 'state.safetensors')
+    other = CropSource([render_views(NAMES, 1, [np.zeros((40, 40, 3), np.uint8)], seed=1, sizes_px=(24.0,))], NAMES, 32)
+    with pytest.raises(ValueError, match='was saved for .*"data": '):
+        trainer(other).resume(tmp_path / 'state.safetensors')

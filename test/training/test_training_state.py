@@ -1,7 +1,6 @@
 """A training run on disk, by the smallest run there is: one layer on made-up rows."""
 from __future__ import annotations
 
-import json
 import resource
 import signal
 import subprocess
@@ -37,27 +36,25 @@ run.save(here.Path({file!r}))
 class Rows(ResumableTraining):
     """Fits a layer to the sum of its inputs; the rows of a step follow from its number and the data."""
 
-    def __init__(self, inputs: int = 3, data: str = 'rows', plan: TrainingPlan = PLAN, fill: float = 0.0) -> None:
-        self.network = nn.Linear(inputs, 1)
-        self.network.network_hash = f'linear {inputs}'
-        nn.init.constant_(self.network.weight, fill)
-        nn.init.constant_(self.network.bias, fill)
-        self.average = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
-        self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=plan.learning_rate)
-        self.plan, self.step, self.data = plan, 0, data
+    def __init__(self, inputs: int = 3, data: str = 'rows', plan: TrainingPlan = PLAN, fill: float = 0.0,
+                 start: str = '') -> None:
+        network = nn.Linear(inputs, 1)
+        network.network_hash = f'linear {inputs}'
+        nn.init.constant_(network.weight, fill)
+        nn.init.constant_(network.bias, fill)
+        super().__init__(network, plan, start)
+        self.data = data
 
     @property
-    def _recipe(self) -> str:
-        return json.dumps({'data': self.data, 'steps': self.plan.steps})
+    def _facts(self) -> dict[str, str]:
+        return {'data': self.data}
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
             rows = torch.randn(4, self.network.in_features, generator=torch.Generator().manual_seed(self.step))
-            self.optimiser.zero_grad()
+            self._begin_step()
             (self.network(rows)[:, 0] - rows.sum(1)).square().mean().backward()
-            self.optimiser.step()
-            for name, tensor in self.network.state_dict().items():
-                self.average[name].lerp_(tensor, 0.5)
+            self._end_step()
             self.step += 1
 
 
@@ -133,6 +130,7 @@ def test_a_full_disk_is_told_by_the_name_of_the_file_and_the_run_goes_on_from_th
 @pytest.mark.parametrize(('other', 'message'), [
     (Rows(plan=TrainingPlan(steps=8)), 'was saved for .*"steps": 9.*, expected .*"steps": 8'),
     (Rows(data='others'), 'was saved for .*"rows".*, expected .*"others"'),
+    (Rows(start='abc'), 'was saved for .*"start": "".*, expected .*"start": "abc"'),
     (Rows(inputs=4), 'was saved for network linear 3, expected linear 4')])
 def test_a_state_of_other_arguments_data_or_network_is_refused_and_changes_nothing(file, other, message):
     run = Rows(fill=7.0)
