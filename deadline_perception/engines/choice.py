@@ -49,4 +49,4 @@ def choose_engine(engine: str, network, facts: DeviceFacts, weights: str = 'WEIG
         told = f'{error}. Prepare them: {profile_command(weights, facts.kind, facts.threads)}'
         if engine == 'openvino':
             raise StoreError(f'engine is openvino, but {told}') from error
-        return Eager.instead(f'all segments run eagerly, in floating point: {told}')
+        return Eager(f'all segments run eagerly, in floating point: {told}')

@@ -29,28 +29,23 @@ class Eager:
     What passes from segment to segment is the engine's own: tensors here, arrays or buffers in others; `arrays` gives
     it to whoever reads it otherwise.
 
+    Args:
+        notice: see the attribute; why this engine stands in the place of a faster one.
+
     Attributes:
         identity: name, and version where it is not that of PyTorch; execution times hold for one engine alone.
         reuses_buffers: values lie in memory that the next frame overwrites, so that one frame runs at a time.
         keys: of the segments that it was prepared for; None: any. Others run as well, eagerly.
+        notice: what a person should know and can change, such as segments that cannot be used; empty where nothing is.
     """
 
     identity = 'eager'
     reuses_buffers = False
     keys: frozenset[str] | None = None
-    _instead_because = ''
+    notice = ''
 
-    @classmethod
-    def instead(cls, because: str) -> Eager:
-        """This engine in the place of a faster one, which cannot be had."""
-        engine = cls()
-        engine._instead_because = because
-        return engine
-
-    @property
-    def notice(self) -> str:
-        """What a person should know and can change, such as segments that cannot be used; empty where nothing is."""
-        return self._instead_because
+    def __init__(self, notice: str = '') -> None:
+        self.notice = notice
 
     @property
     def forms(self) -> dict[str, str]:

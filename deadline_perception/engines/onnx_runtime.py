@@ -167,7 +167,7 @@ class OnnxSession:
             warnings.simplefilter('ignore', UserWarning)
             session = self._runtime.InferenceSession(str(file), settings, providers=providers)
         if folder is not None:
-            _note_files(folder)
+            replace_file(folder / _MANIFEST, json.dumps(_digests(folder), indent=1) + '\n')
         return session
 
     def _checked_cache(self, provider: str) -> Path | None:
@@ -242,15 +242,13 @@ def _device_name(device: str) -> str:
     return f'{facts.name} {facts.cpu_capability} {facts.multiprocessors}'
 
 
-def _note_files(folder: Path) -> None:
-    files = {file.name: file_digest(file) for file in sorted(folder.iterdir()) if file.name != _MANIFEST}
-    replace_file(folder / _MANIFEST, json.dumps(files, indent=1) + '\n')
+def _digests(folder: Path) -> dict[str, str]:
+    return {file.name: file_digest(file) for file in sorted(folder.iterdir()) if file.name != _MANIFEST}
 
 
 def _is_as_written(folder: Path) -> bool:
     try:
-        known = read_object(folder / _MANIFEST, 'list of compiled files')
-        return known == {file.name: file_digest(file) for file in folder.iterdir() if file.name != _MANIFEST}
+        return read_object(folder / _MANIFEST, 'list of compiled files') == _digests(folder)
     except (JsonFileError, OSError):
         return False
 

@@ -44,14 +44,12 @@ class FoundConventions:
     Attributes:
         spec: the detector with its conventions filled in.
         words: the conventions.
-        value: what they reach, see `_Evaluation`.
-        tried: words and values of all that were tried on all images, the best first.
+        tried: words and values, see `_Evaluation`, of all that were tried on all images, the best first.
         ap: of the best on annotated images; None without.
     """
 
     spec: ModelSpec
     words: str
-    value: float
     tried: tuple[tuple[str, float], ...]
     ap: float | None
 
@@ -188,8 +186,8 @@ def _search(spec: ModelSpec, images: list[np.ndarray], objects: list[np.ndarray]
     filled = replace(spec, classes=chosen.names, outputs=chosen.head.name, resize=form.resize, channels=form.channels,
                      mean=form.mean, deviation=form.deviation,
                      input_size=size if exported.is_open else spec.input_size)
-    return {'spec': filled, 'words': chosen.words, 'value': best.value,
-            'tried': [(trial.conventions.words, trial.value) for trial in trials], 'ap': ap}
+    tried = [(trial.conventions.words, trial.value) for trial in trials]
+    return {'spec': filled, 'words': chosen.words, 'tried': tried, 'ap': ap}
 
 
 class _Layers:

@@ -33,7 +33,7 @@ def test_weights_of_the_same_shape_fit_and_all_others_are_refused_with_the_diffe
     other = build_detector(SMALL, CLASSES)
     running.engine = Eager()
     running.engine.identity = 'openvino 2025'
-    other.engine = Eager.instead('all segments run eagerly. Prepare them: deadline-perception profile')
+    other.engine = Eager('all segments run eagerly. Prepare them: deadline-perception profile')
     with pytest.raises(ReplacementError, match='on eager and not, .* on openvino 2025.*Prepare them: deadline-perc'):
         check_replacement(other, running)
 

@@ -37,7 +37,7 @@ class OwnEngine(Eager):
     """
 
     def __init__(self, identity: str, forms: dict[str, str] | None = None, notice: str = '') -> None:
-        self.identity, self._forms, self._instead_because = identity, dict(forms or {}), notice
+        self.identity, self._forms, self.notice = identity, dict(forms or {}), notice
 
     @property
     def forms(self) -> dict[str, str]:
