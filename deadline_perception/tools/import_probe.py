@@ -17,22 +17,20 @@ class ImportProbe:
 
     Args:
         code: imports something and calls `report(name=value, ...)` with facts that JSON can hold.
-        limit_s: how long to wait for it, s.
     """
 
-    def __init__(self, code: str, limit_s: float = _LIMIT_S) -> None:
-        self._limit_s = limit_s
+    def __init__(self, code: str) -> None:
         self._process = subprocess.Popen(code_command(_PRELUDE + code), text=True, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     @cached_property
     def _outcome(self) -> tuple[dict, str]:
         try:
-            output, errors = self._process.communicate(timeout=self._limit_s)
+            output, errors = self._process.communicate(timeout=_LIMIT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
-            return {}, f'no answer within {self._limit_s:g} s'
+            return {}, f'no answer within {_LIMIT_S:g} s'
         if self._process.returncode:
             lines = [line for line in errors.splitlines() if line.strip()]
             return {}, lines[-1] if lines else f'the process ended with status {self._process.returncode}'

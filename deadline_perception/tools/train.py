@@ -40,7 +40,6 @@ from deadline_perception.training.samples import AUGMENTATIONS, SampleSource, Tr
 from deadline_perception.training.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.training.trainer import Trainer
 from deadline_perception.training.training_plan import TrainingPlan
-from deadline_perception.training.transfer import copy_from_first
 
 _SAVE_EVERY_S = 60.0
 _START_IMAGES = 16
@@ -243,8 +242,9 @@ def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source:
         start_from_weights(like, start)
     images = measure_statistics(network, source, seed=args.seed, like=like)
     if workers.count > 1:  # sums on GPUs differ in their last bits
-        copy_from_first(tensor for module in network.modules() if isinstance(module, SlicedNorm)
-                        for tensor in module.state_dict().values())
+        for norm in (module for module in network.modules() if isinstance(module, SlicedNorm)):
+            for tensor in norm.state_dict().values():
+                torch.distributed.broadcast(tensor, 0)
     if workers.leads:
         print(f'statistics of the frozen norms measured on {images} images'
               + ('' if like is None else ', scales and shifts set after those of the group norms'))

@@ -71,13 +71,13 @@ class LabelJob:
 
 
 def see_all(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], *,
-            stop: Callable[[], bool] = lambda: False,
-            report: Callable[[int, LabelJob, SeenImage], None] | None = None) -> bool:
+            report: Callable[[int, LabelJob, SeenImage], None],
+            stop: Callable[[], bool] = lambda: False) -> bool:
     """Runs the teachers on the images that the log does not have yet; an image that cannot be read is noted.
 
     Args:
-        stop: asked before each image; the first True ends the run.
         report: told the number of images that are done, and the last of them.
+        stop: asked before each image; the first True ends the run.
 
     Returns:
         whether all images are done.
@@ -87,8 +87,7 @@ def see_all(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher]
             return False
         seen = _see(job, teachers)
         log.add(seen)
-        if report is not None:
-            report(log.count, job, seen)
+        report(log.count, job, seen)
     return True
 
 

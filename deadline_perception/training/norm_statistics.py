@@ -6,12 +6,11 @@ measured, so that each layer sees what it will see; the mean over several batche
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from deadline_perception.core.execution_path import WIDTH, ExecutionPath, PathSpace
 from deadline_perception.networks.multi_path import heads as head_ops
@@ -82,7 +81,9 @@ def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed
         def count(norm: SlicedNorm, inputs: tuple[Tensor], output: Tensor) -> None:
             given.add(norm, output)
 
-        with _hooked([norm.register_forward_hook(count) for norm in twins]):
+        with ExitStack() as hooks:
+            for norm in twins:
+                hooks.enter_context(norm.register_forward_hook(count))
             _run(like, source, seed)
         for norm, row, mean, deviation in given:
             twins[norm].weight[row, :len(mean)] = deviation * norm.weight[row, :len(mean)].sign()
@@ -95,9 +96,10 @@ def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed
 
     norms = _norms(network)
     try:
-        for norm in norms:
-            norm.folds = False
-        with _hooked([norm.register_forward_pre_hook(use_batch) for norm in norms]):
+        with ExitStack() as hooks:
+            for norm in norms:
+                norm.folds = False
+                hooks.enter_context(norm.register_forward_pre_hook(use_batch))
             images = _run(network, source, seed)
     finally:
         for norm in norms:
@@ -114,15 +116,6 @@ def _keep(norm: SlicedFrozenNorm, row: int, mean: Tensor, deviation: Tensor) -> 
 
 def _norms(network: nn.Module) -> list[SlicedNorm]:
     return [module for module in network.modules() if isinstance(module, SlicedNorm)]
-
-
-@contextmanager
-def _hooked(handles: list[RemovableHandle]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _run(network: MultiPathDetector, source: SampleSource, seed: int) -> int:

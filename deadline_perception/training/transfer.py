@@ -33,12 +33,6 @@ def resized(images: Tensor, size: tuple[int, int]) -> Tensor:
     return images.contiguous(memory_format=torch.channels_last)
 
 
-def copy_from_first(tensors: Iterable[Tensor]) -> None:
-    """Overwrites contiguous tensors by those of the first process. All must call it; it blocks until they have."""
-    for tensor in tensors:
-        torch.distributed.broadcast(tensor, 0)
-
-
 def add_up_gradients(parameters: Iterable[nn.Parameter], values: Tensor) -> Tensor:
     """Replaces every gradient by its sum over all processes; returns the sum of the values `[V]` float32.
 

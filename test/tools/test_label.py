@@ -187,11 +187,6 @@ def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_pa
         'label', source, '--model', detector, '--out', tmp_path / 'labels.json')
 
 
-def test_an_empty_coco_file_is_refused_in_one_line(detector, tmp_path, refusal):
-    (tmp_path / 'train.json').write_text('{"images": [], "annotations": [], "categories": []}')
-    assert 'holds no frame, expected at least one' in refusal('label', tmp_path / 'train.json', '--model', detector)
-
-
 def test_a_coco_file_without_classes_is_labelled_as_images_are(detector, tmp_path):
     source = annotated(tmp_path / 'data', ())
     assert label(detector, source, '--out', tmp_path / 'labels.json') == 0

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from functools import partial
 
 import numpy as np
@@ -53,14 +52,6 @@ def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_e
     again = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine',
                         'openvino', environment={'XDG_CACHE_HOME': str(prepared.cache)})
     assert again.returncode == 0 and 'preparing' not in again.stderr
-
-
-def test_too_few_images_to_prepare_with_are_told_in_one_line(prepared):
-    shutil.rmtree(prepared.folder)
-    run = run_command('profile', '--weights', str(prepared.weights), '--source', 'drive:seed=1,seconds=0.3',
-                      environment={**SETTINGS, 'XDG_CACHE_HOME': str(prepared.cache)})
-    assert run.returncode == 1
-    assert 'images to prepare segments with, expected at least 8' in run.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(('device', 'said'), [
