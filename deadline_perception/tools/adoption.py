@@ -13,7 +13,7 @@ from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.datasets.class_names import counted, left_out, read_class_mapping, relabelled
+from deadline_perception.datasets.class_names import read_class_mapping, relabelled
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.datasets.source import open_source
@@ -29,7 +29,7 @@ from deadline_perception.timing.contention.pruning import Candidate, memory_prun
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import samples_needed
-from deadline_perception.tools.evaluate import evaluate_with_progress, score_rows
+from deadline_perception.tools.evaluate import evaluate_with_progress, score_rows, tell_unscored
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised
@@ -332,15 +332,8 @@ def _tell_classes(network: ModelSet, sequence: DrivingSequence | None, frames: l
         unseen = network.unseen(model)
         if unseen:
             print(f'{model} cannot see: {", ".join(unseen)}')
-    if sequence is None:
-        return
-    unscored = [name for name in network.class_names if name not in sequence.class_names]
-    if unscored:
-        shown = ', '.join(unscored[:8]) + (f' and {len(unscored) - 8} more' if len(unscored) > 8 else '')
-        print(f'not scored, because {sequence.name} does not name them: {shown}')
-    unknown = left_out((frame.ground_truth for frame in frames), sequence.class_names, network.class_names)
-    if unknown:
-        print(f'boxes left out, because no model finds their class: {counted(unknown)}; --rename brings names together')
+    if sequence is not None:
+        tell_unscored(sequence, frames, network.class_names, '--rename')
 
 
 def _next_steps(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile, has_quality: bool) -> None:

@@ -66,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--networks', type=int, default=1,
                         help='so many detectors, scheduled on one processor; the report is then a timeline of their '
                              'jobs')
-    parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,8 +73,6 @@ def run(args: argparse.Namespace) -> int:
     if args.threads is None:
         args.threads = 1 if args.contention else DEFAULT_THREADS
     check_numbers(args, rate=(0.01, 100.0), threads=(1, 1024), load=(0, 1024), networks=(1, 16))
-    if args.networks > 1 and args.one_process:
-        raise ValueError(f'--networks is {args.networks} beside --one-process, expected one or the other')
     schedule = None
     if args.contention:
         schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate,
@@ -119,8 +116,8 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
         name = f'drive:seed={_DRIVE_SEED},seconds={args.seconds}'
     sequence, cut = limited(open_source(name, classes=args.classes), args.seconds)
     sequence, speed = with_speed_in_every_frame(sequence)
-    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times real time, '
-             f'{"all nodes in one process" if args.one_process else "every node in a process of its own"}.', cut, speed]
+    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times real time, every '
+             f'node in a process of its own.', cut, speed]
     if args.load:
         notes.append(f'Busy programs beside the nodes: {args.load}.')
     if args.contention:
@@ -187,8 +184,8 @@ def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: 
                   else nullcontext())
     with busy_programs(args.load), contention, progress_bar(
             'playing to the nodes', length_s + 15.0, 'percent', 'passed') as update:
-        run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
-                  limit_s=length_s + _START_UP_S, tick=lambda passed_s: update(completed=passed_s))
+        run_nodes(arguments, args.out / 'nodes.log', limit_s=length_s + _START_UP_S,
+                  tick=lambda passed_s: update(completed=passed_s))
         update(completed=length_s + 15.0)
 
 

@@ -26,6 +26,7 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
 from deadline_perception.datasets.joined_sequence import joined
+from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
@@ -98,8 +99,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     paths = chosen_paths(args, detector)
     sequence = joined([open_source(source, classes=args.classes) for source in args.data], detector.class_names)
     frames = annotated_frames(sequence, args.limit)
-    known = [name for name in detector.class_names if name in sequence.class_names]
-    if not known:
+    if not set(detector.class_names) & set(sequence.class_names):
         raise EvaluationError(f'{sequence.name} names {", ".join(sequence.class_names)}, the weights know '
                               f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
@@ -121,12 +121,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     _print(results, quality, len(frames), sequence.name, error)
     print('paths are ranked by ' + (f'the mean AP of {_objects(ranking)}' if ranking else
           f'the mean AP of all classes: none has {args.rank_by or RANKING_OBJECTS} objects'))
-    unnamed = [name for name in detector.class_names if name not in known]
-    if unnamed:
-        print(f'not scored, because {sequence.name} does not name them: {", ".join(unnamed)}')
-    unknown = left_out((frame.ground_truth for frame in frames), sequence.class_names, detector.class_names)
-    if unknown:
-        print(f'boxes left out, because the weights do not know their class: {counted(unknown)}')
+    tell_unscored(sequence, frames, detector.class_names, '--classes')
     print(f'wrote {args.json}')
     return 0
 
@@ -187,6 +182,17 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
 
 def _objects(counts: dict[str, int]) -> str:
     return ', '.join(f'{name} ({count} objects)' for name, count in counts.items())
+
+
+def tell_unscored(sequence: DrivingSequence, frames: list, class_names: tuple[str, ...], option: str) -> None:
+    """Prints which classes the data do not name, and which of their boxes no class is for; an option renames them."""
+    unscored = [name for name in class_names if name not in sequence.class_names]
+    if unscored:
+        shown = ', '.join(unscored[:8]) + (f' and {len(unscored) - 8} more' if len(unscored) > 8 else '')
+        print(f'not scored, because {sequence.name} does not name them: {shown}')
+    unknown = left_out((frame.ground_truth for frame in frames), sequence.class_names, class_names)
+    if unknown:
+        print(f'boxes left out, because no model finds their class: {counted(unknown)}; {option} brings names together')
 
 
 def evaluate_with_progress(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers = Workers(),

@@ -163,16 +163,12 @@ def check_sensors(root: Path) -> list[Finding]:
     readings = sensors.read_contention(root, nvml=nvml)
     gpus = [source for source in readings.sources if source in ('nvml', 'jetson_gpu')]
     rest = [source for source in readings.sources if source not in gpus]
-    found = [Finding('load sensors', State.FINE if rest else State.NOTE,
-                     ', '.join(rest) or '; '.join(readings.absent) or 'none',
-                     '' if rest else 'needs Linux with /proc/stat; the probe workload works without')]
-    if readings.faults:
-        found.append(Finding('GPU sensors', State.NOTE, readings.reason,
-                             'none needed: readings that cannot be true are left out, the probe workload works '
-                             'without'))
-    else:
-        found.append(Finding('GPU sensors', State.FINE, ', '.join(gpus) or f'none ({why_not or "no GPU"})'))
-    return found
+    return [Finding('load sensors', State.FINE if rest else State.NOTE,
+                    ', '.join(rest) or '; '.join(readings.absent) or 'none',
+                    '' if rest else 'needs Linux with /proc/stat; the probe workload works without'),
+            Finding('GPU sensors', State.NOTE, readings.reason, 'none needed: readings that cannot be true are left '
+                    'out, the probe workload works without') if readings.faults else
+            Finding('GPU sensors', State.FINE, ', '.join(gpus) or f'none ({why_not or "no GPU"})')]
 
 
 def check_device() -> list[Finding]:
@@ -181,19 +177,17 @@ def check_device() -> list[Finding]:
     facts = read_device_facts('cpu')
     load = os.getloadavg()[0]
     clock = f', {facts.clock_mhz:.0f} MHz at most' if facts.clock_mhz else ''
-    found = [Finding('processor', State.FINE, f'{facts.name}, {facts.cores} cores{clock}, load {load:.1f}'),
-             Finding('clocks', State.FINE, facts.power_mode)]
+    faster = ''
     if facts.power_mode.startswith('governor') and facts.power_mode != 'governor performance':
-        found[1] = Finding('clocks', State.NOTE, facts.power_mode,
-                           'steadier latencies: sudo cpupower frequency-set -g performance')
+        faster = 'steadier latencies: sudo cpupower frequency-set -g performance'
     elif Path('/etc/nvpmodel.conf').exists():
-        found[1] = Finding('clocks', State.NOTE, facts.power_mode,
-                           'full speed: sudo nvpmodel -m 0 && sudo jetson_clocks')
+        faster = 'full speed: sudo nvpmodel -m 0 && sudo jetson_clocks'
     missing = missing_environment(DEFAULT_THREADS)
-    found.append(Finding('environment', State.FINE, 'settings in place') if not missing else
-                 Finding('environment', State.FINE, 'demo and launch files set what the detector needs',
-                         f'for a detector started by hand: export {" ".join(missing)}'))
-    return found
+    return [Finding('processor', State.FINE, f'{facts.name}, {facts.cores} cores{clock}, load {load:.1f}'),
+            Finding('clocks', State.NOTE if faster else State.FINE, facts.power_mode, faster),
+            Finding('environment', State.FINE, 'settings in place') if not missing else
+            Finding('environment', State.FINE, 'demo and launch files set what the detector needs',
+                    f'for a detector started by hand: export {" ".join(missing)}')]
 
 
 def check_priority(permitted: tuple[str, Sequence[str]]) -> Finding:

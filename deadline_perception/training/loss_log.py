@@ -1,7 +1,6 @@
-"""The losses of a run, step by step: a file of JSON lines, a picture of it, and TensorBoard's files if installed."""
+"""The losses of a run, step by step: a file of JSON lines, and a picture of it."""
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 from collections.abc import Iterator
@@ -18,19 +17,15 @@ _POINTS = 400  # of a curve in the picture; each is the mean of the steps that i
 class LossLog:
     """Lines such as `{"step": 3, "objectness": 0.02}`; made by `open_log`."""
 
-    def __init__(self, file: Path, writer) -> None:
+    def __init__(self, file: Path) -> None:
         self._file = file
         self._lines = file.open('a', encoding='utf-8')
-        self._writer = writer
 
     def add(self, step: int, losses: dict[str, float]) -> None:
         """Notes the losses of one step, which come in the order of steps."""
         row = {'step': step, **{name: round(value, 5) for name, value in losses.items()}}
         with _named(self._file):
             self._lines.write(json.dumps(row) + '\n')
-        if self._writer is not None:
-            for name, value in losses.items():
-                self._writer.add_scalar(name, value, step)
 
     def publish(self) -> None:
         """Brings all that was noted to disk and draws the picture, a PNG beside the lines."""
@@ -42,8 +37,6 @@ class LossLog:
         """Ends the log."""
         with _named(self._file):
             self._lines.close()
-        if self._writer is not None:
-            self._writer.close()
 
 
 @contextmanager
@@ -51,16 +44,12 @@ def open_log(file: Path, step: int) -> Iterator[LossLog]:
     """The log of a run that goes on after `step`; what an earlier, killed run noted beyond it is forgotten.
 
     Args:
-        file: JSON lines; TensorBoard's files get a folder of the same name without its suffix.
+        file: JSON lines.
         step: number of the last step that counts, 0 for a run from the start.
     """
     kept = [row for row in _rows(file) if row['step'] <= step] if file.is_file() else []
     replace_file(file, ''.join(json.dumps(row) + '\n' for row in kept))
-    writer = None
-    if importlib.util.find_spec('tensorboard'):
-        from torch.utils.tensorboard import SummaryWriter
-        writer = SummaryWriter(str(file.with_suffix('')), purge_step=step + 1)
-    log = LossLog(file, writer)
+    log = LossLog(file)
     try:
         yield log
     finally:

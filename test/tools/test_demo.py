@@ -92,7 +92,6 @@ def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
     (['--load', '-1'], '--load is -1'),
     (['--contention', 'waves'], 'contention schedule waves cannot be read'),
     (['--networks', '0'], '--networks is 0, expected 1 to 16'),
-    (['--networks', '3', '--one-process'], '--networks is 3 beside --one-process'),
     (['--device', 'gpu'], "device is 'gpu', expected cpu, cuda or cuda:INDEX"),
     (['--seconds', '1'], 'weights.safetensors cannot be read as safetensors'),
 ])

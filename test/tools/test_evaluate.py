@@ -85,13 +85,13 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(words, an
     assert main(words('cheapest')) == 0
     said = capsys.readouterr().out
     assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in said
-    assert 'the weights do not know their class: 1 of tram' in said and 'none has 50 objects' in said
+    assert 'no model finds their class: 1 of tram; --classes brings' in said and 'none has 50 objects' in said
     scores = json.loads(table.read_text())
     assert scores['metric'] == 'ap'
     assert next(iter(scores['paths'].values()))['per_class']['vehicle']['ground_truths'] == 2
     classes.write_text('{"tram": "vehicle"}')
     assert main(words('cheapest', '--classes', classes)) == 0
-    assert 'do not know' not in capsys.readouterr().out
+    assert 'no model finds' not in capsys.readouterr().out
     assert next(iter(json.loads(table.read_text())['paths'].values()))['per_class']['vehicle']['ground_truths'] == 3
     classes.write_text('{"vehicle": "car"}')
     assert main(words('cheapest', '--classes', classes)) == 1
@@ -109,7 +109,7 @@ def test_several_sources_are_scored_together_and_each_class_where_it_is_named(wo
     assert written['images'] == 6 and ' + ' in written['dataset']
     counts = {name: row['ground_truths'] for name, row in next(iter(written['paths'].values()))['per_class'].items()}
     assert (counts['vehicle'], counts['bike'], counts['motorbike']) == (3, 3, 0)
-    assert 'do not know' not in capsys.readouterr().out, 'nothing is marked as a tram'
+    assert 'no model finds' not in capsys.readouterr().out, 'nothing is marked as a tram'
 
 
 def test_an_evaluation_that_breaks_off_leaves_the_old_table(words, annotations, tmp_path, refusal):

@@ -1,10 +1,8 @@
-"""The command tune as a user calls it: on weights that learn, on weights that do not, ended early, and killed."""
+"""The command tune as a user calls it: on weights that learn, on weights that do not, and ended early."""
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -81,26 +79,6 @@ def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(tune, we
     status = tune('--budget-ms', '60000', '--minutes', '0.5', '--learning-rate', '0.02', '--out', str(out))
     assert status == 128 + signal.SIGINT, capsys.readouterr()
     assert load_elastic(out).class_names == CLASSES and weights.read_bytes() == before
-
-
-def test_one_that_is_killed_leaves_the_weights_before(weights, data):
-    before, log = weights.read_bytes(), weights.parent / 'log'
-    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'network', 'tune',
-               '--weights', str(weights), '--data', str(data), '--budget-ms', '60000', '--minutes', '5',
-               '--learning-rate', '0.02']
-    tests = str(Path(made_up_elastic.__file__).parent)
-    with log.open('w') as stream:
-        process = subprocess.Popen(command, stderr=stream, stdout=stream, env={
-            **os.environ, 'COLUMNS': '200', 'PYTHONPATH': tests})
-        until = time.monotonic() + 120.0
-        while 'bounds of an iteration' not in log.read_text() and process.poll() is None:
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        time.sleep(0.3)
-        assert process.poll() is None, log.read_text()
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert weights.read_bytes() == before and load_elastic(weights).class_names == CLASSES
 
 
 @pytest.mark.parametrize('words, message', [

@@ -1,7 +1,6 @@
 import json
 
 import cv2
-import pytest
 
 from deadline_perception.training.loss_log import draw_curves, open_log
 
@@ -40,11 +39,3 @@ def test_empty_log_has_no_picture(tmp_path):
     (tmp_path / 'state.jsonl').write_text('')
     draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
     assert not (tmp_path / 'state.png').exists()
-
-
-def test_tensorboard_gets_the_losses_where_it_is_installed(tmp_path):
-    pytest.importorskip('tensorboard')
-    with open_log(tmp_path / 'state.jsonl', 0) as log:
-        log.add(1, {'path0': 1.5})
-    (events,) = (tmp_path / 'state').glob('events.out.tfevents.*')
-    assert b'path0' in events.read_bytes()
