@@ -323,10 +323,7 @@ class SegmentStore:
             return False
 
     def _save(self) -> None:
-        rows = [f'    {json.dumps(key)}: {json.dumps({**asdict(segment), "form": segment.form.value})}'
-                for key, segment in self.segments.items()]
-        head = {'format': FORMAT, 'origin': self.origin, 'done': sorted(self.done), 'failed': self.failed,
-                'attempt': self._attempt}
-        lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
-        lines.append('  "segments": {' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
-        replace_file(self.folder / _MANIFEST, '{\n' + ',\n'.join(lines) + '\n}\n')
+        segments = {key: {**asdict(segment), 'form': segment.form.value} for key, segment in self.segments.items()}
+        content = {'format': FORMAT, 'origin': self.origin, 'done': sorted(self.done), 'failed': self.failed,
+                   'attempt': self._attempt, 'segments': segments}
+        replace_file(self.folder / _MANIFEST, json.dumps(content, indent=1) + '\n')

@@ -38,12 +38,6 @@ def test_without_openvino_auto_is_eager_and_says_what_to_install(prepared, monke
     assert 'OpenVINO is not installed: pip install' in choose_engine('auto', prepared.network(), FACTS).notice
 
 
-def test_a_foreign_version_is_told(prepared, monkeypatch):
-    file = prepared.folder / 'segments.json'
-    file.write_text(file.read_text().replace('"OpenVINO version": "', '"OpenVINO version": "9'))
-    assert "OpenVINO version is '9" in choose_engine('auto', prepared.network(), FACTS).notice
-
-
 def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(prepared, monkeypatch, tmp_path):
     network = prepared.network()
     source = Path(sys.modules[SlicedConv2d.__module__].__file__).read_text()
