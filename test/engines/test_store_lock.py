@@ -27,9 +27,8 @@ with store_lock(Path(sys.argv[1]), lambda: print('waits', flush=True)) as lock:
 
 
 def start(folder, *words):
-    process = subprocess.Popen([sys.executable, '-c', HOLDER, str(folder), *words], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
-    return process
+    return subprocess.Popen([sys.executable, '-c', HOLDER, str(folder), *words], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import cv2
 import numpy as np
 import pytest
+from invented_networks import InventedRun, make_single
 from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
 
 from deadline_perception.datasets.records import Frame
@@ -69,33 +70,17 @@ def test_teachers_that_disagree_are_believed_by_what_they_are_worth(tmp_path):
     assert (judgement.thresholds[PERSON].precision, judgement.thresholds[PERSON].recall) == (1.0, 1.0)
 
 
-class _Seeing:
-    """A network of one segment that sees a person where an image is bright."""
+def test_images_are_seen_in_order_a_stop_is_gone_on_from_and_a_broken_one_is_noted(tmp_path, monkeypatch):
+    boxes = found([0, 0, 9, 9, 0.9, 1], [0, 0, 9, 9, 0.9, 0], [0, 0, 9, 9, 0.01, 1])
+    monkeypatch.setattr(InventedRun, 'result', lambda run: boxes)
 
-    def __init__(self):
-        from deadline_perception.core.execution_path import PathSpace, Segment
-        self.path_space = PathSpace((), (Segment('all', 'all'),))
-
-    def start(self, image_bgr, path):
-        from deadline_perception.engines.segment_run import SegmentRun
-
-        class Run(SegmentRun):
-            def compute(self, name, key):
-                pass
-
-            def result(self):
-                return found([0, 0, 9, 9, 0.9, 1], [0, 0, 9, 9, 0.9, 0], [0, 0, 9, 9, 0.01, 1])
-        return Run(self.path_space, path)
-
-
-def test_images_are_seen_in_order_a_stop_is_gone_on_from_and_a_broken_one_is_noted(tmp_path):
     def broken():
         raise ValueError('b.png cannot be decoded')
 
     jobs = [job(number) for number in range(4)]
     jobs[1] = LabelJob(Frame('frame1', 1, broken), frozenset())
     jobs[2] = LabelJob(jobs[2].frame, frozenset(), 'out/frame2.png', tmp_path / 'out' / 'frame2.png')
-    teachers = [Teacher('one', _Seeing(), np.array([-1, PERSON]))]  # what it calls 0 is not asked for
+    teachers = [Teacher('one', make_single(), np.array([-1, PERSON]))]  # what it calls 0 is not asked for
     log, told = log_of(tmp_path), []
     assert not see_all(log, jobs, teachers, stop=lambda: log.count == 2, report=lambda n, *_: told.append(n))
     assert see_all(log, jobs, teachers, report=lambda n, *_: told.append(n))
