@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from deadline_perception.core.device import DEFAULT_THREADS
-from deadline_perception.engines.choice import ENGINES
 from deadline_perception.networks.model_set.model_reference import SET_SUFFIXES, is_set
 from deadline_perception.networks.model_set.set_file import check_device
-from deadline_perception.tools.file_arguments import check_file, check_numbers
+from deadline_perception.tools.file_arguments import add_device_arguments, check_file, check_numbers
 from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, read_models
 
 
@@ -39,11 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'each and needs --data')
     parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '
                         'so many ready: the best at as many levels of contention; needs --data')
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX Runtime runs ONNX files on a '
-                                                        'GPU')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS,
-                        help='CPU threads; the node must use the same number')
-    parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
+    add_device_arguments(parser, engine='of this package\'s own weights on a CPU; ONNX files run on a GPU, too')
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.engines.choice import ENGINES, is_installed
+from deadline_perception.engines.choice import is_installed
 from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration, save_configuration
 from deadline_perception.networks.multi_path.construction import (
     SKIP_OPERATORS,
@@ -34,7 +34,7 @@ from deadline_perception.timing.interference import interference_of, watch_inter
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import EXECUTION
-from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.file_arguments import add_device_arguments, check_file
 from deadline_perception.tools.profile import restart_with_environment
 
 _CLASSES = tuple(f'class{number}' for number in range(8))  # as many as Cityscapes has; each costs a row of one layer
@@ -52,10 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--family', default='compact', help='configuration, or JSON file of one, whose blocks and '
                                                             'heads it is made of')
     parser.add_argument('--skips', type=int, default=SKIP_OPERATORS, help='skip operators at most')
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--engine', choices=ENGINES, default='auto',
-                        help='what will run the network on a CPU: openvino, where it is installed, or eager')
+    add_device_arguments(parser, 1, 'what will run the network on a CPU: openvino, where it is installed, or eager')
     parser.add_argument('--out', type=Path, default=Path('out/construct/configuration.json'), help='file to write')
 
 

@@ -1,4 +1,4 @@
-"""What a command is told of, tried before it works for minutes: places to write, and numbers."""
+"""What a command is told of, tried before it works for minutes: places to write, numbers, and where it computes."""
 from __future__ import annotations
 
 import argparse
@@ -6,7 +6,9 @@ import math
 import os
 from pathlib import Path
 
+from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.engines.choice import ENGINES
 
 
 def check_file(option: str, file: Path) -> None:
@@ -50,6 +52,15 @@ def check_numbers(args: argparse.Namespace, **ranges: tuple[float, float]) -> No
         if value is not None and not least <= value <= most:
             expected = f'at least {least:g}' if math.isinf(most) else f'{least:g} to {most:g}'
             raise ValueError(f'--{name.replace("_", "-")} is {value}, expected {expected}')
+
+
+def add_device_arguments(parser: argparse.ArgumentParser, threads: int = DEFAULT_THREADS, engine: str = '') -> None:
+    """Declares the processor and its threads and, where there is help for it, the engine."""
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
+    parser.add_argument('--threads', type=int, default=threads,
+                        help='CPU threads; times that are measured hold for a node with the same number')
+    if engine:
+        parser.add_argument('--engine', choices=ENGINES, default='auto', help=engine)
 
 
 def _check(option: str, place: Path) -> None:

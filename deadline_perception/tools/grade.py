@@ -18,10 +18,9 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.core.device import DEFAULT_THREADS, read_device_facts, use_threads
+from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.engines.choice import ENGINES
 from deadline_perception.networks.model_set.model_reference import find_weights, load_network
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import warm_up
@@ -39,7 +38,7 @@ from deadline_perception.timing.contention.load import (
 )
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, check_numbers
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, add_device_arguments, check_file, check_numbers
 from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
@@ -61,9 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='how long to record; long enough to meet all levels')
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='sample network')
     parser.add_argument('--path', default='', help='execution path that is run; the largest by default')
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads of the network')
-    parser.add_argument('--engine', choices=ENGINES, default='auto', help='what runs the network on a CPU')
+    add_device_arguments(parser, engine='what runs the network on a CPU')
     parser.add_argument('--priority', choices=MODES, default='auto',
                         help="as the detector's parameter of that name: a frame that is raised hardly feels busy cores")
     parser.add_argument('--cores', default='', help="as the detector's parameter of that name, such as 0,2-3; units "

@@ -15,15 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.device import DEFAULT_THREADS, use_threads
+from deadline_perception.core.device import use_threads
 from deadline_perception.datasets.class_names import read_class_mapping, relabelled
 from deadline_perception.datasets.image_file import file_of
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
-from deadline_perception.engines.choice import ENGINES
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
-from deadline_perception.tools.file_arguments import check_file, check_folder, check_numbers
+from deadline_perception.tools.file_arguments import add_device_arguments, check_file, check_folder, check_numbers
 from deadline_perception.tools.label_report import LabelProgress, report
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, classes_of_set, read_models, renamed
@@ -57,9 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--images', type=Path, metavar='FOLDER', help='for the frames of videos and bags, which '
                         'training needs as files; without, a folder beside --out with its name')
     parser.add_argument('--image-type', choices=('jpg', 'png'), default='jpg', help='of these frames')
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; exported files need cpu')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads')
-    parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
+    add_device_arguments(parser, engine='of this package\'s own weights on a CPU; exported files need cpu')
     parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last image '
                         'without')
 

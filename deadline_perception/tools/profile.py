@@ -17,13 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.device import (
-    DEFAULT_THREADS, DeviceFacts, missing_environment, process_environment, read_device_facts, use_threads)
+    DeviceFacts, missing_environment, process_environment, read_device_facts, use_threads)
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.datasets.records import Frame, spread_evenly
 from deadline_perception.decision.useful_paths import useful_paths
-from deadline_perception.engines.choice import ENGINES
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_set.model_reference import find_weights, is_set, load_weights
 from deadline_perception.networks.model_set.set_file import use_engine
@@ -35,7 +34,7 @@ from deadline_perception.timing.profile import LatencyProfile, default_profile_p
 from deadline_perception.timing.quantiles import bounded_share, samples_needed
 from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
 from deadline_perception.timing.wcet.segment_model import with_wcet
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, check_numbers
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, add_device_arguments, check_file, check_numbers
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
@@ -69,12 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
                         help='network to measure, or a set of models (see adopt)')
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS,
-                        help='CPU threads; the node must use the same number')
-    parser.add_argument('--engine', choices=ENGINES, default='auto',
-                        help='what runs the network on a CPU: openvino prepares its segments in 8 bit first, where '
-                             'they are not ready yet, which takes minutes; auto does so where OpenVINO is installed')
+    add_device_arguments(parser, engine='what runs the network on a CPU: openvino prepares its segments in 8 bit '
+                         'first, where they are not ready yet, which takes minutes; auto does so where OpenVINO is '
+                         'installed')
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
     parser.add_argument('--quick', action='store_true',
                         help='fewer frames: coarser, in about 40 s once segments are prepared')

@@ -20,7 +20,7 @@ from deadline_perception.timing.wcet.layer_sweep import (
     table_sweeps,
 )
 from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
-from deadline_perception.tools.file_arguments import check_folder, check_numbers
+from deadline_perception.tools.file_arguments import add_device_arguments, check_folder, check_numbers
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.terminal import print_table, say
 
@@ -30,8 +30,7 @@ _DRAW_MS = 500.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    add_device_arguments(parser, 1)
     parser.add_argument('--quick', action='store_true', help='a fourth of the ranges, on small images')
     parser.add_argument('--minutes', type=float, help='longest time to measure; without it, until every layer is done')
     parser.add_argument('--out', type=Path, default=Path('out/sweep'), help='folder to write to, and to go on from')

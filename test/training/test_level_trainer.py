@@ -87,6 +87,7 @@ def test_what_does_not_belong_together_is_refused(source, tmp_path):
     with pytest.raises(ValueError, match="crops of 32 px are of the classes .*, expected 32 px and .'a'"):
         LevelTrainer(build_classifier(CONFIG, ('a', 'b', 'c')), source, PLAN)
     trainer(source).save(tmp_path / 'state.safetensors')
-    other = CropSource([render_views(NAMES, 1, [np.zeros((40, 40, 3), np.uint8)], seed=1, sizes_px=(24.0,))], NAMES, 32)
+    plain = np.zeros((40, 40, 3), np.uint8)
+    other = CropSource([render_views(NAMES, 1, [plain], seed=1, sizes_px=(24.0, 48.0))], NAMES, 32)
     with pytest.raises(ValueError, match='was saved for .*"data": '):
         trainer(other).resume(tmp_path / 'state.safetensors')
