@@ -20,7 +20,7 @@ import numpy as np
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.core.device import use_threads
-from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
@@ -48,10 +48,6 @@ from deadline_perception.tools.terminal import print_table, progress_bar
 _SAMPLE = 60
 _SHOWN = 25
 _DRAWS = 200  # of images; standard errors of so many are known to 5 %
-
-
-class EvaluationError(DeadlinePerceptionError):
-    """The paths that were asked for cannot be evaluated."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,17 +87,17 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
     if detector.result_type is Classification:
         if len(args.data) > 1:
-            raise EvaluationError(f'--data names {len(args.data)} sources, expected one for a classifier')
+            raise ValueError(f'--data names {len(args.data)} sources, expected one for a classifier')
         return evaluate_crops(detector, data=args.data[0], classes=args.classes, limit=args.limit,
                               rendered=args.rendered, file=args.json)
     if args.calibrate and (not hasattr(detector, 'score_calibration') or workers.count > 1):
-        raise EvaluationError('--calibrate is for weights of a multi-path detector, in one process')
+        raise ValueError('--calibrate is for weights of a multi-path detector, in one process')
     paths = chosen_paths(args, detector)
     sequence = joined([open_source(source, classes=args.classes) for source in args.data], detector.class_names)
     frames = annotated_frames(sequence, args.limit)
     if not set(detector.class_names) & set(sequence.class_names):
-        raise EvaluationError(f'{sequence.name} names {", ".join(sequence.class_names)}, the weights know '
-                              f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
+        raise ValueError(f'{sequence.name} names {", ".join(sequence.class_names)}, the weights know '
+                         f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
     if args.calibrate:
         _calibrate(detector, find_weights(args.weights), frames, ground_truths)
@@ -150,7 +146,7 @@ def chosen_paths(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     """The paths that `--paths` means, each once.
 
     Raises:
-        EvaluationError: the frontier is asked for without what decides it, or a path is not the network's.
+        ValueError: the frontier is asked for without what decides it, or a path is not the network's.
     """
     space = detector.path_space
     sets = {'full': lambda: [space.largest], 'cheapest': lambda: [space.smallest], 'all': lambda: list(space),
@@ -165,14 +161,14 @@ def _named(name: str, space: PathSpace) -> ExecutionPath:
     try:
         return space.parse(name)
     except ValueError as error:
-        raise EvaluationError(f'--paths: {error}; or full, cheapest, sample, all, frontier') from error
+        raise ValueError(f'--paths: {error}; or full, cheapest, sample, all, frontier') from error
 
 
 def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     """Paths that are best for the time they take, by the profile's times and the qualities known or predicted."""
     if args.profile is None or args.quality is None:
-        raise EvaluationError(f'the frontier follows from --profile (see {command_line("profile")}) and --quality '
-                              '(a table of this command, such as with --paths sample), expected both')
+        raise ValueError(f'the frontier follows from --profile (see {command_line("profile")}) and --quality (a table '
+                         'of this command, such as with --paths sample), expected both')
     space = detector.path_space
     quality = PathQuality.load(args.quality, space)
     quality.check(detector.weights_hash)
