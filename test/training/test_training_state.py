@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import resource
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,22 +13,6 @@ from deadline_perception.training.training_plan import TrainingPlan
 from deadline_perception.training.training_state import ResumableTraining, TrainingDiverged
 
 PLAN = TrainingPlan(steps=9, learning_rate=0.1)
-# A process that says when half of the new state is on disk; then it is killed by the kernel.
-HALF = '''
-import sys, time
-sys.path.insert(0, {folder!r})
-import test_training_state as here
-from deadline_perception.core import replaced_file
-def half(handle):
-    replaced_file.os.ftruncate(handle, replaced_file.os.fstat(handle).st_size // 2)
-    print('half', flush=True)
-    time.sleep(100)
-replaced_file.os.fsync = half
-run = here.Rows()
-run.resume(here.Path({file!r}))
-run.run(1)
-run.save(here.Path({file!r}))
-'''
 
 
 class Rows(ResumableTraining):
@@ -86,26 +68,6 @@ def test_a_state_before_the_first_step_is_one_too(file):
     run = Rows()
     run.resume(file)
     assert run.step == 0 and float(run.network.bias.detach()) == 2.0 and not run.optimiser.state
-
-
-def test_a_kill_while_the_state_is_written_leaves_the_state_before(file):
-    run = Rows()
-    run.run(2)
-    run.save(file)
-    before = file.read_bytes()
-    script = HALF.format(folder=str(Path(__file__).parent), file=str(file))
-    with subprocess.Popen([sys.executable, '-c', script], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == 'half\n'
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    partial, = file.parent.glob('.state.safetensors.*.partial')
-    assert 0 < partial.stat().st_size < len(before) and file.read_bytes() == before
-    resumed = Rows(fill=5.0)
-    resumed.resume(file)
-    assert resumed.step == 2
-    torch.testing.assert_close(weights(resumed), weights(run), atol=0, rtol=0)
-    resumed.save(file)
-    assert not partial.exists()
 
 
 def test_a_full_disk_is_told_by_the_name_of_the_file_and_the_run_goes_on_from_the_state_before(file):
