@@ -1,4 +1,5 @@
 """A small detector with every operator, quick enough for numerical tests."""
+import random
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,17 @@ TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stag
                skip_groups=((1,), (2,), (1, 2), (1,)), scales=(1.0, 0.5),
                norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60,
                heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))))
+
+
+def redirected_run(network, image, paths: int):
+    """One frame that is redirected to a random path at most operators; a number gives the same for every network."""
+    rng, space = random.Random(paths), network.path_space
+    run = network.start(image, rng.choice(list(space)))
+    while not run.finished:
+        if space.segments[run.segment].operator and rng.random() < 0.7:
+            run.redirect(rng.choice(list(space.continuations(run.path, run.segment))))
+        run.run_segment()
+    return run
 
 
 @pytest.fixture(scope='session')

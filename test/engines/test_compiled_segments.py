@@ -1,7 +1,6 @@
 import errno
 import mmap
 import os
-import random
 import weakref
 
 import numpy as np
@@ -13,23 +12,15 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.compiled_segments import CompiledSegments
 from deadline_perception.engines.eager import as_arrays
 from deadline_perception.engines.segment_store import Form, SegmentStore, StoreError, store_origin
+from made_up_detector import redirected_run
 
 
 def engine(prepared, threads=1):
     return CompiledSegments(SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu'))), threads)
 
 
-def frames(network, images, seed=0):
-    """Each image on a random path, redirected where it can be."""
-    rng, space, found = random.Random(seed), network.path_space, []
-    for image in images:
-        run = network.start(image, rng.choice(list(space)))
-        while not run.finished:
-            if space.segments[run.segment].operator:
-                run.redirect(rng.choice(list(space.continuations(run.path, run.segment))))
-            run.run_segment()
-        found.append(run.result())
-    return found
+def frames(network, images):
+    return [redirected_run(network, image, number).result() for number, image in enumerate(images)]
 
 
 def values_of(network, image):

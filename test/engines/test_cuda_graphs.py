@@ -4,6 +4,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from made_up_detector import redirected_run
 
 from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.engines.cuda_graphs import CudaGraphs
@@ -32,19 +33,6 @@ def _images(count):
     return np.random.default_rng(1).integers(0, 256, (count, 50, 80, 3), dtype=np.uint8)
 
 
-def _run(network, image, paths):
-    """One frame that is redirected to a random path at every operator; the same ones for every network."""
-    rng = random.Random(paths)
-    space = network.path_space
-    run = network.start(image, rng.choice(list(space)))
-    while not run.finished:
-        if space.segments[run.segment].operator and rng.random() < 0.7:
-            following = list(space.continuations(run.path, run.segment))
-            run.redirect(rng.choice(following))
-        run.run_segment()
-    return run
-
-
 @torch.inference_mode()
 def _spoil(graphs):
     for buffers in graphs._buffers.values():
@@ -70,12 +58,12 @@ def certain_network(tiny_network):
 
 def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
     images = _images(60)
-    expected = [_run(certain_network, image, number) for number, image in enumerate(images)]
+    expected = [redirected_run(certain_network, image, number) for number, image in enumerate(images)]
     certain_network.engine = CudaGraphs('cpu', Recorder())
     found = 0
     for number, image in enumerate(images):
         _spoil(certain_network.engine)  # a frame must read nothing that it did not write
-        run = _run(certain_network, image, number)
+        run = redirected_run(certain_network, image, number)
         assert run.path == expected[number].path
         _assert_same(run.result(), expected[number].result())
         found += len(run.result())
@@ -113,7 +101,7 @@ def test_fewer_regions_than_the_path_allows_change_nothing(certain_network, monk
 
 
 def test_what_cannot_be_recorded_is_computed(certain_network):
-    expected = [_run(certain_network, image, number) for number, image in enumerate(_images(8))]
+    expected = [redirected_run(certain_network, image, number) for number, image in enumerate(_images(8))]
 
     class Fails(Recorder):
         def __call__(self, compute, buffers):
@@ -124,7 +112,7 @@ def test_what_cannot_be_recorded_is_computed(certain_network):
 
     certain_network.engine = CudaGraphs('cpu', Fails())
     for number, image in enumerate(_images(8)):
-        _assert_same(_run(certain_network, image, number).result(), expected[number].result())
+        _assert_same(redirected_run(certain_network, image, number).result(), expected[number].result())
     graphs = certain_network.engine
     assert len(graphs) and set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
     assert graphs.notice.startswith(f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run')
@@ -180,11 +168,11 @@ def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
     if half:
         network.use_float16()
     images = _images(40)
-    expected = [_run(network, image, number) for number, image in enumerate(images)]
+    expected = [redirected_run(network, image, number) for number, image in enumerate(images)]
     network.use_graphs()
     for _ in range(2):
         for number, image in enumerate(images):
-            found = _run(network, image, number).result()
+            found = redirected_run(network, image, number).result()
             assert len(found) == len(expected[number].result())
             np.testing.assert_allclose(found.boxes_xyxy_px, expected[number].result().boxes_xyxy_px, atol=0.1)
     assert not network.engine.failures
