@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 
 from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.networks.model_set.model_reference import find_weights, load_network
 from deadline_perception.runtime.kernel_thread import parse_cores
@@ -43,10 +42,6 @@ from deadline_perception.tools.profile import read_images, restart_with_environm
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
 _NEARLY_ALL = 0.98  # of the delays: units need not reproduce single outliers
-
-
-class GradeError(DeadlinePerceptionError):
-    """What should be graded is not there."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,8 +97,8 @@ def _grade(args: argparse.Namespace, most: int, schedule: Schedule | None, earli
     network, _ = load_network(str(find_weights(args.weights)), args.device, share_folder() / 'models', args.engine)
     path = network.path_space.parse(args.path) if args.path else network.path_space.largest
     if earlier is not None and (earlier.network_hash, earlier.path) != (network.network_hash, str(path)):
-        raise GradeError(f'{args.reuse} is of the network {earlier.config_name} on the path {earlier.path}, expected '
-                         f'{network.config_name} on {path}')
+        raise ValueError(f'--reuse is {args.reuse}, of the network {earlier.config_name} on the path {earlier.path}, '
+                         f'expected {network.config_name} on {path}')
     images = read_images(args.source)
     warm_up(network, images[0].shape[:2])
     run_frame = frame_runner(network, images, path, priority)
@@ -158,8 +153,8 @@ def _record(args: argparse.Namespace, schedule: Schedule | None,
         with _program(args.beside) as program:
             delays_ms = record(goes_on=lambda: not has_ended(program))
             if has_ended(program) and program.wait() != 0:
-                raise GradeError(f'command {shlex.join(args.beside)!r} ended with status {program.returncode} after '
-                                 f'{len(delays_ms)} frames, expected it to run, or to end with 0')
+                raise LoadError(f'command {shlex.join(args.beside)!r} ended with status {program.returncode} after '
+                                f'{len(delays_ms)} frames, expected it to run, or to end with 0')
     return delays_ms, Path(args.beside[0]).name
 
 
