@@ -24,7 +24,6 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.networks.external.exported_file import SUFFIXES
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.networks.model_set.exported_model import BACKGROUND, exported_spec
 from deadline_perception.networks.model_set.onnx_detector import OnnxDetector
 from deadline_perception.networks.model_set.onnx_runtime_detector import OnnxRuntimeDetector
@@ -73,7 +72,7 @@ def variants_of(file: Path, images: list[np.ndarray], folder: Path,
                 skipped: dict[str, str]) -> dict[tuple[str, str], ModelSpec]:
     """What is timed of a file, by engine and precision."""
     spec = spec_of(file)
-    precision = OnnxDetector(file, spec.classes, form=form_of(spec)).engine.forms['layers']
+    precision = OnnxDetector(file, spec.classes, form=spec.form).engine.forms['layers']
     found = {(OPENVINO, precision): spec}
     if file.suffix == '.onnx':
         found[RUNTIME, precision] = spec
@@ -112,7 +111,7 @@ def by_onnx_runtime(spec: ModelSpec, images: list[np.ndarray], folder: Path) -> 
 
     set_default_logger_severity(3)  # errors
 
-    detector = OnnxRuntimeDetector(spec.file, spec.classes, form=form_of(spec), cache=folder / 'cache')
+    detector = OnnxRuntimeDetector(spec.file, spec.classes, form=spec.form, cache=folder / 'cache')
 
     class Reader(CalibrationDataReader):
         """Gives the images one by one."""
@@ -139,17 +138,12 @@ def by_onnx_runtime(spec: ModelSpec, images: list[np.ndarray], folder: Path) -> 
     return replace(spec, file=file)
 
 
-def form_of(spec: ModelSpec) -> InputForm:
-    """How images become what a detector reads."""
-    return InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
-
-
 def compare(name: str, variants: dict[tuple[str, str], ModelSpec], threads: int, device: str,
             images: list[np.ndarray], rounds: int, skipped: dict[str, str]) -> list[dict]:
     """Times of the layers of one file, every variant in turn."""
     detectors = {}
     for (engine, precision), spec in variants.items():
-        options = {'form': form_of(spec), 'threads': threads}
+        options = {'form': spec.form, 'threads': threads}
         try:
             detector = (OnnxDetector(spec.file, spec.classes, **options) if engine == OPENVINO else
                         OnnxRuntimeDetector(spec.file, spec.classes, device=device, **options))

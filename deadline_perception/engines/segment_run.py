@@ -102,6 +102,15 @@ class SegmentRun(ABC):
         """True once every segment has run."""
         return self.segment == len(self.space.segments)
 
+    def check_finished(self) -> None:
+        """Makes sure that there is a result.
+
+        Raises:
+            ValueError: the frame has not finished.
+        """
+        if not self.finished:
+            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+
     def redirect(self, path: ExecutionPath) -> None:
         """Changes the plan for what has not run yet.
 

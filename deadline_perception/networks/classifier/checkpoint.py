@@ -5,8 +5,6 @@ import json
 import reprlib
 from pathlib import Path
 
-import torch
-
 from deadline_perception.core.device import check_device
 from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.networks.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
@@ -46,16 +44,16 @@ def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
         raise CheckpointError(f'weights file {weights} holds {reprlib.repr(metadata.get("kind", "a detector"))}, '
                               f'expected a {KIND}')
     try:
-        config = ClassifierConfig.from_json(metadata['config'])
+        config = ClassifierConfig.from_record(parse_json(metadata['config']))
         orders = [tuple(order) for order in parse_json(metadata.get('channel_orders', 'null')) or ()]
         if [sorted(order) for order in orders] != [list(range(count)) for count in config.channels]:
             raise ValueError(f'channel orders are {reprlib.repr(orders)}, expected permutations of {config.channels}')
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError) as error:
         raise CheckpointError(f'weights file {weights} has no configuration of a {KIND}: {error}') from error
     with WithoutMemory():
         network = NestedClassifier(config, class_names)
     tensors = read_weights(weights, network)
-    network = build_classifier(config, class_names)
+    network = build_classifier(config, class_names, device=device)
     network.load_state_dict(tensors)
     network.channel_orders = tuple(orders)
-    return network.to(device, memory_format=torch.channels_last).eval()
+    return network

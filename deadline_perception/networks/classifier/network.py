@@ -7,11 +7,10 @@ into the convolutions (as in the detector), so that they cost nothing in a job.
 """
 from __future__ import annotations
 
-import json
 import math
 import reprlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import cv2
@@ -22,12 +21,11 @@ from torch.nn import functional as F
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.core.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
-from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.sliced_layers import Cut
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.multi_path.operators import SlicedConv2d, SlicedFrozenNorm, SlicedLinear
-from deadline_perception.networks.multi_path.shape import check_name
+from deadline_perception.networks.multi_path.shape import Shape, check_name
 
 RATIOS = (1 / 64, 1 / 32, 1 / 20, 1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 2, 1.0)  # thesis, section 3.1
 _EPS = 1e-5  # added to variances, as PyTorch's norms do
@@ -37,7 +35,7 @@ _MOST_LAYERS, _MOST_CHANNELS, _MOST_SIDE_PX = 100, 10_000, 2048
 
 
 @dataclass(frozen=True)
-class ClassifierConfig:
+class ClassifierConfig(Shape):
     """Shape of a nested classifier.
 
     Attributes:
@@ -58,18 +56,14 @@ class ClassifierConfig:
     ratios: tuple[float, ...] = RATIOS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, 'channels', tuple(self.channels))
-        object.__setattr__(self, 'strides', tuple(self.strides))
-        object.__setattr__(self, 'ratios', tuple(float(ratio) for ratio in self.ratios))
         check_name(self.name)
         # It may come with a file from anywhere, which must not decide how much memory a process takes.
-        if not 1 <= len(self.channels) <= _MOST_LAYERS or not all(
-                type(count) is int and 1 <= count <= _MOST_CHANNELS for count in self.channels):
-            raise ValueError(f'channels are {reprlib.repr(self.channels)}, expected whole numbers from 1 to '
+        counts = self.channels
+        if not 1 <= len(counts) <= _MOST_LAYERS or not 1 <= min(counts) <= max(counts) <= _MOST_CHANNELS:
+            raise ValueError(f'channels are {reprlib.repr(counts)}, expected whole numbers from 1 to '
                              f'{_MOST_CHANNELS} for each of at most {_MOST_LAYERS} convolutions')
-        if type(self.input_px) is not int or not 1 <= self.input_px <= _MOST_SIDE_PX:
-            raise ValueError(f'input_px is {reprlib.repr(self.input_px)} px, expected a whole number from 1 to '
-                             f'{_MOST_SIDE_PX}')
+        if not 1 <= self.input_px <= _MOST_SIDE_PX:
+            raise ValueError(f'input_px is {self.input_px} px, expected 1 to {_MOST_SIDE_PX} px')
         if len(self.strides) != len(self.channels) or not all(stride in (1, 2) for stride in self.strides):
             raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} '
                              'convolutions')
@@ -88,7 +82,7 @@ class ClassifierConfig:
     @property
     def identity(self) -> dict[str, object]:
         """All that decides times and the meaning of weights."""
-        return {name: value for name, value in asdict(self).items() if name != 'name'}
+        return {name: value for name, value in self.record.items() if name != 'name'}
 
     @property
     def positions(self) -> int:
@@ -102,27 +96,6 @@ class ClassifierConfig:
         convolutions = [Segment(f'conv{number + 1}', 'conv', None if number else 'level', ('level',))
                         for number in range(len(self.channels))]
         return PathSpace((level,), (Segment('pre', 'pre'), *convolutions, Segment('head', 'head', None, ('level',))))
-
-    def to_json(self) -> str:
-        """The configuration as text, which `from_json` reads."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> ClassifierConfig:
-        """Reads what `to_json` wrote.
-
-        Raises:
-            ValueError: it holds something else.
-        """
-        record = parse_json(text)
-        known = {field.name for field in fields(cls)}
-        if not isinstance(record, dict) or set(record) != known:
-            raise ValueError(f'configuration has {sorted(record) if isinstance(record, dict) else record!r}, expected '
-                             f'{sorted(known)}')
-        try:
-            return cls(**record)
-        except TypeError as error:
-            raise ValueError(f'configuration holds a value of another type: {error}') from error
 
 
 class LevelNorm(SlicedFrozenNorm):
@@ -299,13 +272,8 @@ class ClassifierRun(SegmentRun):
         return (self.network.compute(name, ratio, values[read][0]),)
 
     def result(self) -> Classification:
-        """The score of each class; they add up to 1.
-
-        Raises:
-            ValueError: the job has not finished.
-        """
-        if not self.finished:
-            raise ValueError(f'the job is before segment {self.segment}, expected it to have finished')
+        """See `SegmentRun`: the score of each class; they add up to 1."""
+        self.check_finished()
         logits = self.network.engine.arrays(self._values)[0][0].astype(np.float64)
         scores = np.exp(logits - logits.max())
         return Classification(scores / scores.sum())

@@ -125,11 +125,6 @@ class ElasticRun(SegmentRun):
         return made if isinstance(made, tuple) else (made,)
 
     def result(self) -> Detections | Classification:
-        """What was found.
-
-        Raises:
-            ValueError: the frame has not finished.
-        """
-        if self._result is None or not self.finished:
-            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+        """See `SegmentRun`."""
+        self.check_finished()
         return self._result

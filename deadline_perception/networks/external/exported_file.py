@@ -116,6 +116,14 @@ def sizes_of(value) -> tuple[int | None, ...]:
     return tuple(size.get_length() if size.is_static else None for size in shape) if shape.rank.is_static else ()
 
 
+def size_values(name: str, count: int, size: tuple[int, int]) -> list[float]:
+    """What an input of so many values tells of an image of that height and width in px: its size, or, by its name, the
+    factor by which it was scaled."""
+    if 'scale' in name.lower():
+        return [1.0] * count
+    return list(size[::-1] if name.lower() in _WIDTH_FIRST else size) * (count // 2)
+
+
 def _read(file: Path):
     if file.suffix.lower() not in SUFFIXES:
         raise ModelError(f'{file} is no exported detector, expected a file that ends with {", ".join(SUFFIXES)}')
@@ -184,12 +192,7 @@ def _fix_sizes(model, image, size: tuple[int, int]) -> None:
         if shape not in ((1, 2), (2,), (1, 4)):
             raise ModelError(f'input {name} {list(shape)} is not known, expected the image alone, or its size beside '
                              f'it as [1, 2]')
-        height, width = size
-        if 'scale' in name.lower():
-            values = [1.0] * shape[-1]
-        else:
-            values = [width, height] if name.lower() in _WIDTH_FIRST else [height, width]
-            values = values * (shape[-1] // 2)
+        values = size_values(name, shape[-1], size)
         parameter = value.get_node()
         kind = value.get_element_type().to_dtype()
         constant = opset13.constant(np.array(values, kind).reshape([length or 1 for length in shape]))

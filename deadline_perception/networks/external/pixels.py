@@ -1,7 +1,6 @@
 """How an image becomes what the layers of a detector read, and how boxes come back to the image."""
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import cv2
@@ -18,6 +17,7 @@ RANGES = {'0 to 1': ((0.0, 0.0, 0.0), (255.0, 255.0, 255.0)),
           '-1 to 1': ((127.5, 127.5, 127.5), (127.5, 127.5, 127.5)),
           'Caffe': ((123.0, 117.0, 104.0), (1.0, 1.0, 1.0))}
 MOST_SIDE_PX = 8192
+_MOST_VALUE = 1e6  # of a mean or deviation
 _FILL = 114  # grey beside a letterboxed image, as YOLO's training has it
 
 
@@ -53,10 +53,11 @@ class InputForm:
         if self.resize not in ('', *RESIZES) or self.channels not in CHANNELS:
             raise ModelError(f'resize is {self.resize!r} and channels {self.channels!r}, expected one of '
                              f'{", ".join(RESIZES)} and one of {", ".join(CHANNELS)}')
-        if len(self.mean) != 3 or len(self.deviation) != 3 or not all(map(_is_number, self.mean)) or \
-                not all(_is_number(value) and value > 0 for value in self.deviation):
-            raise ModelError(f'mean is {self.mean} and deviation {self.deviation}, expected three finite numbers each, '
-                             f'deviations above 0')
+        numbers = (*self.mean, *self.deviation)
+        are_numbers = all(isinstance(value, (int, float)) and abs(value) < _MOST_VALUE for value in numbers)
+        if not len(self.mean) == len(self.deviation) == 3 or not are_numbers or min(self.deviation) <= 0:
+            raise ModelError(f'mean is {self.mean} and deviation {self.deviation}, expected three numbers within '
+                             f'{_MOST_VALUE:.0f} each, deviations above 0')
 
     @classmethod
     def of_range(cls, size: tuple[int, int], resize: str, channels: str, range_name: str) -> InputForm:
@@ -129,10 +130,3 @@ def read_values(pixels_bgr: np.ndarray, form: InputForm) -> np.ndarray:
 
 def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return image if image.shape[1::-1] == size else cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
-
-
-def _is_number(value: object) -> bool:
-    try:
-        return isinstance(value, (int, float)) and math.isfinite(value)
-    except OverflowError:  # a whole number that no float holds
-        return False

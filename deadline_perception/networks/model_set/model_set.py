@@ -174,23 +174,25 @@ class FixedPathNetwork:
         """That of the network."""
         return self._network.engine
 
-    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FixedPathRun:
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InnerRun:
         """Begins one frame on the fixed path; see `Network`."""
-        return FixedPathRun(self.path_space, path, self._network.start(image_bgr, self._path), self._network.device)
+        return InnerRun(self.path_space, path, self._network.device, self._network.start(image_bgr, self._path))
 
 
-class _InnerRun(SegmentRun):
-    """A run whose segments are those of another."""
+class InnerRun(SegmentRun):
+    """A run whose segments are those of another one, `inner`; None until it is known which."""
 
-    _inner: SegmentRun | None = None
+    def __init__(self, space: PathSpace, path: ExecutionPath, device: str, inner: SegmentRun | None) -> None:
+        super().__init__(space, path, device)
+        self._inner = inner
 
-    def fork(self) -> _InnerRun:
+    def fork(self) -> InnerRun:
         """See `SegmentRun`."""
         other = super().fork()
         other._inner = None if self._inner is None else self._inner.fork()
         return other
 
-    def _run_inner(self, name: str) -> None:
+    def compute(self, name: str, key: str) -> None:
         """Runs the other's segment of that name; those that its path leaves out before it take no time."""
         while True:
             passed = self._inner.space.segments[self._inner.segment].name
@@ -200,28 +202,15 @@ class _InnerRun(SegmentRun):
 
     def result(self) -> Detections:
         """See `SegmentRun`."""
-        if not self.finished:
-            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+        self.check_finished()
         return self._inner.result()
 
 
-class FixedPathRun(_InnerRun):
-    """One frame of a network with a fixed path."""
-
-    def __init__(self, space: PathSpace, path: ExecutionPath, inner: SegmentRun, device: str) -> None:
-        super().__init__(space, path, device)
-        self._inner = inner
-
-    def compute(self, name: str, key: str) -> None:
-        """See `SegmentRun`."""
-        self._run_inner(name)
-
-
-class SetRun(_InnerRun):
+class SetRun(InnerRun):
     """One frame of a set: it is a model's frame once the model is decided."""
 
     def __init__(self, network: ModelSet, image_bgr: np.ndarray, path: ExecutionPath) -> None:
-        super().__init__(network.path_space, path, network.device)
+        super().__init__(network.path_space, path, network.device, None)
         self._network, self._image, self._model = network, image_bgr, ''
 
     def compute(self, name: str, key: str) -> None:
@@ -230,7 +219,7 @@ class SetRun(_InnerRun):
             self._model, part = self._network.part(self.path)
             self._inner = self._network.models[self._model].start(self._image, part)
         else:
-            self._run_inner(name.removeprefix(f'{self._model}.'))
+            super().compute(name.removeprefix(f'{self._model}.'), key)
 
     def redirect(self, path: ExecutionPath) -> None:
         """See `SegmentRun`."""

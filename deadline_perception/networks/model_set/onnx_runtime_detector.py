@@ -16,13 +16,11 @@ from deadline_perception.engines.onnx_runtime import (
     default_cache_folder,
     feed_of,
 )
-from deadline_perception.networks.external.exported_file import ExportedFile
+from deadline_perception.networks.external.exported_file import ExportedFile, size_values
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm, read_values
 from deadline_perception.networks.model_set.onnx_detector import OnnxDetector
 from deadline_perception.networks.model_set.whole_detector import OwnEngine
-
-_WIDTH_FIRST = ('orig_target_sizes', 'orig_size')
 
 
 class OnnxRuntimeDetector(OnnxDetector):
@@ -33,7 +31,6 @@ class OnnxRuntimeDetector(OnnxDetector):
         outputs: see `WholeDetector`.
         device: `cpu`, `cuda` or `cuda:INDEX`.
         precision: see `SessionOptions`.
-        providers: tried in turn; empty: those of the device.
         cache: folder of compiled forms; None: the user's own.
         options: see `OnnxDetector`.
 
@@ -42,12 +39,12 @@ class OnnxRuntimeDetector(OnnxDetector):
     """
 
     def __init__(self, file: Path, outputs: Sequence[str | None], *, device: str = 'cpu', precision: str = 'float32',
-                 providers: tuple[str, ...] = (), cache: Path | None = None, threads: int = 1, name: str = '',
-                 form: InputForm = InputForm(), stated: str = '', decode: str = '') -> None:
+                 cache: Path | None = None, threads: int = 1, name: str = '', form: InputForm = InputForm(),
+                 stated: str = '', decode: str = '') -> None:
         if Path(file).suffix.lower() != '.onnx':
             raise ModelError(f'{file} is no ONNX file, which is all that ONNX Runtime reads')
         try:
-            self._options = SessionOptions(device, threads, precision, providers)
+            self._options = SessionOptions(device, threads, precision)
         except ValueError as error:
             raise ModelError(str(error)) from error
         self._file, self._form = Path(file), form
@@ -95,10 +92,7 @@ class OnnxRuntimeDetector(OnnxDetector):
 
     def _size_feed(self, name: str, shape: Sequence[int | str | None], kind: str) -> np.ndarray:
         """The size of the image, or the factor by which it was scaled, for an input that tells it."""
-        height, width = self.input_size
-        count = shape[-1] if isinstance(shape[-1], int) else 2
-        values = [1.0] * count if 'scale' in name.lower() else (
-            [width, height] if name.lower() in _WIDTH_FIRST else [height, width]) * (count // 2)
+        values = size_values(name, shape[-1] if isinstance(shape[-1], int) else 2, self.input_size)
         types = {'tensor(int64)': np.int64, 'tensor(int32)': np.int32, 'tensor(float)': np.float32}
         if kind not in types:
             raise ModelError(f'input {name} of {self.config_name} is of type {kind}, expected the size of the image')

@@ -25,7 +25,6 @@ FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
 ENGINES_OF_ONNX = ('openvino', 'onnxruntime', 'onnxruntime-float16')
 _MOST_MODELS, _MOST_LABELS = 64, 10_000  # the latter of one model
-_MOST_SIDE_PX, _MOST_VALUE = 2**15, 1e6  # the latter of a pixel's mean or deviation
 _NAME = re.compile(r'[A-Za-z0-9_.]+')
 _HEAD = """# Detectors of which one runs each frame, ascending in time. Written by `deadline-perception adopt`.
 # Launch it: ros2 launch deadline_perception perception.launch.py model:=THIS_FILE image_topic:=/camera/image_raw
@@ -96,20 +95,20 @@ class ModelSpec:
         if self.engine not in ('', *ENGINES_OF_ONNX):
             raise ModelError(f'engine of model {self.name} is {_told(self.engine)}, expected one of '
                              f'{", ".join(ENGINES_OF_ONNX)}')
-        for name in ('architecture', 'path', 'outputs', 'resize', 'channels'):
+        for name in ('architecture', 'path', 'outputs'):
             if not isinstance(getattr(self, name), str):
                 raise ModelError(f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text')
         if not all(isinstance(path, str) for path in self.kept_paths):
             raise ModelError(f'kept_paths of model {self.name} are {_told(self.kept_paths)}, expected names of paths')
-        if self.input_size is not None and not (len(self.input_size) == 2 and all(
-                type(side) is int and 0 < side <= _MOST_SIDE_PX for side in self.input_size)):
-            raise ModelError(f'input_size of model {self.name} is {_told(self.input_size)}, expected height and width '
-                             f'from 1 to {_MOST_SIDE_PX} px')
-        for name in ('mean', 'deviation'):
-            values = getattr(self, name)
-            are_numbers = all(type(value) in (int, float) and abs(value) < _MOST_VALUE for value in values)
-            if len(values) != 3 or not are_numbers:
-                raise ModelError(f'{name} of model {self.name} is {_told(values)}, expected three finite numbers')
+        try:
+            self.form  # raises where a value is none of it
+        except ModelError as error:
+            raise ModelError(f'model {self.name}: {error}') from error
+
+    @property
+    def form(self) -> InputForm:
+        """Of its input."""
+        return InputForm(self.input_size, self.resize, self.channels, self.mean, self.deviation)
 
 
 @dataclass(frozen=True)
@@ -223,8 +222,7 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     """
     if spec.kind == 'onnx':
         check_device(spec, device)
-        form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
-        options = {'name': spec.name, 'form': form, 'stated': spec.outputs, 'decode': spec.decode,
+        options = {'name': spec.name, 'form': spec.form, 'stated': spec.outputs, 'decode': spec.decode,
                    'threads': read_device_facts().threads}
         if spec.engine.startswith('onnxruntime') or device != 'cpu':
             from deadline_perception.networks.model_set.onnx_runtime_detector import OnnxRuntimeDetector

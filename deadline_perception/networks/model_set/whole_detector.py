@@ -24,7 +24,6 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.suppression import suppress
 
 WHOLE_SPACE = PathSpace((), (Segment('pre', 'pre'), Segment('layers', 'layers'), Segment('post', 'post')))
-_BLOCK = 2**20
 
 
 class OwnEngine(Eager):
@@ -112,10 +111,7 @@ class WholeDetector(ABC):
 
     def detect(self, image_bgr: np.ndarray) -> Detections:
         """The objects in one image uint8 `[H, W, 3]`."""
-        run = self.start(image_bgr, self.path_space.largest)
-        while not run.finished:
-            run.run_segment()
-        return run.result()
+        return self.start(image_bgr, self.path_space.largest).finish()
 
     def found(self, given: object, image_size: tuple[int, int]) -> Detections:
         """The objects of known classes, most certain first, clipped to the image.
@@ -162,13 +158,8 @@ class WholeRun(SegmentRun):
             self._value = self._network.found(self._value, self._image.shape[:2])
 
     def result(self) -> Detections:
-        """The objects found, in px of the original image.
-
-        Raises:
-            ValueError: the frame has not finished.
-        """
-        if not self.finished:
-            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+        """See `SegmentRun`: the objects found, in px of the original image."""
+        self.check_finished()
         return self._value
 
 

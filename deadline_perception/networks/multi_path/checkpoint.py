@@ -96,7 +96,6 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
         DeviceNotFound: the device is not there.
         ValueError: no kind of device has that name.
     """
-    check_device(device)
     weights = Path(weights)
     metadata, class_names = read_metadata(weights)
     if metadata.get('kind'):
@@ -105,14 +104,14 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     with WithoutMemory():
         network = detector_of(config, class_names)
     tensors = read_weights(weights, network)
-    detector = build_detector(config, class_names)
+    detector = build_detector(config, class_names, device=device)
     detector.load_state_dict(tensors)
     if metadata.get('score_calibration'):
         try:
             detector.score_calibration = ScoreCalibration.from_json(metadata['score_calibration'], len(class_names))
         except ValueError as error:
             raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
-    return detector.to(device, memory_format=torch.channels_last).eval()
+    return detector
 
 
 class WithoutMemory(TorchFunctionMode):

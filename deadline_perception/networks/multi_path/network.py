@@ -255,13 +255,8 @@ class FrameRun(SegmentRun):
             self._values[made] = values
 
     def result(self) -> Detections:
-        """The objects found, in px of the original image.
-
-        Raises:
-            ValueError: the frame has not finished.
-        """
-        if self._detections is None or not self.finished:
-            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+        """See `SegmentRun`: the objects found, in px of the original image."""
+        self.check_finished()
         return self._detections
 
     def _in_the_image(self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Detections:

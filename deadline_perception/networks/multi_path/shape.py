@@ -1,4 +1,4 @@
-"""What the shapes of all families of detectors have in common: a name, and a record that JSON can hold."""
+"""What the shapes of all families of networks have in common: a name, and a record that JSON can hold."""
 from __future__ import annotations
 
 import json
@@ -25,7 +25,7 @@ def check_name(name: object) -> None:
 
 
 class Shape:
-    """A frozen record that decides a network's shape.
+    """The base of the frozen records that decide a network's shape.
 
     Attributes:
         name: what it is called, also in the names of files; letters, digits, dots, dashes and underscores.

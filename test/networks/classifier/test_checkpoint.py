@@ -45,14 +45,14 @@ def test_weights_of_another_kind_of_network_are_refused_both_ways(saved, tmp_pat
 
 
 @pytest.mark.parametrize(('changes', 'match'), [
-    ({'config': '{"name": 3}'}, 'has no configuration of a nested_classifier: configuration has'),
+    *(({'config': text}, 'has no configuration of a nested_classifier: configuration') for text in ('[]', '{"a": 1}')),
     ({'config': ClassifierConfig().to_json()}, 'has no configuration of a nested_classifier: channel orders are'),
     ({'channel_orders': '[[0]]'}, 'has no configuration of a nested_classifier: channel orders are'),
     *(({'config': json.dumps(json.loads(SMALL.to_json()) | stated)}, words) for stated, words in (
-        ({'name': '../../elsewhere'}, 'name of the configuration is'), ({'name': 5}, 'name of the configuration is 5'),
-        ({'channels': [60_000_000], 'strides': [1]}, 'channels are'), ({'channels': [True] * 4}, 'channels are'),
-        ({'channels': [8] * 1000, 'strides': [1] * 1000}, 'channels are'), ({'input_px': 32.0}, 'input_px is 32.0 px'),
-        ({'input_px': 2 ** 40}, 'input_px is'))),
+        ({'name': '../../elsewhere'}, 'name of the configuration is'), ({'name': 5}, 'name is 5, expected str'),
+        ({'channels': [60_000_000], 'strides': [1]}, 'channels are'), ({'channels': [True] * 4}, 'channels is True'),
+        ({'channels': [8] * 1000, 'strides': [1] * 1000}, 'channels are'),
+        ({'input_px': 32.0}, 'input_px is 32.0, expected int'), ({'input_px': 2 ** 40}, 'input_px is'))),
     ({'class_names': '["stop"]'}, "was made for network '.*', but configuration 'small' is now network"),
     ({'network_hash': 'other'}, "was made for network 'other', but configuration 'small' is now network")])
 def test_a_file_that_says_something_else_is_refused(saved, tmp_path, changes, match):
