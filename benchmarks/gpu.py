@@ -21,8 +21,8 @@ from pathlib import Path
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.timing.contention.board_sensors import read_board
 from deadline_perception.tools.command_line import exit_status
+from parts.board_sensors import read_board
 from parts.harness import COMMAND, ROOT, run_logged, show
 
 LIMIT_S, ENDED = 600.0, 124  # and the status of a part that takes longer

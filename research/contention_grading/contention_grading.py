@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from contenders import CONTENDERS
+from transition_pruning import transition_prune
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
@@ -45,7 +46,7 @@ from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays
 from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, grade_levels
 from deadline_perception.timing.contention.load import ContentionLoad, start_tied, stop_tied, units_text
-from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
+from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
 from deadline_perception.tools.grade import frame_runner
 from deadline_perception.tools.profile import restart_with_environment
 

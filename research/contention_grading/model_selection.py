@@ -54,6 +54,7 @@ from selection_live import DETECTOR_COSTS, LiveDetector, Runner, live
 from selection_methods import ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, Fixed
 from selection_replay import (AFTER_CHANGE, ROUNDS_A_VISIT, Outcome, Recording, compare, mean_outcome, origins,
                               violations_at, violations_ratio)
+from transition_pruning import transition_prune
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -63,7 +64,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.networks.model_set.model_set import ModelSet
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
-from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
+from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 

@@ -36,7 +36,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from deadline_perception.core.device import DeviceFacts
-from deadline_perception.timing.wcet.layers import FLOAT_BYTES, LayerShape
+from group_norm import LayerShape
+from deadline_perception.timing.wcet.layers import FLOAT_BYTES
 
 if TYPE_CHECKING:
     from segment_work import SegmentWork

@@ -38,7 +38,8 @@ from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.timing.contention.sensors import read_cpu_times
 from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from deadline_perception.timing.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
+from deadline_perception.timing.wcet.layers import ConvolutionShape
+from group_norm import GroupNormShape, LayerShape
 from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 from deadline_perception.timing.quantiles import bounded_share
 from deadline_perception.tools.profile import restart_with_environment
@@ -145,6 +146,10 @@ def achieved(rounds: list[Round]) -> float:
     return sum(found.co_runner_s for found in rounds) / sum(found.seconds for found in rounds)
 
 
+def _kind(shape: LayerShape) -> str:
+    return shape.family.split()[0]
+
+
 def counts_of(shapes: Sequence[LayerShape], processor: Processor,
               counters: Path | None = None) -> dict[LayerShape, LayerCounts]:
     """Counts of each layer, from geometry or from a profiler's file.
@@ -155,7 +160,7 @@ def counts_of(shapes: Sequence[LayerShape], processor: Processor,
     if counters is None:
         return {shape: LayerCounts.of(shape, processor) for shape in shapes}
     read = read_counters(counters, processor)
-    names = {shape: f'{shape.kind.value} ' + 'x'.join(map(str, asdict(shape).values())) for shape in shapes}
+    names = {shape: f'{_kind(shape)} ' + 'x'.join(map(str, asdict(shape).values())) for shape in shapes}
     missing = [name for name in names.values() if name not in read]
     if missing:
         raise CountersNotRead(f'{counters} lacks the layers {", ".join(missing)}; expected each in the column layer')
@@ -224,7 +229,7 @@ def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Process
                       'oblivious_any_state': guess * any_calibration_factors[family] + any_allowance}
             longest = max(found.every)
             rows.append({
-                'layer': f'{shape.kind.value} {number % (len(TABLE_VI) // 2) + 1}', 'kind': shape.kind.value,
+                'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}', 'kind': _kind(shape),
                 'shape': asdict(shape), 'utilisation': utilisation, 'visits': found.visits,
                 'bounded_share': bounded_share(found.visits), 'runs': len(found.every), 'min_ms': min(found.every),
                 'mean_ms': float(np.mean(found.every)), 'max_ms': longest, 'wcet_ms': wcet, 'allowance_ms': allowance,

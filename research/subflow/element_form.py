@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import torch
 from rankings import obs_importance
@@ -179,7 +180,18 @@ def element_masks(network: ElasticModule, calibration: Tensor, utilisation: floa
     return masks
 
 
+def activation_vector(activation: Activation, group: int) -> Tensor:
+    """So many ones as units of a group are active, the most important first, then zeros: uint8 `[units]`, a view into
+    ones and zeros that exist once."""
+    units, kept = activation.groups[group].units, activation.kept[group]
+    return _ones_and_zeros(units)[units - kept:2 * units - kept]
+
+
+@cache
+def _ones_and_zeros(units: int) -> Tensor:
+    return torch.tensor([1, 0], dtype=torch.uint8).repeat_interleave(units)
+
+
 def _vector(spans, activation: Activation) -> Tensor:
     """Activation vector along an axis."""
-    return torch.cat([torch.from_numpy(activation.vector(span.group).copy()).repeat_interleave(span.per_unit)
-                      for span in spans])
+    return torch.cat([activation_vector(activation, span.group).repeat_interleave(span.per_unit) for span in spans])

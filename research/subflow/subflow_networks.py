@@ -30,7 +30,7 @@ from deadline_perception.core.stopwatch import now_ms, synchronise
 from deadline_perception.engines.sliced_layers import Convolution, Linear
 from deadline_perception.networks.elastic.activation import activate
 from deadline_perception.networks.elastic.elastic import ElasticModule
-from element_form import ElementNetwork, MaskedNetwork, element_masks
+from element_form import ElementNetwork, MaskedNetwork, activation_vector, element_masks
 from deadline_perception.networks.elastic.training import ActiveDescent, gradients
 from deadline_perception.tools.profile import restart_with_environment
 
@@ -115,7 +115,7 @@ def construction_us(network: ElasticModule) -> dict[float, float]:
             begun_ms = now_ms()
             activation = activate(network.groups, setting, network.settings)
             for group in range(len(network.groups)):
-                activation.vector(group)
+                activation_vector(activation, group)
             times.append(1000.0 * (now_ms() - begun_ms))
         found[setting] = median(times)
     return found

@@ -9,7 +9,9 @@ from made_up_elastic import images
 from torch import nn
 
 from deadline_perception.networks.elastic.elastic import elastic, outputs
-from element_form import ElementNetwork, MaskedNetwork, element_masks, sub_convolution, sub_multiplication
+from deadline_perception.networks.elastic.activation import UnitGroup, activate
+from element_form import (ElementNetwork, MaskedNetwork, activation_vector, element_masks, sub_convolution,
+                          sub_multiplication)
 
 
 @settings(max_examples=30, deadline=None)
@@ -79,3 +81,8 @@ def test_refuses_layers_that_the_element_form_does_not_have():
     masks = {name: torch.ones(values.shape[1:]) for name, values in outputs(network, images()).items()}
     with pytest.raises(ValueError, match='has groups or a norm'):
         ElementNetwork(network, network.activate(1.0), masks).compute(images())
+
+
+def test_activation_vectors_have_ones_for_the_most_important_units():
+    activation = activate((UnitGroup(10), UnitGroup(4, 'it is a first layer')), 0.3)
+    assert [activation_vector(activation, group).tolist() for group in (0, 1)] == [[1] * 3 + [0] * 7, [1] * 4]

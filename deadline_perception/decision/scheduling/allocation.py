@@ -1,13 +1,13 @@
 """Which level and period each task gets, so that all meet their deadlines and their qualities add up to the most.
 
-Problem 4.1 of the nested-network thesis. Its greedy method (algorithms 1 and 2) and the selections it compares with are
-here, beside one that goes on where the greedy one stops; the optimum is found in `exact_allocation`.
+Problem 4.1 of the nested-network thesis. Its greedy method (algorithms 1 and 2) is here, beside one that goes on where
+the greedy one stops; the optimum is found in `exact_allocation`. The selections that the thesis compares with lie in
+research/nested_networks.
 """
 from __future__ import annotations
 
 import bisect
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -32,17 +32,11 @@ class Method(Enum):
     GREEDY_NEXT: as GREEDY, but a step that does not fit is left out for the next best one, and at the end single
         options are exchanged while that gains quality.
     EXACT: the best selection there is, by mixed-integer programming.
-    RANDOM: one task after the other, in random order, takes any of the options that still fit.
-    WORST: of each task the option of the lowest quality, whether they fit or not.
-    MAXIMUM: of each task the option of the highest quality, whether they fit or not: what no selection can exceed.
     """
 
     GREEDY = 'greedy'
     GREEDY_NEXT = 'greedy_next'
     EXACT = 'exact'
-    RANDOM = 'random'
-    WORST = 'worst'
-    MAXIMUM = 'maximum'
 
 
 @dataclass(frozen=True)
@@ -72,35 +66,25 @@ class Allocation:
 
 
 def allocate(tasks: Sequence[Sequence[Option]], method: Method = Method.EXACT, *, names: Sequence[str] = (),
-             seed: int = 0, time_limit_s: float = 60.0) -> Allocation:
+             time_limit_s: float = 60.0) -> Allocation:
     """Selects an option for each task.
 
     Args:
         tasks: the options of each task.
         method: how.
         names: of the tasks, for errors; by default their numbers.
-        seed: of the method RANDOM.
         time_limit_s: of the method EXACT, which then gives the best selection that it has found, and its gap.
 
     Raises:
         ValueError: there is no task, or one has no option.
-        Infeasible: no selection meets all deadlines; not for the methods that do not look at them.
+        Infeasible: no selection meets all deadlines.
     """
     names = list(names) or [f'{number}' for number in range(len(tasks))]
     choices = Choices(tasks, names)
-    schedulable, gap = True, math.nan
-    if method in (Method.WORST, Method.MAXIMUM):
-        selection = choices.of_each_task(choices.qualities if method is Method.WORST else -choices.qualities)
-        schedulable = choices.fits(selection)
-    else:
-        selection = least_demand(choices, names)
-        if method is Method.RANDOM:
-            selection = _random(choices, selection, random.Random(seed))
-        else:
-            selection = _greedy(choices, selection, goes_on=method is not Method.GREEDY)
-        if method is Method.EXACT:
-            selection, gap = improve(choices, selection, time_limit_s)
-    return Allocation(tuple(choices.options[at] for at in selection.tolist()), schedulable, gap)
+    selection, gap = _greedy(choices, least_demand(choices, names), goes_on=method is not Method.GREEDY), math.nan
+    if method is Method.EXACT:
+        selection, gap = improve(choices, selection, time_limit_s)
+    return Allocation(tuple(choices.options[at] for at in selection.tolist()), True, gap)
 
 
 def least_demand(choices: Choices, names: Sequence[str]) -> np.ndarray:
@@ -109,7 +93,8 @@ def least_demand(choices: Choices, names: Sequence[str]) -> np.ndarray:
     Raises:
         Infeasible: there is none.
     """
-    selection = choices.of_each_task(np.stack([choices.utilisations, -choices.qualities]))
+    order = np.lexsort((-choices.qualities, choices.utilisations, choices.task))
+    selection = order[choices.begins[:-1]]
     if choices.fits(selection):
         return selection
     # Shorter jobs and longer periods never do harm, but a task may have its shortest job in another option.
@@ -199,18 +184,6 @@ def exchange(choices: Choices, selection: np.ndarray) -> np.ndarray:
                 break
         else:
             return selection
-    return selection
-
-
-def _random(choices: Choices, start: np.ndarray, rng: random.Random) -> np.ndarray:
-    selection = start.copy()
-    for task in rng.sample(range(len(choices)), len(choices)):
-        fitting = []
-        for at in range(choices.begins[task], choices.begins[task + 1]):
-            selection[task] = at
-            if choices.fits(selection):
-                fitting.append(at)
-        selection[task] = rng.choice(fitting)
     return selection
 
 

@@ -107,11 +107,6 @@ class Choices:
             return False
         return bool(self.table.holds(times[None], places[None], self.table.demand(times, places)[None])[0])
 
-    def of_each_task(self, keys: np.ndarray) -> np.ndarray:
-        """The first option of each task in the order of some keys, ascending: int64 `[n]`."""
-        order = np.lexsort((keys, self.task)) if keys.ndim == 1 else np.lexsort((*keys[::-1], self.task))
-        return order[self.begins[:-1]]
-
     def quality(self, selection: np.ndarray) -> float:
         """Sum over the tasks."""
         return math.fsum(self.qualities[selection].tolist())

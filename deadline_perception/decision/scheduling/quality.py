@@ -28,9 +28,7 @@ class QualityFileError(DeadlinePerceptionError):
 
 
 class LevelQuality(Protocol):
-    """How good a network is that runs at one level, once per period.
-
-    """
+    """How good a network is that runs at one level, once per period."""
 
     @property
     def levels(self) -> int:
@@ -215,14 +213,6 @@ class TotalAccuracy(LevelQuality):
     @cached_property
     def _known(self) -> dict[tuple[int, float], float]:
         return {}
-
-    def sample(self, level: int, period_ms: float, speed_mps: float, rng: np.random.Generator,
-               trials: int = 10_000) -> tuple[float, float]:
-        """The same by Monte Carlo, and its standard error."""
-        accuracies, weights = (np.array(values) for values in self._trials(level, period_ms, speed_mps))
-        won = (rng.random((trials, len(weights))) < accuracies) @ weights
-        share = float(np.mean(2 * won > weights.sum()))
-        return share, math.sqrt(share * (1.0 - share) / trials)
 
     def _trials(self, level: int, period_ms: float, speed_mps: float) -> tuple[list[float], list[int]]:
         _check_level(level, self.levels)

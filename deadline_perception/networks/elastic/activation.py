@@ -1,15 +1,12 @@
 """Which neurons of an elastic network take part: for a utilisation, the most important ones of every layer.
 
 An elastic network has its channels in the order of their importance, so an activation vector is so many ones followed
-by zeros: it is a view into ones and zeros that exist once, and building all of them is counting (SubFlow, section IV-B,
-equations 1 and 6; the same utilisation for all layers as there). Needs no torch.
+by zeros, of which the number says all (SubFlow, section IV-B, equations 1 and 6; the same utilisation for all layers as
+there). Needs no torch.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
 
 _ROUNDING = 1e-9  # 0.29 * 100 is less than 29
 
@@ -31,13 +28,6 @@ class UnitGroup:
     def __post_init__(self) -> None:
         if self.units < 1:
             raise ValueError(f'group of {self.names} has {self.units} units, expected at least 1')
-
-    @cached_property
-    def ones_and_zeros(self) -> np.ndarray:
-        """`[2 * units]`, of which every activation vector of the group is a view."""
-        vector = np.repeat(np.array([1, 0], np.uint8), self.units)
-        vector.flags.writeable = False
-        return vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +52,6 @@ class Activation:
     def key(self) -> int | None:
         """Under which layers keep their weights laid out; None where they shall not."""
         return self.row if self.is_setting else None
-
-    def vector(self, group: int) -> np.ndarray:
-        """Activation vector of a group, most important unit first: uint8 `[units]`, read-only."""
-        units = self.groups[group].units
-        return self.groups[group].ones_and_zeros[units - self.kept[group]:2 * units - self.kept[group]]
 
 
 def activate(groups: tuple[UnitGroup, ...], utilisation: float, settings: tuple[float, ...] = (1.0,)) -> Activation:

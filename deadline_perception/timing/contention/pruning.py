@@ -1,7 +1,8 @@
 """Which of many candidates, models or execution paths, are worth keeping ready.
 
-Three prunings, one after the other (contention paper, sections 3.4 and 4.1.3, Figs. 2 to 4), and one by memory. Each
-takes and gives candidates; what is kept comes ascending in delay. Needs neither torch nor ROS.
+Two prunings, one after the other (contention paper, sections 3.4 and 4.1.3, Figs. 2 and 4), and one by memory. Each
+takes and gives candidates; what is kept comes ascending in delay. The paper's third pruning, by the slopes between
+neighbours, lies in research/contention_grading. Needs neither torch nor ROS.
 """
 from __future__ import annotations
 
@@ -51,39 +52,6 @@ def pareto_prune(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     for candidate in _ascending(candidates):
         if not kept or candidate.quality > kept[-1].quality:
             kept.append(candidate)
-    return tuple(kept)
-
-
-def transition_prune(candidates: Sequence[Candidate], *, least_slope: float = 0.0,
-                     greatest_slope: float = math.inf) -> tuple[Candidate, ...]:
-    """Leaves out, of two neighbours, the better one where it gains too little, and the faster one where it saves too
-    little.
-
-    The slope of a transition is the gain in quality over the rise in delay, per ms. From the fastest on, the first
-    slope below `least_slope` loses its better end and the first above `greatest_slope` its faster end; then all slopes
-    are calculated anew. Source: contention paper, section 3.4, second stage; its limits were 0.25 and 1.5 (section
-    5.2.2), which depend on the units and on what is asked for.
-
-    Args:
-        candidates: any number; those that `pareto_prune` would leave out are left out first.
-        least_slope: in quality per ms, >= 0.
-        greatest_slope: in quality per ms, above `least_slope`.
-
-    Raises:
-        ValueError: the slopes are out of order, or a name occurs twice.
-    """
-    if not 0.0 <= least_slope < greatest_slope:
-        raise ValueError(f'slopes are {least_slope} and {greatest_slope} per ms, expected 0 <= least < greatest')
-    kept = list(pareto_prune(candidates))
-    at = 0
-    while at + 1 < len(kept):
-        faster, better = kept[at], kept[at + 1]
-        slope = (better.quality - faster.quality) / (better.delay_ms - faster.delay_ms)
-        if least_slope <= slope <= greatest_slope:
-            at += 1
-            continue
-        del kept[at + 1 if slope < least_slope else at]
-        at = 0
     return tuple(kept)
 
 

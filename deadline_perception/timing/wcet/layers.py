@@ -1,63 +1,16 @@
-"""Layers whose times are measured one by one, with operations and bytes that follow from geometry alone.
+"""Convolutions whose times are measured one by one, with operations and bytes that follow from geometry alone.
 
 Bytes are those that must pass even with a perfect cache; caches that are too small are the interval model's concern.
 """
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, fields
-from enum import Enum
-from typing import ClassVar
 
 FLOAT_BYTES = 4
 
 
-class LayerKind(str, Enum):
-    """What a layer computes."""
-
-    CONVOLUTION = 'convolution'
-    GROUP_NORM = 'group_norm'
-
-
 @dataclass(frozen=True)
-class LayerShape:
-    """Geometry of one layer; all attributes are counts of at least 1.
-
-    Raises:
-        ValueError: an attribute is no integer of at least 1.
-    """
-
-    kind: ClassVar[LayerKind]
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f'{field.name} of {self.kind.value} is {value!r}, expected an integer of at least 1')
-
-    @property
-    def family(self) -> str:
-        """Layers of a family run the same kernels, so that one set of parameters describes them."""
-        return self.kind.value
-
-    @property
-    @abstractmethod
-    def operations(self) -> int:
-        """Arithmetic operations; a multiplication and the addition after it count as one."""
-
-    @property
-    @abstractmethod
-    def load_bytes(self) -> int:
-        """Bytes read, weights included."""
-
-    @property
-    @abstractmethod
-    def store_bytes(self) -> int:
-        """Bytes written."""
-
-
-@dataclass(frozen=True)
-class ConvolutionShape(LayerShape):
+class ConvolutionShape:
     """Convolution of `[batch, in_channels, height, width]`, padded by half its kernel.
 
     Attributes:
@@ -67,9 +20,11 @@ class ConvolutionShape(LayerShape):
         height, width: size of the input in px.
         batch: images, or regions in a head.
         groups: of channels that are convolved apart; as many as there are channels in a depthwise convolution.
+
+    Raises:
+        ValueError: an attribute is no integer of at least 1.
     """
 
-    kind = LayerKind.CONVOLUTION
     in_channels: int
     out_channels: int
     kernel: int
@@ -79,11 +34,18 @@ class ConvolutionShape(LayerShape):
     batch: int = 1
     groups: int = 1
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f'{field.name} of convolution is {value!r}, expected an integer of at least 1')
+
     @property
     def family(self) -> str:
+        """Layers of a family run the same kernels, so that one set of parameters describes them."""
         # Libraries take other kernels for 1x1 than for wider ones, and others when rows are left out.
         apart = ' in groups' if self.groups > 1 else ''
-        return f'{self.kind.value} {self.kernel}x{self.kernel}/{self.stride}{apart}'
+        return f'convolution {self.kernel}x{self.kernel}/{self.stride}{apart}'
 
     @property
     def out_height(self) -> int:
@@ -107,59 +69,17 @@ class ConvolutionShape(LayerShape):
 
     @property
     def operations(self) -> int:
+        """Arithmetic operations; a multiplication and the addition after it count as one."""
         return self.positions * self.weights
 
     @property
     def load_bytes(self) -> int:
+        """Bytes read, weights included."""
         # A kernel smaller than its stride passes over the rows and columns between.
         read = self.height * self.width if self.kernel >= self.stride else self.out_height * self.out_width
         return FLOAT_BYTES * (self.batch * self.in_channels * read + self.weights)
 
     @property
     def store_bytes(self) -> int:
+        """Bytes written."""
         return FLOAT_BYTES * self.positions * self.out_channels
-
-
-@dataclass(frozen=True)
-class GroupNormShape(LayerShape):
-    """Group norm of `[batch, channels, height, width]`, once through for the statistics, once to normalise.
-
-    Attributes:
-        channels: channels, a multiple of the groups.
-        groups: groups that share mean and standard deviation.
-        height, width: size in px.
-        batch: images, or regions in a head.
-
-    Raises:
-        ValueError: an attribute is below 1, or the channels are no multiple of the groups.
-    """
-
-    kind = LayerKind.GROUP_NORM
-    channels: int
-    groups: int
-    height: int
-    width: int
-    batch: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.channels % self.groups:
-            raise ValueError(f'channels of group_norm is {self.channels}, expected a multiple of its {self.groups} '
-                             'groups')
-
-    @property
-    def elements(self) -> int:
-        """Values normalised."""
-        return self.batch * self.channels * self.height * self.width
-
-    @property
-    def operations(self) -> int:
-        return 3 * self.elements  # sum, sum of squares, scale and shift
-
-    @property
-    def load_bytes(self) -> int:
-        return FLOAT_BYTES * (2 * self.elements + 2 * self.channels)
-
-    @property
-    def store_bytes(self) -> int:
-        return FLOAT_BYTES * self.elements

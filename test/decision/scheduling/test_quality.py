@@ -60,9 +60,13 @@ def test_hand_computed_total_accuracy():
 @pytest.mark.parametrize('level', [0, 1])
 @pytest.mark.parametrize('period_ms', [40.0, 150.0, 900.0])
 def test_monte_carlo_agrees(level, period_ms):
-    quality = TotalAccuracy(TABLE, Approach(30.0, 200.0))
-    estimate, error = quality.sample(level, period_ms, 12.0, np.random.default_rng(0), trials=40_000)
-    assert abs(quality.quality(level, period_ms, 12.0) - estimate) < 4 * error + 1e-3
+    approach = Approach(30.0, 200.0)
+    widths = np.array(approach.widths_px(period_ms, 12.0))
+    accuracies = [TABLE.at(level, width) for width in widths]
+    won = (np.random.default_rng(0).random((40_000, len(widths))) < accuracies) @ widths ** 2
+    share = np.mean(2 * won > (widths ** 2).sum())
+    error = math.sqrt(share * (1.0 - share) / 40_000)
+    assert abs(TotalAccuracy(TABLE, approach).quality(level, period_ms, 12.0) - share) < 4 * error + 1e-3
 
 
 def test_a_level_that_is_mostly_wrong_gets_worse_the_more_often_it_runs():

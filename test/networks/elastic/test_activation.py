@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,20 +16,10 @@ def test_activates_the_most_important_share_of_every_layer(utilisation):
     activation = activate(GROUPS, utilisation)
     assert activation.kept == (max(1, math.floor(utilisation * 100 + 1e-9)), max(1, math.floor(utilisation * 6 + 1e-9)),
                                32)
-    for number, kept in enumerate(activation.kept):
-        vector = activation.vector(number)
-        assert vector.tolist() == [1] * kept + [0] * (GROUPS[number].units - kept)
 
 
 def test_rounding_does_not_cost_a_neuron():
     assert activate(GROUPS, 0.29).kept[0] == 29
-
-
-def test_vectors_are_views():
-    first, second = (activate(GROUPS, utilisation).vector(0) for utilisation in (0.3, 0.7))
-    assert np.shares_memory(first, second) and first.base is not None
-    with pytest.raises(ValueError, match='read-only'):
-        first[0] = 0
 
 
 def test_row_is_that_of_the_next_larger_setting():

@@ -12,7 +12,6 @@ from deadline_perception.timing.contention.pruning import (
     memory_prune,
     pareto_prune,
     paths_to_keep,
-    transition_prune,
 )
 
 
@@ -33,25 +32,6 @@ def test_models_that_another_beats_in_both_are_left_out():
 
 def test_of_equal_models_the_first_stays():
     assert names(pareto_prune(models(('first', 10.0, 0.5), ('second', 10.0, 0.5)))) == ['first']
-
-
-def test_transitions_that_gain_little_or_save_little_are_left_out():
-    # Fig. 3: from 1 to 2 much accuracy for no time, from 4 to 5 much time for no accuracy. Slopes: 10, 0.5, 0.5, 0.05.
-    given_models = models(('1', 10.0, 40.0), ('2', 12.0, 60.0), ('3', 32.0, 70.0), ('4', 52.0, 80.0), ('5', 92.0, 82.0))
-    assert names(transition_prune(given_models, least_slope=0.25, greatest_slope=1.5)) == ['2', '3', '4']
-    assert names(transition_prune(given_models, least_slope=0.25)) == ['1', '2', '3', '4']
-    assert names(transition_prune(given_models)) == ['1', '2', '3', '4', '5']
-
-
-def test_slopes_are_calculated_anew_after_each_removal():
-    # b to c has a slope of 0.2, too low: c goes. Then b to d has (24 - 20) / (40 - 20) = 0.2 as well: d goes. Were the
-    # slopes
-    # of the first look kept, d would stay: c to d has 0.22.
-    given_models = models(('a', 10.0, 10.0), ('b', 20.0, 20.0), ('c', 30.0, 22.0), ('d', 39.0, 23.8))
-    assert names(transition_prune(given_models, least_slope=0.21)) == ['a', 'b']
-    # And a removal can mend a transition: without b, a to c has a slope of 12 / 20 = 0.6, within the limits.
-    mended = models(('a', 10.0, 10.0), ('b', 28.0, 11.0), ('c', 30.0, 22.0))
-    assert names(transition_prune(mended, least_slope=0.25, greatest_slope=1.5)) == ['a', 'c']
 
 
 def test_one_model_is_kept_per_contention_level():
@@ -94,13 +74,6 @@ def test_every_candidate_is_beaten_by_one_that_is_kept(found):
     assert all(any(k.delay_ms <= c.delay_ms and k.quality >= c.quality for k in kept) for c in found)
 
 
-@given(candidates, st.floats(0.0, 0.01), st.floats(0.02, 1.0))
-def test_all_transitions_that_remain_lie_within_the_limits(found, least, greatest):
-    kept = transition_prune(found, least_slope=least, greatest_slope=greatest)
-    assert all(least <= (b.quality - a.quality) / (b.delay_ms - a.delay_ms) <= greatest for a, b in zip(kept, kept[1:]))
-    assert bool(kept) == bool(found)
-
-
 def test_other_input_is_refused():
     with pytest.raises(ValueError, match='delay of x is 0.0 ms'):
         Candidate('x', 0.0, 1.0)
@@ -110,8 +83,6 @@ def test_other_input_is_refused():
         Candidate('x', 1.0, 1.0, -1.0)
     with pytest.raises(ValueError, match="'a' occurs 2 times"):
         pareto_prune(models(('a', 1.0, 1.0), ('a', 2.0, 2.0)))
-    with pytest.raises(ValueError, match='slopes are 2.0 and 1.0'):
-        transition_prune([], least_slope=2.0, greatest_slope=1.0)
     one = models(('a', 1.0, 1.0))
     with pytest.raises(ValueError, match='memory limit is 0 MB'):
         memory_prune(one, 0)

@@ -1,11 +1,11 @@
-"""Operations and bytes of layers against counts made by hand."""
+"""Operations and bytes of convolutions against counts made by hand."""
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadline_perception.timing.wcet.layers import ConvolutionShape, GroupNormShape
+from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 
 def test_counts_of_a_convolution() -> None:
@@ -23,14 +23,6 @@ def test_pointwise_convolution_with_a_stride_reads_only_what_it_uses() -> None:
     assert layer.load_bytes == 4 * (256 * 68 * 120 + 256 * 512)
 
 
-def test_counts_of_a_group_norm() -> None:
-    layer = GroupNormShape(channels=8, groups=4, height=3, width=5)
-    assert (layer.elements, layer.operations) == (120, 360)
-    assert layer.load_bytes == 4 * (240 + 16)
-    assert layer.store_bytes == 4 * 120
-    assert layer.family == 'group_norm'
-
-
 @given(st.tuples(*[st.integers(1, 64)] * 2), st.sampled_from((1, 3, 5, 7)), st.integers(1, 3),
        st.tuples(*[st.integers(8, 64)] * 2))
 def test_more_output_channels_never_take_less(channels: tuple[int, int], kernel: int, stride: int,
@@ -45,8 +37,3 @@ def test_more_output_channels_never_take_less(channels: tuple[int, int], kernel:
 def test_refuses_what_is_no_count(value: float) -> None:
     with pytest.raises(ValueError, match=f'out_channels of convolution is {value}, expected an integer of at least 1'):
         ConvolutionShape(3, value, 3, 1, 8, 8)
-
-
-def test_refuses_channels_that_do_not_fall_into_groups() -> None:
-    with pytest.raises(ValueError, match='channels of group_norm is 10, expected a multiple of its 4 groups'):
-        GroupNormShape(10, 4, 3, 3)

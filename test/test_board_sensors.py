@@ -1,11 +1,10 @@
 """Trees of sysfs as boards of several JetPack versions have them, by NVIDIA's documentation of each."""
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 from file_trees import write_tree
-
-from deadline_perception.timing.contention.board_sensors import BoardState, read_board
-
 
 ORIN_6 = {'sys/class/devfreq/17000000.gpu/cur_freq': '306000000',
           'sys/class/devfreq/17000000.gpu/max_freq': '1020000000',
@@ -23,17 +22,17 @@ XAVIER_4 = {'sys/class/devfreq/17000000.gv11b/cur_freq': '1377000000',
 
 
 @pytest.mark.parametrize(('files', 'state'), [
-    (ORIN_6, BoardState(306.0, 1020.0, 54.25, {'VDD_IN': 7.536, 'VDD_CPU_GPU_CV': 3.0})),
-    (XAVIER_4, BoardState(1377.0, 1377.0, 45.5, {})), ({}, BoardState(None, None, None, {}))],
+    (ORIN_6, (306.0, 1020.0, 54.25, {'VDD_IN': 7.536, 'VDD_CPU_GPU_CV': 3.0})),
+    (XAVIER_4, (1377.0, 1377.0, 45.5, {})), ({}, (None, None, None, {}))],
     ids=['Orin with JetPack 6', 'Xavier with JetPack 4', 'no board'])
-def test_boards(tmp_path, files, state):
-    assert read_board(write_tree(tmp_path, files)) == state
+def test_boards(load_benchmark, tmp_path, files, state):
+    assert astuple(load_benchmark('board_sensors').read_board(write_tree(tmp_path, files))) == state
 
 
 @pytest.mark.parametrize('name, content', [
     ('sys/class/devfreq/17000000.gpu/cur_freq', 'busy'), ('sys/class/devfreq/17000000.gpu/cur_freq', '-5'),
     ('sys/class/thermal/thermal_zone1/temp', '9999999'), ('sys/class/hwmon/hwmon3/curr1_input', 'nan')])
-def test_what_is_impossible_is_none(tmp_path, name, content):
-    state = read_board(write_tree(tmp_path, ORIN_6 | {name: content}))
+def test_what_is_impossible_is_none(load_benchmark, tmp_path, name, content):
+    state = load_benchmark('board_sensors').read_board(write_tree(tmp_path, ORIN_6 | {name: content}))
     changed = {'cur_freq': state.gpu_clock_mhz, 'temp': state.gpu_celsius, 'curr1_input': state.watts.get('VDD_IN')}
     assert changed[name.rpartition('/')[2]] is None

@@ -1,0 +1,40 @@
+"""The contention paper's second pruning, by the slopes between neighbours, which no command uses."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from deadline_perception.timing.contention.pruning import Candidate, pareto_prune
+
+
+def transition_prune(candidates: Sequence[Candidate], *, least_slope: float = 0.0,
+                     greatest_slope: float = math.inf) -> tuple[Candidate, ...]:
+    """Leaves out, of two neighbours, the better one where it gains too little, and the faster one where it saves too
+    little.
+
+    The slope of a transition is the gain in quality over the rise in delay, per ms. From the fastest on, the first
+    slope below `least_slope` loses its better end and the first above `greatest_slope` its faster end; then all slopes
+    are calculated anew. Source: contention paper, section 3.4, second stage; its limits were 0.25 and 1.5 (section
+    5.2.2), which depend on the units and on what is asked for.
+
+    Args:
+        candidates: any number; those that `pareto_prune` would leave out are left out first.
+        least_slope: in quality per ms, >= 0.
+        greatest_slope: in quality per ms, above `least_slope`.
+
+    Raises:
+        ValueError: the slopes are out of order, or a name occurs twice.
+    """
+    if not 0.0 <= least_slope < greatest_slope:
+        raise ValueError(f'slopes are {least_slope} and {greatest_slope} per ms, expected 0 <= least < greatest')
+    kept = list(pareto_prune(candidates))
+    at = 0
+    while at + 1 < len(kept):
+        faster, better = kept[at], kept[at + 1]
+        slope = (better.quality - faster.quality) / (better.delay_ms - faster.delay_ms)
+        if least_slope <= slope <= greatest_slope:
+            at += 1
+            continue
+        del kept[at + 1 if slope < least_slope else at]
+        at = 0
+    return tuple(kept)

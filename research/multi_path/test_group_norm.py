@@ -1,0 +1,21 @@
+"""Operations and bytes against counts made by hand."""
+from __future__ import annotations
+
+import pytest
+
+from group_norm import GroupNormShape
+
+
+def test_counts_of_a_group_norm() -> None:
+    layer = GroupNormShape(channels=8, groups=4, height=3, width=5)
+    assert (layer.elements, layer.operations) == (120, 360)
+    assert layer.load_bytes == 4 * (240 + 16)
+    assert layer.store_bytes == 4 * 120
+    assert layer.family == 'group_norm'
+
+
+def test_refuses_channels_that_do_not_fall_into_groups() -> None:
+    with pytest.raises(ValueError, match='channels of group_norm is 10, expected a multiple of its 4 groups'):
+        GroupNormShape(10, 4, 3, 3)
+    with pytest.raises(ValueError, match='has an attribute below 1'):
+        GroupNormShape(4, 2, 0, 3)
