@@ -54,7 +54,11 @@ class Network(Protocol):
     result_type: type
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
-        """Begins one frame, uint8 `[H, W, 3]` of any size, on a path; nothing is computed yet."""
+        """Begins one frame, uint8 `[H, W, 3]` of any size, on a path; nothing is computed yet.
+
+        Raises:
+            ValueError: the path is another network's.
+        """
 
 
 class SegmentRun(ABC):

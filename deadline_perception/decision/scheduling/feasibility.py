@@ -99,13 +99,13 @@ def analyse(times: Sequence[int], periods: Sequence[int]) -> Analysis:
     """The conditions of a set of tasks whose deadlines are the ends of their periods.
 
     Args:
-        times: longest time of a job of each task, whole numbers >= 1.
-        periods: least time between two releases of each task, whole numbers >= 1 of the same unit.
+        times: longest time of a job of each task, at least one, whole numbers from 1 to `LONGEST_NS` as `whole_ns`
+            gives them.
+        periods: least time between two releases of each task, likewise.
 
     Raises:
-        ValueError: there is no task, lengths differ, a time lies outside its range, or the test points are too many.
+        ValueError: the test points are too many.
     """
-    _check(times, periods)
     utilisation = exact_utilisation(times, periods)
     if utilisation > 1:
         return Analysis(utilisation, ())
@@ -136,18 +136,6 @@ def release_points(periods: Sequence[int]) -> np.ndarray:
         raise ValueError(f'{count} test points, expected at most {MOST_POINTS}: periods range from {distinct[0]} to '
                          f'{longest} ns')
     return np.unique(np.concatenate([np.arange(period, longest, period, dtype=np.int64) for period in distinct]))
-
-
-def _check(times: Sequence[int], periods: Sequence[int]) -> None:
-    if not len(times):
-        raise ValueError('set of tasks is empty, expected at least one task')
-    if len(times) != len(periods):
-        raise ValueError(f'{len(times)} execution times and {len(periods)} periods, expected one of each for every '
-                         f'task')
-    for time, period in zip(times, periods):
-        if not (1 <= time <= LONGEST_NS and 1 <= period <= LONGEST_NS):
-            raise ValueError(f'execution time is {time} and period {period}, expected whole numbers of at least 1 and '
-                             f'at most {LONGEST_NS}')
 
 
 def _look(points: np.ndarray, times: Sequence[int], periods: Sequence[int], tightest: dict[int, Condition]) -> None:

@@ -157,18 +157,9 @@ def majority_probability(accuracies: Sequence[float], weights: Sequence[int]) ->
     exceed half need to be known.
 
     Args:
-        accuracies: probability of success of each trial.
+        accuracies: probability of success of each trial, at least one.
         weights: of each trial, whole numbers >= 1.
-
-    Raises:
-        ValueError: there is no trial, the lengths differ, or a value lies outside its range.
     """
-    if not len(weights) or len(accuracies) != len(weights):
-        raise ValueError(f'{len(accuracies)} accuracies and {len(weights)} weights, expected one of each per trial and '
-                         f'at least one trial')
-    if not all(0.0 <= accuracy <= 1.0 for accuracy in accuracies) or not all(weight >= 1 for weight in weights):
-        raise ValueError(f'accuracies are {list(accuracies)} and weights {list(weights)}, expected shares in [0, 1] '
-                         f'and whole numbers of at least 1')
     unit = math.gcd(*weights)
     weights = [weight // unit for weight in weights]
     half = sum(weights) // 2

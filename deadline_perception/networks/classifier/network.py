@@ -233,12 +233,7 @@ class NestedClassifier(TorchModule):
         return features
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> ClassifierRun:
-        """Begins one job on a crop, uint8 `[H, W, 3]` of any size; nothing is computed yet, and the level may change
-        until the first convolution has begun.
-
-        Raises:
-            ValueError: the path is not one of this network's.
-        """
+        """See `Network`: one job on a crop, whose level may change until the first convolution has begun."""
         return ClassifierRun(self, image_bgr, path)
 
 

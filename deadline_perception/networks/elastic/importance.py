@@ -54,10 +54,8 @@ class OutputSamples:
         the larger first: float64 `[m]`.
 
         Raises:
-            ValueError: fewer than two samples were taken in, or one that is not finite.
+            ValueError: a sample is not finite.
         """
-        if self.count < 2:
-            raise ValueError(f'importance of {self.count} samples, expected at least 2')
         if self.products is None:
             samples = torch.cat(self.few).numpy() / self.count ** 0.5
             _check_finite(samples)

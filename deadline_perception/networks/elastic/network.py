@@ -90,11 +90,7 @@ class ElasticNetwork(TorchNetwork):
         return self.module.modules()
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> ElasticRun:
-        """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet.
-
-        Raises:
-            ValueError: the path is not one of this network's.
-        """
+        """See `Network`."""
         return ElasticRun(self, image_bgr, path)
 
 

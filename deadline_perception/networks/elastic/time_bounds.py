@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deadline_perception.timing.calibration import BoundCalibrator, Certificate
+from deadline_perception.timing.calibration import BoundCalibrator
 
 _SCORE_WIDTH = math.log(8.0)
 _STEP = 0.05  # of the calibrator
@@ -59,20 +59,10 @@ class TimeBounds:
         factor = self._calibrator.factor * math.exp(self._log_slowdown)
         return {utilisation: time * factor for utilisation, time in self._expected_ms.items()}
 
-    @property
-    def certificate(self) -> Certificate:
-        """What is known about runs that exceeded their bound."""
-        return self._calibrator.certificate()
-
     def fit(self, budget_ms: float) -> Fit:
         """The largest sub-network whose bound fits a budget (SubFlow, equation 2, with bounds instead of expected
         times); of a negative one nothing fits.
-
-        Raises:
-            ValueError: the budget is NaN.
         """
-        if math.isnan(budget_ms):
-            raise ValueError('budget is NaN ms, expected a number')
         bounds_ms = self.bounds_ms
         fitting = [utilisation for utilisation, bound in bounds_ms.items() if bound <= budget_ms]
         chosen = max(fitting) if fitting else min(bounds_ms)

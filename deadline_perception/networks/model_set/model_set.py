@@ -107,11 +107,7 @@ class ModelSet:
         return tuple(name for name in self.class_names if name not in self.models[model].class_names)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SetRun:
-        """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet.
-
-        Raises:
-            ValueError: the path is not one of the set's.
-        """
+        """See `Network`."""
         return SetRun(self, image_bgr, path)
 
     def relabelled(self, model: str, found: Detections) -> Detections:
@@ -175,7 +171,7 @@ class FixedPathNetwork:
         return self._network.engine
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InnerRun:
-        """Begins one frame on the fixed path; see `Network`."""
+        """See `Network`; the frame runs on the fixed path."""
         return InnerRun(self.path_space, path, self._network.device, self._network.start(image_bgr, self._path))
 
 

@@ -102,11 +102,7 @@ class WholeDetector(ABC):
         """
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> WholeRun:
-        """Begins one frame; nothing is computed yet.
-
-        Raises:
-            ValueError: the path is another network's.
-        """
+        """See `Network`."""
         return WholeRun(self, image_bgr, path)
 
     def detect(self, image_bgr: np.ndarray) -> Detections:

@@ -31,8 +31,7 @@ class DetectorConfig(Shape):
     """Everything that decides the shape of a network, and with it its execution time.
 
     Attributes:
-        name: what it is called, also in the names of files; letters, digits, dots, dashes and underscores.
-        input_size: height and width in px that images are resized to, multiples of the last stage's stride 32.
+        name, input_size: see `Shape`; sides are multiples of the last stage's stride of 32 px.
         bottleneck: three-convolution blocks of ResNet-50 and deeper instead of two-convolution ones.
         stem_pool: one 7x7 convolution and max-pooling, as in ResNet, instead of two 3x3 convolutions.
         stem_channels: channels after the stem's first convolution.

@@ -182,11 +182,7 @@ class MultiPathDetector(TorchModule):
         return decode_detections(*values['head'], *values['proposals'], size)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
-        """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet, and the path may change while it runs.
-
-        Raises:
-            ValueError: the path is not one of this network's.
-        """
+        """See `Network`; the path may change while the frame runs."""
         return FrameRun(self, image_bgr, path)
 
     def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)) -> None:

@@ -94,10 +94,9 @@ def test_a_job_redirected_before_its_first_convolution_gives_what_the_fixed_leve
     run = network.start(crop, space.largest)
     run.run_segment()
     run.redirect(space.parse('l4'))
-    while not run.finished:
-        run.run_segment()
-    np.testing.assert_array_equal(run.result().scores, network.detect(crop, space.parse('l4')).scores)
-    assert isinstance(run.result(), Classification)
+    found = run.finish()
+    np.testing.assert_array_equal(found.scores, network.detect(crop, space.parse('l4')).scores)
+    assert isinstance(found, Classification)
 
 
 def test_a_level_cannot_change_once_it_is_at_work(network, crop):

@@ -63,11 +63,6 @@ def test_selection_refuses_what_is_not_finite(rows):
         selected(outputs)
 
 
-def test_one_sample_says_nothing():
-    with pytest.raises(ValueError, match='importance of 1 samples, expected at least 2'):
-        selected(noise(1, 5))
-
-
 def test_tensors_of_a_group_weigh_the_same_and_neurons_of_a_unit_add_up():
     np.testing.assert_allclose(of_units([torch.tensor([1.0, 3.0]), torch.tensor([300.0, 0.0, 50.0, 50.0])], 2),
                                [0.5 + 1.5, 1.5 + 0.5])

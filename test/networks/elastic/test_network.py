@@ -55,22 +55,19 @@ def test_a_plan_can_change_until_the_layers_begin(network):
         run.redirect(network.path_space.largest)
     with pytest.raises(ValueError, match='expected it to have finished'):
         run.result()
-    run.run_segment()
-    np.testing.assert_array_equal(run.result().scores, network.detect(IMAGE, network.path_space.smallest).scores)
+    np.testing.assert_array_equal(run.finish().scores, network.detect(IMAGE, network.path_space.smallest).scores)
 
 
 def test_a_frame_keeps_the_weights_that_it_began_with(network):
     expected = network.detect(IMAGE, network.path_space.largest).scores
     run, before = network.start(IMAGE, network.path_space.largest), network.module
-    source = NetworkSource('resnet18', ('cat', 'dog', 'fish'), (48, 64))
-    other = elastic(source.ordinary(), source.example_inputs, torch.randn(4, 3, 48, 64), settings=(0.25, 0.5, 1.0))
+    other = elastic(network.source.ordinary(), network.source.example_inputs, torch.randn(4, 3, 48, 64),
+                    settings=(0.25, 0.5, 1.0))
     with torch.no_grad():
         other.body.get_submodule('fc').bias += torch.tensor([9.0, 0.0, 0.0])
     network.module = other
     try:
-        while not run.finished:
-            run.run_segment()
-        np.testing.assert_array_equal(run.result().scores, expected)
+        np.testing.assert_array_equal(run.finish().scores, expected)
         assert network.detect(IMAGE, network.path_space.largest).scores.argmax() == 0
     finally:
         network.module = before

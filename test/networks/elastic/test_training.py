@@ -125,7 +125,6 @@ def test_iterations_end_within_the_budget_with_the_target_probability(budget_ms)
     assert len(ran) > 280
     assert sum(not iteration.in_time for iteration in ran) <= 0.035 * len(ran)
     assert all(iteration.bound_ms <= budget_ms for iteration in ran)
-    assert trainer.bounds.certificate.guaranteed_miss_ratio < 0.2
 
 
 def test_a_larger_budget_trains_larger_sub_networks():

@@ -28,13 +28,6 @@ def network(space, *classes: str) -> InventedNetwork:
     return made
 
 
-def finished(run):
-    """A frame, computed to its end."""
-    while not run.finished:
-        run.run_segment()
-    return run
-
-
 def stated(time_ms, value) -> tuple[SimpleNamespace, SimpleNamespace]:
     """A forecast and a quality by functions of path and segment, and of the path."""
     return (SimpleNamespace(forecast_ms=lambda path, segment=0: time_ms(path, segment),
@@ -70,8 +63,8 @@ def test_a_path_is_one_of_a_model_and_back(models):
 def test_a_frame_is_that_of_the_model_with_the_labels_of_the_set(models):
     assert models.class_names == ('bike', 'car') and models.unseen('small') == ('car',)
     for path in models.path_space:
-        run = finished(models.start(IMAGE, path))
-        assert run.result().labels.tolist() == [0 if str(path) == 'msmall' else 1]
+        run = models.start(IMAGE, path)
+        assert run.finish().labels.tolist() == [0 if str(path) == 'msmall' else 1]
         model, part = models.part(path)
         assert run._inner.path == part and run._inner.keys == list(part.space.keys(part))
 
@@ -85,8 +78,7 @@ def test_the_model_is_decided_first_and_its_own_operators_as_they_come(models):
         run.redirect(space.parse('msmall'))
     run.run_segment()  # the small model's segment is passed without work
     run.redirect(space.parse('mlens-zfar-n4'))
-    while not run.finished:
-        run.run_segment()
+    run.finish()
     assert run._inner.keys == ['focus@zfar', 'look@zfar-n4', 'name']
     with pytest.raises(ValueError, match='expected it to have finished'):
         models.start(IMAGE, space.largest).result()
@@ -127,11 +119,11 @@ def test_a_multi_path_detector_stands_beside_others(tiny_network):
     own, rng = tiny_network.path_space, random.Random(0)
     for path in (own.smallest, own.largest, *rng.sample(list(own), 3)):
         expected = tiny_network.detect(IMAGE, path)
-        run = finished(models.start(IMAGE, models.whole('tiny', path)))
-        assert np.array_equal(run.result().boxes_xyxy_px, expected.boxes_xyxy_px)
-        assert run.result().labels.tolist() == [{0: 2, 1: 0}[label] for label in expected.labels.tolist()]
-    run = finished(models.start(IMAGE, models.path_space.parse('mone')))
-    assert np.array_equal(run.result().scores, tiny_network.detect(IMAGE, own.smallest).scores)
+        found = models.start(IMAGE, models.whole('tiny', path)).finish()
+        assert np.array_equal(found.boxes_xyxy_px, expected.boxes_xyxy_px)
+        assert found.labels.tolist() == [{0: 2, 1: 0}[label] for label in expected.labels.tolist()]
+    found = models.start(IMAGE, models.path_space.parse('mone')).finish()
+    assert np.array_equal(found.scores, tiny_network.detect(IMAGE, own.smallest).scores)
     assert fixed.weights_hash != tiny_network.weights_hash
 
 

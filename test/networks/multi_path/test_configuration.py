@@ -6,7 +6,6 @@ import torch
 
 from deadline_perception.core.execution_path import SKIP
 from deadline_perception.core.json_file import JsonFileError
-from deadline_perception.networks.multi_path.checkpoint import detector_of
 from deadline_perception.networks.multi_path.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig,
                                                         HeadConfig, find_configuration, save_configuration)
 from deadline_perception.networks.multi_path.network import MultiPathDetector
@@ -20,14 +19,6 @@ def test_compact_has_every_operator():
 def test_paper_has_five_skips_and_the_depth_of_resnet_101():
     assert len(PAPER.path_space.of_kind(SKIP)) == 5
     assert [kept + sum(groups) for kept, groups in zip(PAPER.kept_blocks, PAPER.skip_groups)] == [3, 4, 23, 3]
-
-
-@pytest.mark.parametrize('name', CONFIGURATIONS)
-def test_configurations_make_networks(name):
-    with torch.device('meta'):
-        network = detector_of(CONFIGURATIONS[name], ('vehicle',))
-    assert sum(p.numel() for p in network.parameters()) > 1e6
-    assert CONFIGURATIONS[name].name == name
 
 
 @pytest.mark.parametrize('base, change, message', [
@@ -101,12 +92,6 @@ def test_a_configuration_that_is_none_is_named(tmp_path):
                                          "JSON file"):
         find_configuration('huge')
     file = tmp_path / 'broken.json'
-    file.write_text('{')
-    with pytest.raises(JsonFileError, match='configuration .*broken.json cannot be read'):
-        find_configuration(str(file))
-    file.write_text('{"heads": ' + '[' * 100_000)
-    with pytest.raises(JsonFileError, match='broken.json cannot be read'):
-        find_configuration(str(file))
     for change in ({'skip_groups': json.loads('[' * 500 + ']' * 500)}, {'skip_groups': [[1] * 10**6, [], [], []]}):
         file.write_text(json.dumps(asdict(COMPACT) | change))
         with pytest.raises(JsonFileError, match='broken.json cannot be (used|read): .*expected') as caught:

@@ -63,8 +63,7 @@ def test_every_kind_of_path_gives_boxes_inside_the_image(network, image):
 def test_the_first_stages_own_answer_examines_no_regions(network, image):
     path = network.path_space.largest.replace(head='0')
     run = network.start(image, path)
-    while not run.finished:
-        run.run_segment()
+    run.finish()
     assert run._values['regions'] == () and run._values['head'] == ()
 
 

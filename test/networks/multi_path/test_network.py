@@ -238,15 +238,12 @@ def test_forked_runs_do_not_disturb_each_other(tiny_network):
         run.run_segment()
     branch = run.fork()
     branch.redirect(other)
-    while not branch.finished:
-        branch.run_segment()
+    branched = branch.finish()
     assert (run.path, run.segment) == (full, 5)
-    while not run.finished:
-        run.run_segment()
-    for found, path in ((run, full), (branch, other)):
+    for found, path in ((run.finish(), full), (branched, other)):
         expected = tiny_network.detect(image, path)
-        assert np.array_equal(found.result().boxes_xyxy_px, expected.boxes_xyxy_px)
-        assert np.array_equal(found.result().scores, expected.scores)
+        assert np.array_equal(found.boxes_xyxy_px, expected.boxes_xyxy_px)
+        assert np.array_equal(found.scores, expected.scores)
 
 
 def test_runs_from_shared_buffers_do_not_fork(tiny_network):

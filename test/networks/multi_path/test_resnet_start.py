@@ -74,15 +74,13 @@ def test_files_that_are_no_resnet_are_refused(tmp_path):
     backbone = Backbone(NARROW)
     with pytest.raises(CheckpointError, match='none.pth does not exist'):
         start_from_resnet(backbone, tmp_path / 'none.pth')
-    for name, content in (('other.safetensors', b'no weights'), ('empty.pth', b''), ('other.pth', b'no weights')):
-        file = tmp_path / name
-        file.write_bytes(content)
-        with pytest.raises(CheckpointError, match=f'{name} cannot be read as a state_dict: .'):
-            start_from_resnet(backbone, file)
-    for content in ([1], {'conv1.weight': 3}, {'weight': torch.zeros(1)}):
-        torch.save(content, file)
-        with pytest.raises(CheckpointError, match='expected (a state_dict of a torchvision ResNet|weights by name)'):
-            start_from_resnet(backbone, file)
+    file = tmp_path / 'other.pth'
+    file.write_bytes(b'no weights')
+    with pytest.raises(CheckpointError, match='other.pth cannot be read as a state_dict: .'):
+        start_from_resnet(backbone, file)
+    torch.save({'weight': torch.zeros(1)}, file)
+    with pytest.raises(CheckpointError, match='expected a state_dict of a torchvision ResNet'):
+        start_from_resnet(backbone, file)
     torch.save({'conv1.weight': torch.full((1,), float('nan'))}, file)
     with pytest.raises(CheckpointError, match='NaN or infinity in conv1.weight'):
         start_from_resnet(backbone, file)

@@ -30,15 +30,13 @@ def test_a_file_is_read_back_as_it_was_written(tmp_path):
     ('{"lasts_s": 4, "steps": [{"at_s": 0, "disk": 1}]}', "'disk'"),
     ('{"lasts_s": 4, "steps": [{"at_s": 1}, {"at_s": 0}]}', 'each after the one before'),
     ('{"lasts_s": 1, "steps": [{"at_s": 2}]}', 'lasts_s of a schedule is 1.0'),
-    ('{"lasts_s": 4, "steps": [{"at_s": -1}]}', 'at_s of a step is -1'), ('[]', 'expected a JSON object'),
+    ('{"lasts_s": 4, "steps": [{"at_s": -1}]}', 'at_s of a step is -1'),
     ('{"lasts_s": 4, "steps": 3}', 'expected "lasts_s" and "steps"')])
 def test_files_that_are_no_schedule_are_refused_in_one_line(tmp_path, text, message):
     file = tmp_path / 'schedule.json'
     file.write_text(text)
     with pytest.raises(JsonFileError, match=message):
         Schedule.load(file)
-    with pytest.raises(JsonFileError, match='cannot be read'):
-        Schedule.load(tmp_path / 'none.json')
 
 
 @settings(max_examples=60, deadline=None)

@@ -84,18 +84,6 @@ def test_phases_of_an_idle_machine_are_no_slowdown_and_a_load_is_read_in_full(ob
     assert ratio.log_ratio == pytest.approx(reading, abs=1e-9)
 
 
-def test_a_probe_that_waits_for_others_hardly_counts_while_frames_come():
-    estimator = SlowdownEstimator()
-    for _ in range(50):
-        estimator.observe_probe(8.0, 2.0)
-        for _ in range(5):
-            estimator.observe_frame(50.0, 50.0)
-    assert estimator.slowdown < 1.08
-    for _ in range(25):  # some ten seconds without frames
-        estimator.observe_probe(8.0, 2.0)
-    assert estimator.slowdown > 3.5
-
-
 def test_single_outlier_is_not_followed():
     estimator = SlowdownEstimator()
     for latency_ms in (50.0, 50.0, 5000.0, 50.0, 50.0, 50.0):
@@ -111,17 +99,18 @@ def test_probe_alone_gives_an_estimate():
     assert estimator.sources == ('probe',)
 
 
-def test_frames_outweigh_the_probe_while_they_come_and_fade_after():
+@pytest.mark.parametrize(('frames', 'most'), [(1, 2.0), (5, 1.08)])
+def test_frames_outweigh_a_probe_that_waits_for_others_while_they_come_and_fade_after(frames, most):
     estimator = SlowdownEstimator()
-    for _ in range(30):
+    for _ in range(50):
         estimator.observe_probe(8.0, 2.0)
-        estimator.observe_frame(50.0, 50.0)
-    with_frames = estimator.slowdown
-    for _ in range(30):
+        for _ in range(frames):
+            estimator.observe_frame(50.0, 50.0)
+    assert estimator.slowdown < most
+    for _ in range(30):  # some ten seconds without frames
         estimator.observe_probe(8.0, 2.0)
     assert estimator.sources == ('probe', 'frames')
-    assert with_frames < 2.0 < estimator.slowdown <= 4.0
-    assert estimator.slowdown == pytest.approx(4.0, rel=0.02)
+    assert estimator.slowdown == pytest.approx(4.0, rel=0.05)
 
 
 @pytest.mark.parametrize('forecast_ms, latency_ms', [

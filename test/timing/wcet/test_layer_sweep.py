@@ -91,14 +91,6 @@ def test_goes_on_where_it_was_left():
     assert list(measure_layers(samples, timer, Repetition(accuracy=10.0, least=6, most=6), random.Random(2))) == []
 
 
-@pytest.mark.parametrize(('values', 'message'), [
-    ({'accuracy': 0.0}, 'accuracy is 0.0'), ({'accuracy': float('nan')}, 'accuracy is nan'),
-    ({'least': 0}, 'runs are 0'), ({'least': 7, 'most': 6}, 'runs are 7 to 6')])
-def test_impossible_repetitions_are_refused(values, message):
-    with pytest.raises(ValueError, match=message):
-        Repetition(**values)
-
-
 @pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason='no CUDA device'))])
 def test_times_the_middle_layer(device):
@@ -109,9 +101,7 @@ def test_times_the_middle_layer(device):
     assert 0.0 < min(small) < min(longer)
 
 
-def test_unusable_requests_are_refused():
-    with pytest.raises(ValueError, match='runs is 0'):
-        LayerTimer().time_layer(LAYER, 0)
+def test_another_device_is_refused():
     with pytest.raises(ValueError, match="device is 'tpu'"):
         LayerTimer('tpu')
 

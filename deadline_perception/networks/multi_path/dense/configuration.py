@@ -29,8 +29,7 @@ class DenseConfig(Shape):
     """Everything that decides the shape of a dense detector, and with it its execution time.
 
     Attributes:
-        name: what it is called, also in the names of files; letters, digits, dots, dashes and underscores.
-        input_size: height and width in px of its largest input, multiples of 32.
+        name, input_size: see `Shape`; sides are multiples of 32 px.
         skip_groups: per stage, sizes of the groups of blocks that one skip operator each covers, all that keep the
             shape.
         widths: fractions of the channels within blocks to choose from; between blocks all are kept.
