@@ -25,7 +25,7 @@ from deadline_perception.networks.multi_path.checkpoint import MOST_CLASSES, Wit
 
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _CLASSIFIER_SIZE = (224, 224)
-MOST_INPUT_PX = 2048  # of a network that a file describes
+MOST_INPUT_PX = 2048  # of a network that a file may describe
 _FIRST_SCORES = 'head.classification_head.module_list.0.'  # weights of an SSD that score the finest level's anchors
 
 
@@ -49,12 +49,12 @@ class NetworkSource:
     Attributes:
         model: name of one of torchvision's networks, or `package.module:callable`, which is called without arguments
             and gives a classifier.
-        class_names: what its labels mean, at least one; without a detector's background.
-        input_size: height and width in px that images are resized to.
+        class_names: what its labels mean, at least one and at most `MOST_CLASSES`; without a detector's background.
+        input_size: height and width in px that images are resized to, at most `MOST_INPUT_PX`.
         mean, deviation: of RGB values in [0, 1], which the input is normalised by.
 
     Raises:
-        ValueError: there is no class, or the input size is not positive.
+        ValueError: a value lies outside its range.
     """
 
     model: str
@@ -66,10 +66,13 @@ class NetworkSource:
     def __post_init__(self) -> None:
         for name in ('class_names', 'input_size', 'mean', 'deviation'):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.class_names:
-            raise ValueError('class_names is empty, expected at least one class')
-        if len(self.input_size) != 2 or not all(isinstance(side, int) and side > 0 for side in self.input_size):
-            raise ValueError(f'input_size is {self.input_size}, expected height and width in px of at least 1')
+        if not 0 < len(self.class_names) <= MOST_CLASSES or not all(map(is_class_name, self.class_names)):
+            raise ValueError(f'class_names is {printable(repr(self.class_names), 60)}, expected 1 to {MOST_CLASSES} '
+                             f'names')
+        if len(self.input_size) != 2 or not all(isinstance(side, int) and 0 < side <= MOST_INPUT_PX
+                                                for side in self.input_size):
+            raise ValueError(f'input_size is {printable(repr(self.input_size), 60)}, expected height and width of 1 to '
+                             f'{MOST_INPUT_PX} px')
         if not len(self.mean) == len(self.deviation) == 3 or not all(value > 0 for value in self.deviation) \
                 or not all(map(math.isfinite, (*self.mean, *self.deviation))):
             raise ValueError(f'mean is {self.mean} and deviation {self.deviation}, expected three finite '
@@ -207,26 +210,21 @@ def source_in_file(facts: Mapping[str, object], weights: int) -> NetworkSource:
         TypeError: a field is unknown or missing.
         ValueError: a value is out of range.
     """
-    model, names, size = (facts.get(name, ()) for name in ('model', 'class_names', 'input_size'))
+    source = NetworkSource(**facts)
+    model, count = source.model, len(source.class_names)
     if not isinstance(model, str):
         raise ValueError(f'model is {printable(repr(model), 60)}, expected the name of a network')
-    if not isinstance(names, list) or not 0 < len(names) <= MOST_CLASSES \
-            or not all(map(is_class_name, names)):
-        raise ValueError(f'class_names is {printable(repr(names), 60)}, expected 1 to {MOST_CLASSES} names')
-    if not isinstance(size, list) or not all(isinstance(side, int) and 0 < side <= MOST_INPUT_PX for side in size):
-        raise ValueError(f'input_size is {printable(repr(size), 60)}, expected height and width of 1 to '
-                         f'{MOST_INPUT_PX} px')
     if ':' in model:
         if not may_call(model):
             raise SourceError(f'it names the code {printable(repr(model), 100)}, which a file alone does not start; if '
                               f'you trust it, name it yourself: {CALLABLES}={printable(model, 100)}')
-        return NetworkSource(**facts)
+        return source
     with WithoutMemory():
-        network = _build(model, len(names))
+        network = _build(model, count)
     needed = sum(value.numel() for value in network.parameters())
     if needed > weights:
-        raise SourceError(f'{model} of {len(names)} classes has {needed} weights and the file {weights} values')
-    return NetworkSource(**facts)
+        raise SourceError(f'{model} of {count} classes has {needed} weights and the file {weights} values')
+    return source
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:

@@ -88,11 +88,6 @@ class Head:
         in_range = all(part.min() >= -1e-3 and part.max() <= 1.0 + 1e-3 for part in given)
         return in_range == (self.scores == PROBABILITY)
 
-    @property
-    def family(self) -> str:
-        """The first word of its name."""
-        return self.name.split()[0]
-
 
 def to_corners(boxes: np.ndarray, form: str, unit: str, input_size: tuple[int, int]) -> np.ndarray:
     """Boxes `[N, 4]` of any form -> corners in px of the input.

@@ -34,14 +34,10 @@ def anchors(size: tuple[int, int], stride: int, sizes_px: tuple[float, ...], rat
 
 def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float, float, float]) -> Tensor:
     """Boxes `[N, 4]` relative to references `[N, 4]`: centre shift over size, log of the size ratio, times weights."""
-    rw = references[:, 2] - references[:, 0]
-    rh = references[:, 3] - references[:, 1]
-    bw = (boxes[:, 2] - boxes[:, 0]).clamp(min=1e-3)
-    bh = (boxes[:, 3] - boxes[:, 1]).clamp(min=1e-3)
-    dx = (boxes[:, 0] + bw / 2 - references[:, 0] - rw / 2) / rw
-    dy = (boxes[:, 1] + bh / 2 - references[:, 1] - rh / 2) / rh
-    return torch.stack((dx * weights[0], dy * weights[1], (bw / rw).log() * weights[2], (bh / rh).log() * weights[3]),
-                       1)
+    sizes = references[:, 2:] - references[:, :2]
+    own_sizes = (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3)
+    shifts = (boxes[:, :2] + own_sizes / 2 - references[:, :2] - sizes / 2) / sizes
+    return torch.cat((shifts, (own_sizes / sizes).log()), 1) * _row(weights, boxes.device)
 
 
 def decode(deltas: Tensor, references: Tensor, weights: tuple[float, float, float, float]) -> Tensor:

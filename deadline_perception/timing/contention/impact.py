@@ -49,9 +49,9 @@ def most_units() -> int:
     return 6 * len(os.sched_getaffinity(0))
 
 
-def rungs(most: int, count: int = RUNGS) -> list[int]:
-    """At most so many numbers of units, from 1 to the most, evenly spread."""
-    return sorted({math.ceil(most * step / count) for step in range(1, count + 1)} - {0})
+def rungs(most: int) -> list[int]:
+    """At most `RUNGS` numbers of units, from 1 to the most, evenly spread."""
+    return sorted({math.ceil(most * step / RUNGS) for step in range(1, RUNGS + 1)} - {0})
 
 
 def measure_unit_delays(run_frame: Callable[[], float], kinds: Sequence[str], most: int, seconds: float, *,

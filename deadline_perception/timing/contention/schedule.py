@@ -112,11 +112,9 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
         seed: of the counts and lengths.
 
     Raises:
-        ValueError: the shape is unknown, there is no unit, or the length out of range.
+        ValueError: there is no unit, or the length out of range.
     """
     most = check_units(most)
-    if shape not in SHAPES:
-        raise ValueError(f'shape of a schedule is {shape!r}, expected one of {", ".join(SHAPES)}')
     if not most or not 0.0 < lasts_s <= LONGEST_S:
         raise ValueError(f'a schedule has {most or "no"} units and lasts {lasts_s} s, expected at least one unit and '
                          f'more than 0 s')

@@ -79,7 +79,7 @@ def test_refuses_weights_of_another_network():
 
 
 @pytest.mark.parametrize('arguments, message', [
-    ({'class_names': ()}, 'class_names is empty'), ({'class_names': ('a',), 'input_size': (0, 5)}, 'input_size'),
+    ({'class_names': ()}, 'expected 1 to 10000 names'), ({'class_names': ('a',), 'input_size': (0, 5)}, 'input_size'),
     ({'class_names': ('a',), 'deviation': (1.0, 0.0, 1.0)}, 'deviation')])
 def test_refuses_impossible_sources(arguments, message):
     with pytest.raises(ValueError, match=message):
