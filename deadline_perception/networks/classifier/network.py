@@ -134,7 +134,6 @@ class NestedClassifier(TorchModule):
         class_names: what the scores stand for, at least one.
 
     Attributes:
-        result_type: of what its runs give.
         channel_orders: for each convolution, the place of each of its channels as it was trained or converted; levels
             take the first ones.
     """

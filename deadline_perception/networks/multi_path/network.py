@@ -36,7 +36,6 @@ class MultiPathDetector(TorchModule):
         class_names: what the labels mean, at least one.
 
     Attributes:
-        result_type: of what its runs give.
         score_calibration: what makes its scores probabilities; None where nobody has fitted one.
         strides: of the pyramid's levels, in px.
         pyramid_stages: numbers of the stages that the pyramid reads.

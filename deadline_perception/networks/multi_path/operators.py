@@ -113,7 +113,7 @@ class SlicedNorm(sliced.Norm):
 class SlicedFrozenNorm(SlicedNorm):
     """Batch norm whose statistics no longer change, so that it is a scale and a shift, folded into a convolution.
 
-    What they are, `learning.norm_statistics` measures; until then they are 0 and 1.
+    What they are, `training.norm_statistics` measures; until then they are 0 and 1.
 
     Attributes:
         mean, deviation: of each channel before the norm, by rows as `weight`.

@@ -42,7 +42,7 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
 
     Skipped groups of a stage are matched in order by their number of blocks, heads by their shapes, rows of a head's
     classes by the classes' names, rows of a norm by the number of channels they are for. A frozen norm takes scale and
-    shift of a group norm too; its statistics must be measured then (see `learning.norm_statistics`).
+    shift of a group norm too; its statistics must be measured then (see `training.norm_statistics`).
 
     Raises:
         ValueError: the other network's norms are frozen and these are not, or no weight has a place here.

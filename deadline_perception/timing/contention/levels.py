@@ -323,13 +323,11 @@ class ContentionGrading:
 
     def save(self, file: Path) -> None:
         """Writes JSON that `load` reads."""
-        levels = [{**asdict(level), 'units_delay_ms': None if math.isnan(level.units_delay_ms)
-                   else level.units_delay_ms}
-                  for level in self.levels]
-        replace_file(file, json.dumps({
-            'format': FORMAT, **{name: getattr(self, name) for name in _WORDS}, 'levels': levels,
-            'unit_delays': [asdict(delay) for delay in self.unit_delays],
-            'delays_ms': [round(delay_ms, 3) for delay_ms in self.delays_ms]}, indent=1) + '\n')
+        content = {'format': FORMAT, **asdict(self), 'delays_ms': [round(delay_ms, 3) for delay_ms in self.delays_ms]}
+        for level in content['levels']:
+            if math.isnan(level['units_delay_ms']):
+                level['units_delay_ms'] = None
+        replace_file(file, json.dumps(content, indent=1) + '\n')
 
     @classmethod
     def load(cls, file: Path) -> ContentionGrading:
@@ -359,6 +357,3 @@ def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:
     """Where the user's own levels of a device lie: beside the folder of the latency profiles."""
     profile = default_profile_path(config_name, facts)
     return profile.parent.with_name('levels') / profile.name
-
-
-_WORDS = ('config_name', 'network_hash', 'path', 'device', 'date', 'beside')
