@@ -65,6 +65,7 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from parts.beside_programs import beside_programs
 from parts.deadline_plot import ORACLE, draw
 from parts.deadline_scores import (CAUSAL, FIXED_BEST, NO_RECOURSE, STATIC_TABLE, WITH_BOUNDS, Run, best_executed,
                                    check_goals, could_be_met, delivered, figures, own_slowdowns, precision, resampled,
@@ -95,7 +96,6 @@ from deadline_perception.runtime.loading import NetworkOptions, make_calibrator,
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
-from deadline_perception.timing.contention.load import beside_programs
 from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast

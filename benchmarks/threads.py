@@ -25,10 +25,10 @@ from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.timing.contention.load import beside_programs
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_probe import resident_mb
+from parts.beside_programs import beside_programs
 from parts.harness import Run, run_script, show, turns
 
 PATHS = {'full': 's00000-w1.00-p100-h2', 'middle': 'r0.50-s00000-w1.00-p100-h2',

@@ -40,13 +40,14 @@ from deadline_perception.runtime.loading import SetupError, make_policy, warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from deadline_perception.timing.calibration import BoundCalibrator
-from deadline_perception.timing.contention.load import beside_programs, busy_programs
+from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.time_model import TimeModel, TimeParts
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from parts.beside_programs import beside_programs
 from parts.harness import ROOT, Run, run_script, show
 
 TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -31,15 +30,6 @@ _FIRST_SCORES = 'head.classification_head.module_list.0.'  # weights of an SSD t
 
 class SourceError(DeadlinePerceptionError):
     """There is no such network, or its weights do not fit it."""
-
-
-class Decoder(Protocol):
-    """Turns what the network gives for one image into a result."""
-
-    result_type: type
-
-    def decode(self, values: tuple[Tensor, ...], image_size: tuple[int, int]) -> Detections | Classification:
-        """The result for an image of that height and width in px."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,7 @@ class NetworkSource:
                                   f'{" ".join(str(error).split())[:300]}') from error
         return (SsdOutputs(model) if _is_ssd(model) else model).eval()
 
-    def decoder(self) -> Decoder:
+    def decoder(self) -> ClassDecoder | SsdDecoder:
         """What turns the network's outputs into a result."""
         model = _build(self.model, len(self.class_names))
         return SsdDecoder(model.eval(), self.input_size) if _is_ssd(model) else ClassDecoder()
@@ -130,7 +120,7 @@ class ClassDecoder:
     result_type = Classification
 
     def decode(self, values: tuple[Tensor, ...], image_size: tuple[int, int]) -> Classification:
-        """See `Decoder`."""
+        """The result for an image of that height and width in px."""
         return Classification(values[0][0].float().softmax(0).cpu().numpy())
 
 
@@ -155,7 +145,7 @@ class SsdDecoder:
         self._ssd, self._size = ssd, tuple(input_size)
 
     def decode(self, values: tuple[Tensor, ...], image_size: tuple[int, int]) -> Detections:
-        """See `Decoder`."""
+        """The result for an image of that height and width in px."""
         outputs = {'cls_logits': values[0].cpu().float(), 'bbox_regression': values[1].cpu().float()}
         found = self._ssd.postprocess_detections(outputs, self._anchors, [self._size])[0]
         scale = np.divide(image_size, self._size)[[1, 0, 1, 0]]

@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 
-from deadline_perception.core.child_command import code_command, module_command
+from deadline_perception.core.child_command import module_command
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.timing.contention.unit import KINDS
 
@@ -96,18 +96,6 @@ def has_ended(process: subprocess.Popen) -> bool:
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-@contextmanager
-def beside_programs(code: str, arguments: Sequence[Sequence[str]]) -> Iterator[list[subprocess.Popen]]:
-    """Meanwhile one Python program of this code per list of arguments runs, and is killed at the end."""
-    programs: list[subprocess.Popen] = []
-    try:
-        programs += [start_tied(code_command(code, *further)) for further in arguments]
-        yield programs
-    finally:
-        for program in programs:
-            stop_tied(program)
 
 
 def busy_programs(count: int) -> AbstractContextManager[ContentionLoad]:

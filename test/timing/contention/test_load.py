@@ -15,7 +15,6 @@ from waiting import WAIT_S, wait
 from deadline_perception.timing.contention.load import (
     ContentionLoad,
     LoadError,
-    beside_programs,
     busy_programs,
     check_units,
     has_ended,
@@ -147,10 +146,10 @@ def test_units_in_words():
     assert units_text({'core': 0}) == units_text({}) == 'none'
 
 
-def test_programs_run_beside_the_block_and_no_longer(tmp_path):
+def test_programs_run_beside_the_block_and_no_longer(load_benchmark, tmp_path):
     code = 'import sys, time\nopen(sys.argv[1], "w").write("up")\ntime.sleep(120)'
     files = [tmp_path / name for name in ('one', 'two')]
-    with beside_programs(code, [[str(file)] for file in files]) as programs:
+    with load_benchmark('beside_programs').beside_programs(code, [[str(file)] for file in files]) as programs:
         wait(lambda: all(file.is_file() and file.read_text() == 'up' for file in files), 'both programs')
         assert not any(map(has_ended, programs))
     assert all(is_gone(program.pid) for program in programs)

@@ -1,0 +1,22 @@
+"""Programs that run beside what a benchmark measures, and end with it whatever happens."""
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from deadline_perception.core.child_command import code_command
+from deadline_perception.timing.contention.load import start_tied, stop_tied
+
+
+@contextmanager
+def beside_programs(code: str, arguments: Sequence[Sequence[str]]) -> Iterator[list[subprocess.Popen]]:
+    """Meanwhile one Python program of this code per list of arguments runs, and is killed at the end."""
+    programs: list[subprocess.Popen] = []
+    try:
+        for further in arguments:
+            programs.append(start_tied(code_command(code, *further)))
+        yield programs
+    finally:
+        for program in programs:
+            stop_tied(program)
