@@ -123,25 +123,20 @@ def _blank_detection() -> Detection2D:
     return Detection2D(results=[ObjectHypothesisWithPose()])
 
 
-def message_to_detections(message: Detection2DArray, class_names: Sequence[str]) -> Detections:
-    """The inverse of `DetectionsMessage.fill`.
+def message_to_detections(message: Detection2DArray) -> tuple[Detections, tuple[str, ...]]:
+    """The inverse of `DetectionsMessage.fill`: detections, and what their labels mean, in the order of appearance.
 
     Raises:
-        ValueError: a class is not among the names, or a detection has no hypothesis.
+        ValueError: a detection has no hypothesis.
     """
-    index = {name: label for label, name in enumerate(class_names)}
-    boxes, labels, scores = [], [], []
-    for detection in message.detections:
-        if not detection.results:
-            raise ValueError('a detection has no hypothesis, expected at least one with a class name')
-        best = best_hypothesis(detection)
-        if best.class_id not in index:
-            raise ValueError(f'class is {best.class_id!r}, expected one of {", ".join(class_names)}')
-        boxes.append(box_xyxy_px(detection))
-        labels.append(index[best.class_id])
-        scores.append(best.score)
+    if not all(detection.results for detection in message.detections):
+        raise ValueError('a detection has no hypothesis, expected at least one with a class name')
+    best = [best_hypothesis(detection) for detection in message.detections]
+    names = tuple(dict.fromkeys(one.class_id for one in best))
+    boxes = [box_xyxy_px(detection) for detection in message.detections]
+    scores, labels = [one.score for one in best], [names.index(one.class_id) for one in best]
     return Detections(np.array(boxes, np.float32).reshape(-1, 4), np.array(scores, np.float32),
-                      np.array(labels, np.int64))
+                      np.array(labels, np.int64)), names
 
 
 def best_hypothesis(detection: Detection2D) -> ObjectHypothesis:
@@ -153,9 +148,3 @@ def box_xyxy_px(detection: Detection2D) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a detection's box."""
     centre, half_x, half_y = detection.bbox.center.position, detection.bbox.size_x / 2, detection.bbox.size_y / 2
     return centre.x - half_x, centre.y - half_y, centre.x + half_x, centre.y + half_y
-
-
-def class_names_in(message: Detection2DArray) -> tuple[str, ...]:
-    """The distinct class names of a message, in the order of first appearance."""
-    return tuple(dict.fromkeys(detection.results[0].hypothesis.class_id
-                               for detection in message.detections if detection.results))

@@ -22,13 +22,7 @@ from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 from deadline_perception.nodes.message_intake import MessageIntake
-from deadline_perception.nodes.messages import (
-    bgr_to_image,
-    class_names_in,
-    message_to_detections,
-    stamp_to_ns,
-    to_bgr,
-)
+from deadline_perception.nodes.messages import bgr_to_image, message_to_detections, stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
@@ -150,9 +144,8 @@ class PathVisualizerNode(Node):
         self._show(stamp_ns, answer.detections, answer.latency)
 
     def _show(self, stamp_ns: int, found: Detection2DArray, latency: FrameLatency) -> None:
-        names = class_names_in(found)
         try:
-            detections = message_to_detections(found, names)
+            detections, names = message_to_detections(found)
         except ValueError as error:
             self._reject(f'detections cannot be shown: {error}')
             return
