@@ -12,7 +12,6 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -20,14 +19,14 @@ from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
 from deadline_perception.core.detections import Classification
-from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.networks.classifier.classes import CLASS_NAMES, REFINED, possible_classes
+from deadline_perception.nodes.detector_parameters import rows
 from deadline_perception.nodes.health import Level, Report, report_of
-from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
+from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import best_hypothesis, box_xyxy_px, stamp_to_ns, to_bgr
@@ -45,25 +44,16 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 from deadline_perception.timing.reserve import Reserve
 
 PARAMETERS = (
-    Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
-    Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
-              choices=('raw', 'compressed'), read_only=True),
-    replace(RELIABILITY, read_only=True),
     Parameter('model', 'crop_classifier', 'Weights of a nested classifier: a safetensors file, or the name of one in '
               'models/.', read_only=True),
-    Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles.",
-              read_only=True),
-    Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.', read_only=True),
+    *rows('autostart', 'image_transport', 'reliability', 'profile', 'device', 'threads', 'default_budget_ms',
+          'budget_timeout_ms', read_only=True, waits_for=''),
     Parameter('engine', 'auto', 'What runs the segments on the CPU, as for the detector.', choices=ENGINES,
               read_only=True),
-    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', '', 1, 256, read_only=True),
     Parameter('target_miss_probability', 0.01, 'Share of crops that may exceed their bound.', '', 0.0001, 0.5,
               read_only=True),
     Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves "
               "of the budget.", 'ms', 0.0, 1000.0),
-    Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', 'ms', 1.0, 60000.0, read_only=True),
-    Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', 'ms', 10.0,
-              60000.0, read_only=True),
     Parameter('min_score', 0.2, 'Detections of a lower score are not classified.', '', 0.0, 1.0),
 )
 _LEAST_RESERVE_MS, _LONGEST_RESERVE_MS = 2.0, 15.0

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -26,7 +27,6 @@ from deadline_perception.nodes.detector_parameters import (
     check,
     make_rules,
     network_options,
-    reloaded_options,
 )
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, label_info, path_decision
 from deadline_perception.nodes.health import Level, Report, report_of
@@ -174,7 +174,8 @@ class DetectorNode(ManagedNode):
             cuda.empty_cache()
 
     def _replacement(self, running: LoadedTask) -> NetworkOptions:
-        return reloaded_options(running.options, self._values.snapshot())
+        values = self._values.snapshot()
+        return replace(running.options, model=values['model'], profile=values['profile'])
 
     def _replaced(self, loaded: LoadedTask) -> None:
         self._preparation.begin(loaded)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.engines.choice import ENGINES
-from deadline_perception.nodes.image_input import RELIABILITY
+from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT
 from deadline_perception.nodes.parameters import Parameter, Value
 from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.kernel_thread import parse_cores
@@ -18,8 +18,7 @@ from deadline_perception.timing.time_model import BOTH, BOUNDS, FEW_FRAMES
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without waiting for a lifecycle manager.', read_only=True),
-    Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image on `image`, or to sensor_msgs/CompressedImage '
-              'on `image/compressed`.', choices=('raw', 'compressed')),
+    TRANSPORT,
     RELIABILITY,
     Parameter('model', DEFAULT_MODEL, 'Weights: a safetensors file, or the name of one in models/. Or a set of own '
               'models: the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, '
@@ -75,6 +74,11 @@ def _waits_for(name: str) -> str:
 PARAMETERS = tuple(row if row.read_only else replace(row, waits_for=_waits_for(row.name)) for row in PARAMETERS)
 
 
+def rows(*names: str, **changes: object) -> tuple[Parameter, ...]:
+    """Some of these parameters, for another node that has them; `changes` are fields that all of them have there."""
+    return tuple(replace(row, **changes) for row in PARAMETERS if row.name in names)
+
+
 def check(values: Mapping[str, Value]) -> None:
     """Refuses values that no task could be made of.
 
@@ -88,11 +92,6 @@ def check(values: Mapping[str, Value]) -> None:
 def network_options(values: Mapping[str, Value]) -> NetworkOptions:
     """Where the parts of the detector lie."""
     return NetworkOptions(**{name: values[name] for name in _OF_NETWORK})
-
-
-def reloaded_options(options: NetworkOptions, values: Mapping[str, Value]) -> NetworkOptions:
-    """The options of a running network with the files that are named now."""
-    return replace(options, **{name: values[name] for name in _RELOADED})
 
 
 def make_rules(values: Mapping[str, Value]) -> FrameRules:

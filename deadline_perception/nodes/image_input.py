@@ -26,6 +26,8 @@ _TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
 _STRENGTHEN_PERIOD_S = 1.0
 
 # Of every node that listens to a camera.
+TRANSPORT = Parameter('image_transport', 'raw', 'Form of the camera images: sensor_msgs/Image, or compressed, '
+                      'sensor_msgs/CompressedImage on IMAGE/compressed.', choices=('raw', 'compressed'))
 RELIABILITY = Parameter(
     'reliability', 'auto', 'Whether lost images are sent again. auto: while no camera offers best effort only. Large '
     'images lose parts even within one machine when it is busy.', choices=('auto', 'reliable', 'best_effort'))

@@ -19,7 +19,7 @@ from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Report, report_of
-from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
+from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT, ImageInput
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.messages import bgr_to_image, message_to_detections, stamp_to_ns, to_bgr
@@ -31,8 +31,7 @@ from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.runtime.tracks import Outcome
 
 PARAMETERS = (
-    Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
-              choices=('raw', 'compressed'), read_only=True),
+    replace(TRANSPORT, read_only=True),
     replace(RELIABILITY, read_only=True),
     Parameter('camera_info_topic', '', "Topic of the camera's calibration; empty: camera_info beside the image.",
               read_only=True),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,16 +21,17 @@ from std_msgs.msg import Header
 from vision_msgs.msg import LabelInfo
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.device import DEFAULT_THREADS, use_threads
+from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
+from deadline_perception.nodes.detector_parameters import rows
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, label_info
 from deadline_perception.nodes.health import Level, Report, report_of
-from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
+from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import to_bgr
@@ -49,26 +50,17 @@ from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
 from deadline_perception.runtime.network_scheduler import NetworkScheduler
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.tracks import Outcome
 
 PARAMETERS = (
-    Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('tasks', '', 'Task file (YAML): a name for each task, and its network, camera, levels and periods.',
               waits_for='configure'),
     Parameter('active_tasks', [''], 'Names of the tasks that take part; empty: all. A change makes a new schedule.'),
-    Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image, or to sensor_msgs/CompressedImage on '
-              'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
-    replace(RELIABILITY, waits_for='activate'),
+    *rows('autostart', 'image_transport', 'reliability', 'threads', 'priority', 'cores'),
     Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
               'name.', choices=ENGINES, waits_for='configure'),
-    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', minimum=1, maximum=256,
-              waits_for='configure'),
-    Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.",
-              choices=MODES, waits_for='activate'),
-    Parameter('cores', '', 'Cores on which networks run, such as 0,2-3; empty: wherever this process may.',
-              waits_for='activate'),
     Parameter('target_miss_probability', 0.01, 'Share of jobs that may exceed their bound.',
               minimum=0.0001, maximum=0.5, waits_for='configure'),
     Parameter('raise_levels', True, 'Use what jobs leave of their time for higher levels while all deadlines are met.',
