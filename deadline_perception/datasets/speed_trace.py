@@ -47,11 +47,6 @@ class SpeedTrace:
             if not (math.isfinite(stamp) and math.isfinite(speed) and speed >= 0):
                 raise ValueError(f'speed at {stamp} s is {speed} m/s, expected a finite value of at least 0')
 
-    @property
-    def duration_s(self) -> float:
-        """From the first stamp to the last."""
-        return self.stamps_s[-1] - self.stamps_s[0]
-
     def speed_mps(self, stamp_s: float, reach_s: float = 1.0) -> float | None:
         """Speed at a time; None more than `reach_s` before the first or after the last stamp."""
         if not self.stamps_s[0] - reach_s <= stamp_s <= self.stamps_s[-1] + reach_s:

