@@ -27,8 +27,6 @@ PARAMETERS = (
     Parameter('rate', 1.0, 'Speed of the replay, 2 is twice as fast as it was recorded.', '', 0.01, 100.0,
               read_only=True),
     Parameter('loop', False, 'Begin anew at the end; otherwise the node ends there.'),
-    Parameter('restamp', True, 'Move header stamps to the time of their publication. Otherwise they stay as recorded '
-              'and /clock carries the time of the bag; so it is also with use_sim_time.', read_only=True),
     Parameter('camera', '', 'Image topic of the bag that the detector is to see; empty: its only one, or the only one '
               'in colour. Other image topics are played as they are, and nobody has to listen to them.',
               read_only=True),
@@ -50,13 +48,17 @@ _ACKNOWLEDGE_S = 4.0  # all topics together; the middleware asks subscribers for
 
 
 class BagPlayerNode(Node):
-    """Plays on a thread of its own; the executor only serves parameters and events."""
+    """Plays on a thread of its own; the executor only serves parameters and events.
+
+    Header stamps are moved to the time of their publication. With `use_sim_time` they stay as recorded, and /clock
+    carries the time of the bag.
+    """
 
     def __init__(self) -> None:
         super().__init__('bag_player')
         self._values = declare(self, PARAMETERS)
         self._bag = open_bag(self._values['bag'])
-        self._keeps_stamps = not self._values['restamp'] or self.get_parameter('use_sim_time').value
+        self._keeps_stamps = self.get_parameter('use_sim_time').value
         self._restamper = Restamper(self._bag.store)
         self._outputs: dict[str, Publisher] = {}
         self._camera = choose_camera(self._bag, self._values['camera'])
