@@ -144,18 +144,14 @@ class ManagedNode(LifecycleNode):
         self._state_machine.destroy_when_not_in_use()  # which rclpy leaves, and with it the shared memory
 
     def _begin(self, autostart: bool, hardware_id: str = '') -> None:
-        """Reports on itself from now on with `_report`, and starts by itself where that is wanted."""
+        """Reports on itself from now on with `_report`, and is configured and activated as soon as it is spun."""
         self._health = Health(self, self._refusal_or_report, hardware_id=hardware_id)
         if autostart:
-            self.start_by_itself()
+            self._starter = steady_timer(self, 0.0, self._start)
 
     def _refusal_or_report(self) -> Report:
         report = self._report()
         return replace(report, level=Level.ERROR, message=self._refusal) if self._refusal else report
-
-    def start_by_itself(self) -> None:
-        """Configures and, when that worked, activates the node as soon as it is spun."""
-        self._starter = steady_timer(self, 0.0, self._start)
 
     def _start(self) -> None:
         self.destroy_timer(self._starter)

@@ -37,9 +37,6 @@ class Parameter:
         read_only: cannot be changed once the node runs.
         waits_for: transition of a lifecycle node, or service, at which a change takes force, such as `activate`; empty:
             at once.
-
-    Raises:
-        ValueError: the row contradicts itself.
     """
 
     name: str
@@ -53,13 +50,8 @@ class Parameter:
     waits_for: str = ''
 
     def __post_init__(self) -> None:
-        if isinstance(self.default, (list, tuple)):
+        if isinstance(self.default, tuple):
             object.__setattr__(self, 'default', list(self.default))
-            if not self.default:
-                raise ValueError(f'default of {self.name} is an empty list, expected at least one element')
-        problem = self.problem_with(self.default)
-        if problem:
-            raise ValueError(f'default is illegal: {problem}')
 
     @property
     def legal_range(self) -> str:

@@ -72,20 +72,13 @@ def spun():
     context.try_shutdown()
 
 
-def test_starts_itself_up_to_active(spun):
+@pytest.mark.parametrize(('refuses', 'calls'), [(False, ['configure', 'activate']), (True, ['configure'])])
+def test_starts_itself_once_it_is_spun_up_to_active_or_to_what_it_refuses(spun, refuses, calls):
     make, spin = spun
-    node = make()
-    node.start_by_itself()
-    assert node.calls == []  # not before it is spun
-    spin(node, lambda: node.calls == ['configure', 'activate'])
-
-
-def test_stays_where_it_is_when_it_refuses_to_be_configured(spun):
-    make, spin = spun
-    node = make(refuses=True)
-    node.start_by_itself()
-    spin(node, lambda: node.calls == ['configure'])
-    assert node.calls == ['configure']
+    node = make(refuses=refuses)
+    node._begin(True)
+    assert node.calls == []
+    spin(node, lambda: node.calls == calls)
 
 
 def test_what_was_taken_is_given_back_whichever_way_the_node_ends(spun):

@@ -54,13 +54,6 @@ def test_unknown_name_gets_the_nearest_that_exists():
         'parameter rte_hz does not exist and has no effect, is rate_hz meant?']
 
 
-@pytest.mark.parametrize(('arguments', 'match'), [
-    (('x', 5.0, 'X.', 'm', 0.0, 1.0), 'default is illegal: x is 5.0 m'), (('x', [], 'X.'), 'empty list')])
-def test_row_that_contradicts_itself_is_refused(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        Parameter(*arguments)
-
-
 def test_descriptor_shows_meaning_unit_and_range():
     rate, count, policy = (row.descriptor() for row in TABLE[:3])
     assert rate.description == 'How often. Unit: Hz.'
