@@ -49,7 +49,10 @@ class NodeProcess:
     def end(self, number=signal.SIGINT):
         """Sends a signal; returns the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(WAIT_S)
+        try:
+            return self.process.wait(WAIT_S)
+        finally:
+            self.process.kill()
 
 
 class Observer:
@@ -116,10 +119,11 @@ class Observer:
         return self.call(ChangeState, f'{node}/change_state', request).success
 
     def set_parameters(self, node, **values):
-        """Sets parameters as a set; returns the reason of a refusal, empty when they were taken."""
+        """Sets parameters as a set; returns the reason of a refusal, empty when they were taken: then it is `said`."""
         request = SetParametersAtomically.Request(
             parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         result = self.call(SetParametersAtomically, f'{node}/set_parameters_atomically', request).result
+        self.said = result.reason
         return '' if result.successful else result.reason or 'refused'
 
     def close(self):
