@@ -125,23 +125,16 @@ def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp
     assert 'detector:image_transport:="compressed"' in command
 
 
-def test_the_detector_starts_with_the_environment_of_its_number_of_threads(tmp_path):
-    assert bringup.node_environment(DETECTOR, values())['OMP_NUM_THREADS'] == '2'
-    file = tmp_path / 'own.yaml'
-    file.write_text('detector:\n  ros__parameters:\n    threads: 3\n')
-    environment = bringup.node_environment(DETECTOR, values(params_file=str(file)))
-    assert environment['OMP_NUM_THREADS'] == '3'
-    assert environment['OMP_WAIT_POLICY'] == 'PASSIVE'
+def test_the_detector_starts_with_the_environment_of_its_number_of_threads():
+    environment = bringup.node_environment(DETECTOR, values())
+    assert (environment['OMP_NUM_THREADS'], environment['OMP_WAIT_POLICY']) == ('2', 'PASSIVE')
     assert bringup.node_environment(NODES[0], values()) == {}
 
 
 @pytest.mark.parametrize(('namespace', 'section', 'threads'), [
+    ('', 'detector: {ros__parameters: {threads: 3}}', '3'),
     ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
-    ('', '/front/detector: {ros__parameters: {threads: 3}}', '2'),
-    ('/front', '/rear/detector: {ros__parameters: {threads: 3}}', '2'),
-    ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3'),
-    ('/front', 'front: {detector: {ros__parameters: {threads: 3}}}', '3'),
-    ('/front', '/**: {detector: {ros__parameters: {threads: 3}}}', '3')])
+    ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3')])
 def test_the_environment_follows_the_parameters_of_this_node_alone(tmp_path, namespace, section, threads):
     file = tmp_path / 'own.yaml'
     file.write_text(section)
@@ -167,7 +160,7 @@ def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
 def bags(tmp_path_factory):
     """Folder with bags of one camera, raw.mcap and compressed.mcap, a task file, and unusable parameter files."""
     folder = tmp_path_factory.mktemp('bags')
-    for name, text in (('tasks', 'tasks: {}'), ('broken', 'detector: ['), ('deep', '{a: ' * 100_000),
+    for name, text in (('tasks', 'tasks: {}'), ('broken', 'detector: ['),
                        ('no_threads', 'detector:\n  ros__parameters:\n    threads: 0')):
         (folder / f'{name}.yaml').write_text(text)
     drive = render_drive(seconds=0.2, rate_hz=10, width=96, height=64)
@@ -192,10 +185,8 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
     (('--bag', 'raw.mcap', '--record', 'run'), 'expected a name that ends with .mcap'),
     (('--record', 'raw.mcap'), 'raw.mcap exists already'),
     (('--bag', 'raw.mcap', '--rate', '0'), "rate is '0', expected a number in [0.01, 100]"),
-    (('--log-level', 'bogus'), "log_level is 'bogus', expected debug, info, warn, error or fatal"),
     (('--bag', 'missing'), 'missing does not exist'), (('--params-file', 'missing'), 'missing does not exist'),
     (('--params-file', 'broken.yaml'), 'broken.yaml cannot be used'),
-    (('--params-file', 'deep.yaml'), 'deep.yaml cannot be used'),
     (('--params-file', 'no_threads.yaml'), 'no_threads.yaml cannot be used'),
     (('--tasks', 'missing.yaml'), 'missing.yaml does not exist'),
     (('--tasks', 'tasks.yaml', '--one-process'), '--one-process runs the nodes of one detector')])

@@ -74,16 +74,12 @@ def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its
     assert len(heard) <= before + 35
 
 
-def test_frames_that_are_told_late_raise_the_slowdown_too(start_node, observer, wait_for):
+def test_frames_that_are_told_late_raise_the_slowdown_too(start_node, observer, wait_for, repeat):
     start_node('contention_monitor')
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies = observer.speaker(FrameLatency, 'detector/late')
-
-    def is_slow():
-        latencies.publish(latency(network_ms=4000.0))
-        return heard and heard[-1].slowdown > 5.0
-
-    wait_for(is_slow, 'the slowdown')
+    repeat(partial(latencies.publish, latency(network_ms=4000.0)))
+    wait_for(lambda: heard and heard[-1].slowdown > 5.0, 'the slowdown')
     assert 'frames' in heard[-1].sources
 
 
@@ -127,7 +123,7 @@ def test_lifecycle_transitions_and_one_that_fails(start_node, observer, wait_for
     assert change('shutdown') and state() == 'finalized'
 
 
-def test_state_names_the_level_in_force_where_levels_are_known(start_node, observer, wait_for, tmp_path):
+def test_state_names_the_level_in_force_where_levels_are_known(start_node, observer, wait_for, repeat, tmp_path):
     beside = (UnitDelay({}, 40.0), UnitDelay({'core': 2}, 80.0))
     ContentionGrading('compact', 'abc', 's1', 'cpu', '', 'a bag', (
         ContentionLevel(40.0, 0.5, 1.0, {}, 40.0), ContentionLevel(80.0, 0.5, 2.0, {'core': 2}, 80.0)), beside).save(
@@ -135,12 +131,8 @@ def test_state_names_the_level_in_force_where_levels_are_known(start_node, obser
     start_node('contention_monitor', {'levels': str(tmp_path / 'levels.json')})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
-
-    def is_high():
-        latencies.publish(latency())
-        return heard and heard[-1].slowdown > 1.6
-
-    wait_for(is_high, 'the slowdown')
+    repeat(partial(latencies.publish, latency()))
+    wait_for(lambda: heard and heard[-1].slowdown > 1.6, 'the slowdown')
     assert (heard[-1].level, heard[-1].levels, heard[-1].degraded) == (1, 2, False)
 
 

@@ -95,15 +95,12 @@ def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting
         True, True, 30.0, 25.0, 12.0)
 
 
-def test_an_infeasible_frame_says_so():
-    message = path_decision(recorded(ran(feasible=False)), policy='frontier', target_miss_probability=0.01)
-    assert 'not even the cheapest path' in message.reason
-    assert not message.feasible
-
-
-def test_a_policy_that_does_not_look_at_its_bound_is_not_said_to_fit():
-    message = path_decision(recorded(ran(bound_ms=95.0)), policy='oblivious', target_miss_probability=0.01)
-    assert message.reason.startswith('bound 95.0 ms is not looked at by this policy, with 90.0 ms left')
+@pytest.mark.parametrize(('plan', 'reason'), [
+    ({'feasible': False}, 'not even the cheapest path fits'),
+    ({'bound_ms': 95.0}, 'bound 95.0 ms is not looked at by this policy, with 90.0 ms left')])
+def test_a_plan_that_does_not_fit_is_not_said_to(plan, reason):
+    message = path_decision(recorded(ran(**plan)), policy='oblivious', target_miss_probability=0.01)
+    assert message.reason.startswith(reason) and message.feasible == plan.get('feasible', True)
 
 
 def test_a_frame_without_a_plan_has_no_path_and_no_times():

@@ -87,13 +87,6 @@ def test_while_none_is_wanted_images_wait_and_the_newest_comes_with_the_number_o
     assert all(0 <= waited_ns < LONGEST_TRANSPORT_NS for _, waited_ns, _ in taken.images)
 
 
-def test_a_camera_that_is_not_reliable_is_heard_all_the_same(images, camera, taken, wait_for):
-    images('auto')
-    publish = camera(ReliabilityPolicy.BEST_EFFORT)
-    wait_for(lambda: publish('any') or taken.images, 'an image')
-    assert set(taken.names) == {'any'}
-
-
 def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(images, camera, taken, wait_for):
     one = images('auto')
 

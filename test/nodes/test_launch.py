@@ -191,15 +191,10 @@ def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(start_
 
 
 @pytest.mark.parametrize(('bag', 'words', 'complaint'), [
-    ('none.mcap', (), 'none.mcap does not exist'), ('good.json', (), 'is no bag'),
-    ('drive.mcap', ('camera:=/left',), 'has no camera /left, expected one of its image topics: /camera/image_raw'),
-    ('drive.mcap', ('record:=good.json',), 'good.json exists already'),
+    ('none.mcap', (), 'none.mcap does not exist'),
     ('drive.mcap', ('record:=none/run.mcap',), 'there is no folder none'),
     ('drive.mcap', ('rate:=0',), "rate is '0', expected a number in [0.01, 100]"),
-    ('drive.mcap', ('image_transport:=compressed',), "expected 'raw', or nothing"),
-    ('drive.mcap', ('image_transport:=theora',), 'provided value "theora" is not valid'),
-    ('drive.mcap', ('log_level:=bogus',), 'provided value "bogus" is not valid'),
-    ('drive.mcap', ('image_topic:=bad topic',), 'a name that ROS allows')])
+    ('drive.mcap', ('image_transport:=theora',), 'provided value "theora" is not valid')])
 def test_what_cannot_be_played_or_recorded_ends_with_1_before_anything_is_loaded(start_replay, bag, words, complaint):
     process, log = start_replay(bag, *words)
     assert process.wait(60) == 1

@@ -51,7 +51,3 @@ def test_every_default_is_legal_and_declared_with_its_choices(argument):
     assert argument.value_of(as_text(argument.default)) == argument.default
     assert declared['default_value'] == as_text(argument.default)
     assert declared['choices'] == (list(argument.choices) or None)
-
-
-def test_the_second_profile_of_the_classifier_is_named_where_it_is_asked_for():
-    assert 'a latency profile of its own' in TABLE['classify_crops'].description

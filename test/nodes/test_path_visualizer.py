@@ -56,16 +56,13 @@ class Frames:
         self.stamp_ns = 1_000_000_000
 
     def send(self, image):
-        self.stamp_ns += 1_000_000
-        self.infos.publish(CameraInfo(header=header(self.stamp_ns),
-                                      k=[self.focal_px, 0, 100.0, 0, self.focal_px, 100.0, 0, 0, 1.0]))
-        self.latencies.publish(latency(self.stamp_ns))  # before the detections, as may happen
-        self.send_image(image, self.stamp_ns)
-        self.detections.publish(DetectionsMessage(NAMES).fill(FOUND, header(self.stamp_ns)))
+        self.infos.publish(CameraInfo(k=[self.focal_px, 0, 100.0, 0, self.focal_px, 100.0, 0, 0, 1.0]))
+        self.send_image(image, self.stamp_ns + 1_000_000)
+        self.send_answer()
 
     def send_answer(self):
         self.stamp_ns += 1_000_000
-        self.latencies.publish(latency(self.stamp_ns))
+        self.latencies.publish(latency(self.stamp_ns))  # before the detections, as may happen
         self.detections.publish(DetectionsMessage(NAMES).fill(FOUND, header(self.stamp_ns)))
 
     def send_image(self, image, stamp_ns):
@@ -81,12 +78,7 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(star
     watching = observer.node.create_subscription(Image, 'path_visualizer/image', pictures.append, 10)
     frames = Frames(observer, Image, '/cam/image_raw', 'calibration')
     plain = bgr_to_image(np.full((380, 640, 3), 100, np.uint8), header(0))
-
-    def has_drawn():
-        frames.send(plain)
-        return pictures
-
-    wait_for(has_drawn, 'an annotated image')
+    wait_for(lambda: frames.send(plain) or pictures, 'an annotated image')
     drawn = to_bgr(pictures[0])
     assert pictures[0].header.frame_id == 'camera' and drawn.shape[0] > 380
     assert (drawn[125, 100] == class_colour('vehicle')).all()
@@ -125,12 +117,8 @@ def test_an_image_that_comes_after_its_detections_is_drawn_and_one_that_never_co
         return len(pictures) > 3
 
     wait_for(is_drawn_late, 'images of the detections before')
-
-    def is_told():
-        frames.send_answer()
-        return 'frames have not come' in observer.status('path_visualizer')[1]
-
-    wait_for(is_told, 'frames without image')
+    wait_for(lambda: frames.send_answer() or 'frames have not come' in observer.status('path_visualizer')[1],
+             'frames without image')
     assert int(observer.status('path_visualizer')[2]['frames_without_image']) > 0
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import signal
+from functools import partial
 
 import pytest
 from geometry_msgs.msg import TwistStamped
@@ -45,31 +46,24 @@ def test_every_speed_gets_a_budget_and_an_unknown_one_the_smallest(start_node, o
     assert 'no speed has come yet on vehicle_speed/speed' in heard[-1].reason
     vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
 
-    def says(speed_mps, condition):
-        vehicle.publish(twist(speed_mps))
-        return condition()
-
     for speed_mps, budget_ms in ((0.0, 250.0), (10.0, 100.0), (20.0, 50.0)):
-        wait_for(lambda: says(speed_mps, lambda: heard[-1].speed_mps == speed_mps), f'the budget at {speed_mps} m/s')
+        wait_for(lambda: vehicle.publish(twist(speed_mps)) or heard[-1].speed_mps == speed_mps,
+                 f'the budget at {speed_mps} m/s')
         assert (heard[-1].budget_ms, heard[-1].degraded, heard[-1].reason) == (budget_ms, False, '')
         assert (heard[-1].min_budget_ms, heard[-1].max_budget_ms, heard[-1].policy) == (30.0, 250.0, 'table')
     wait_for(lambda: observer.status('time_budget')[0] == 0, 'a good diagnostic')
-    wait_for(lambda: says(math.nan, lambda: heard[-1].degraded), 'the smallest budget')
+    wait_for(lambda: vehicle.publish(twist(math.nan)) or heard[-1].degraded, 'the smallest budget')
     assert heard[-1].budget_ms == 30.0 and 'vehicle_speed does not know the speed' in heard[-1].reason
     wait_for(lambda: observer.status('time_budget')[0] == 1, 'a warning')
     assert node.end(signal.SIGTERM) == 0
 
 
-def test_stale_speed_gives_the_smallest_budget(start_node, observer, wait_for):
+def test_stale_speed_gives_the_smallest_budget(start_node, observer, wait_for, repeat):
     start_node('time_budget', {'speed_timeout_s': 1.0})
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
-
-    def is_heard():
-        vehicle.publish(twist(-5.0))  # reversing
-        return any(message.budget_ms == 200.0 for message in heard)
-
-    wait_for(is_heard, 'the budget at -5 m/s')
+    vehicle = repeat(partial(observer.speaker(TwistStamped, 'vehicle_speed/speed').publish, twist(-5.0)))  # reversing
+    wait_for(lambda: heard and heard[-1].budget_ms == 200.0, 'the budget at -5 m/s')
+    vehicle.stop()
     wait_for(lambda: heard[-1].degraded, 'the speed to become stale')
     assert heard[-1].budget_ms == 30.0 and 's old, expected at most 1 s' in heard[-1].reason
 
@@ -99,16 +93,11 @@ def test_an_age_begins_anew_when_the_simulated_clock_goes_back(start_node, obser
     wait_for(lambda: runs_on(lambda message: message.degraded), 'the speed to become stale')
 
 
-def test_policy_changes_while_running_and_a_wrong_set_does_not(start_node, observer, wait_for):
+def test_policy_changes_while_running_and_a_wrong_set_does_not(start_node, observer, wait_for, repeat):
     start_node('time_budget', {'speed_timeout_s': 60.0})
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
-
-    def is_heard():
-        vehicle.publish(twist(20.0))
-        return heard and heard[-1].budget_ms == 50.0
-
-    wait_for(is_heard, 'the budget of the table')
+    repeat(partial(observer.speaker(TwistStamped, 'vehicle_speed/speed').publish, twist(20.0)))
+    wait_for(lambda: heard and heard[-1].budget_ms == 50.0, 'the budget of the table')
     reason = observer.set_parameters('time_budget', min_budget_ms=300.0, policy='stopping_distance')
     assert reason == ('max_budget_ms is 250.0, expected a finite number of at least min_budget_ms = 300.0 ms')
     assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
