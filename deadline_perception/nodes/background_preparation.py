@@ -26,12 +26,7 @@ _LOOK_S = 0.5
 
 
 class BackgroundPreparation:
-    """Of one node, for one network at a time; each weights file is tried once.
-
-    Args:
-        node: whose log tells of it.
-        reload: replaces the network.
-    """
+    """Of one node, for one network at a time; each weights file is tried once."""
 
     def __init__(self, node: Node, reload: ReloadService) -> None:
         self._node, self._reload = node, reload

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import fnmatch
-import queue
 import re
-import threading
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
@@ -38,45 +38,17 @@ def read_ahead(bag: BagFile, names: set[str]) -> Iterator[tuple[str, str, int, b
     Raises:
         BagError: the bag is damaged further on; the messages before that have been given.
     """
-    ahead: queue.Queue = queue.Queue(_READ_AHEAD)
-    stopped = threading.Event()
-    thread = threading.Thread(target=_read, args=(bag, names, ahead, stopped), name='bag reader', daemon=True)
-    thread.start()
-    try:
-        while True:
-            entry = ahead.get()
-            if entry is None:
-                return
-            if isinstance(entry, BagError):
-                raise entry
-            yield entry
-    finally:
-        stopped.set()
-        thread.join()
-
-
-def _read(bag: BagFile, names: set[str], ahead: queue.Queue, stopped: threading.Event) -> None:
-    # In place until the end is known, so that whoever waits is told however this thread ends.
-    entry: BagError | None = BagError('the bag could not be read to its end')
-    try:
-        for message in bag.messages(names):
-            if not _offer(message, ahead, stopped):
-                return
-        entry = None
-    except BagError as error:
-        entry = error
-    finally:
-        _offer(entry, ahead, stopped)
-
-
-def _offer(entry: object, ahead: queue.Queue, stopped: threading.Event) -> bool:
-    while not stopped.is_set():
+    messages = bag.messages(names)
+    with ThreadPoolExecutor(1, 'bag reader') as reader:
+        ahead = deque(reader.submit(next, messages, None) for _ in range(_READ_AHEAD))
         try:
-            ahead.put(entry, timeout=0.1)
-            return True
-        except queue.Full:
-            continue
-    return False
+            while (entry := ahead.popleft().result()) is not None:
+                ahead.append(reader.submit(next, messages, None))
+                yield entry
+        finally:
+            for waiting in ahead:
+                waiting.cancel()
+            reader.submit(messages.close)
 
 
 def is_excluded(topic: str) -> bool:

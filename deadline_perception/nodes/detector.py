@@ -39,7 +39,7 @@ from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.runtime.conditions import ConditionTracker
-from deadline_perception.runtime.image_flow import ImageAge, RateLimit
+from deadline_perception.runtime.image_flow import ImageAge, ImageFlow, RateLimit
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
@@ -70,7 +70,7 @@ class DetectorNode(ManagedNode):
         self._hung: DeadlineDetector | None = None
         self._pipeline: FramePipeline | None = None
         self._images: ImageInput | None = None
-        self._lost = 0  # images, since the activation
+        self._flow: ImageFlow | None = None  # of the last activation
         self._dropped = 0  # images, since the last one that was taken
         self._rate = RateLimit()
         self._intake = MessageIntake(self)
@@ -115,7 +115,7 @@ class DetectorNode(ManagedNode):
         if self._still_hangs():
             return self._end_process('activated')
         values, loaded = self._values.snapshot(), self._detector.loaded
-        self._status, self._lost = DetectorStatus(), 0
+        self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
         self._ages, self._rate, self._dropped = ImageAge(self.get_parameter('use_sim_time').value), RateLimit(), 0
         self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
@@ -133,6 +133,7 @@ class DetectorNode(ManagedNode):
         self._images = ImageInput(
             self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
             is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
+        self._flow = self._images.flow
         return result
 
     def _still_hangs(self) -> bool:
@@ -154,7 +155,6 @@ class DetectorNode(ManagedNode):
             return
         self._intake.close()
         if self._images is not None:
-            _ = self._lost_total  # known also without them
             self._images.close()
         self._images = None
         if not self._detector.halt():
@@ -236,9 +236,7 @@ class DetectorNode(ManagedNode):
 
     @property
     def _lost_total(self) -> int:
-        images = self._images  # gone once the node is deactivated
-        self._lost = self._lost if images is None else images.flow.lost
-        return self._lost
+        return 0 if self._flow is None else self._flow.lost
 
     def on_ready(self) -> None:
         images = self._images

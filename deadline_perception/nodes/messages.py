@@ -68,12 +68,7 @@ def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
     Args:
         image_bgr: uint8 `[height, width, 3]`.
         header: taken over as it is.
-
-    Raises:
-        ValueError: the array has another shape or type.
     """
-    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3:
-        raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
     height, width, _ = image_bgr.shape
     data = array.array('B')  # the message's own type: assigned without a check of every byte
     data.frombytes(memoryview(np.ascontiguousarray(image_bgr)).cast('B'))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 from rclpy.node import Node
 from rclpy.subscription import Subscription
@@ -46,14 +45,6 @@ _LOOK_PERIOD_S = 0.5
 _IMAGE_DEPTH = 10  # images that come while one is drawn
 
 
-@dataclass
-class Answer:
-    """What the detector has said about one frame so far."""
-
-    detections: Detection2DArray | None = None
-    latency: FrameLatency | None = None
-
-
 @dataclass(frozen=True)
 class Frame:
     """What is drawn on an image."""
@@ -70,7 +61,8 @@ class PathVisualizerNode(Node):
         super().__init__('path_visualizer')
         self._values = declare(self, PARAMETERS)
         self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
-        self._answers: StampCache[Answer] = StampCache(_CACHED_IMAGES)
+        # What the detector has said about a frame so far, by the type of message.
+        self._answers: StampCache[dict[type, object]] = StampCache(_CACHED_IMAGES)
         # Frames whose image is still on its way, as on a busy machine: it is larger than what is said about it.
         self._undrawn: StampCache[Frame] = StampCache(_CACHED_IMAGES)
         self._camera: PinholeCamera | None = None
@@ -82,8 +74,8 @@ class PathVisualizerNode(Node):
         self._intake = MessageIntake(self)
         self._image_out = open_output(self, Image, '~/image')
         self._markers_out = open_output(self, MarkerArray, '~/markers')
-        for kind, topic, callback in ((Detection2DArray, 'detector/detections', partial(self._hear, 'detections')),
-                                      (FrameLatency, 'detector/latency', partial(self._hear, 'latency')),
+        for kind, topic, callback in ((Detection2DArray, 'detector/detections', self._on_answer),
+                                      (FrameLatency, 'detector/latency', self._on_answer),
                                       (ContentionState, 'contention_monitor/state', self._on_contention)):
             self._intake.listen(kind, topic, callback, RESULTS)
         steady_timer(self, _LOOK_PERIOD_S, self._look_for_viewers)
@@ -131,16 +123,16 @@ class PathVisualizerNode(Node):
     def _on_contention(self, message: ContentionState) -> None:
         self._contention = message
 
-    def _hear(self, part: str, message: Detection2DArray | FrameLatency) -> None:
+    def _on_answer(self, message: Detection2DArray | FrameLatency) -> None:
         if self._images_in is None:
             return
         stamp_ns = stamp_to_ns(message.header.stamp)
-        answer = self._answers.take(stamp_ns) or Answer()
-        setattr(answer, part, message)
-        if answer.detections is None or answer.latency is None:
+        answer = self._answers.take(stamp_ns) or {}
+        answer[type(message)] = message
+        if len(answer) < 2:
             self._answers.put(stamp_ns, answer)
-            return
-        self._show(stamp_ns, answer.detections, answer.latency)
+        else:
+            self._show(stamp_ns, answer[Detection2DArray], answer[FrameLatency])
 
     def _show(self, stamp_ns: int, found: Detection2DArray, latency: FrameLatency) -> None:
         try:

@@ -51,10 +51,7 @@ def subscription_events(node: Node, topic: str, *, on_lost: Callable[[int], None
                         ) -> SubscriptionEventCallbacks:
     """Events of a subscription: a publisher that does not fit is logged with the fix.
 
-    Args:
-        node: for its logger.
-        topic: as the node calls it.
-        on_lost: called with the number of messages that the middleware has lost since the last call.
+    `on_lost` is called with the number of messages that the middleware has lost since the last call.
     """
     callbacks = SubscriptionEventCallbacks(incompatible_qos=_logs_misfit(
         node, topic, f'nothing will arrive on {topic} from a publisher whose quality of service', _SUBSCRIPTION_FIX))

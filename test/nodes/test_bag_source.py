@@ -60,13 +60,6 @@ def test_whoever_reads_a_damaged_bag_is_told_behind_the_messages_before(tmp_path
     assert 10_000 < len(read) < 40_000
 
 
-@pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
-def test_whoever_waits_is_told_however_the_reading_thread_ends(tmp_path):
-    bag = BagFile(words(tmp_path / 'bag', 2))
-    with pytest.raises(BagError, match='could not be read to its end'):
-        list(read_ahead(bag, 5))  # no set of topics
-
-
 @pytest.mark.parametrize(('encodings', 'camera', 'chosen'), [
     ({'cam': 'mono8'}, '', '/cam'),
     ({'cam__depth': '16UC1', 'cam__color': 'rgb8', 'cam__infra': 'mono8'}, '', '/cam/color'),
