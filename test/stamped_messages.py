@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from geometry_msgs.msg import TwistStamped
+from nav_msgs.msg import Odometry
 from std_msgs.msg import Header
 
 from deadline_perception.nodes.messages import ns_to_stamp
@@ -14,4 +15,10 @@ def header(stamp_ns=1_700_000_000_123_456_789):
 def twist(speed_mps):
     message = TwistStamped()
     message.twist.linear.x = float(speed_mps)
+    return message
+
+
+def odometry(speed_mps):
+    message = Odometry()
+    message.twist.twist.linear.x = float(speed_mps)
     return message

@@ -239,38 +239,31 @@ def test_package_is_valid_and_brings_what_nodes_and_colcon_test_need(repository)
 
 # --- as processes ---
 
-def children(pid, word):
-    """Process numbers of the children of a process that have a word in their command line."""
-    found = []
-    for folder in Path('/proc').glob('[0-9]*'):
-        try:
-            parent = int((folder / 'stat').read_text().rsplit(')', 1)[1].split()[1])
-            words = (folder / 'cmdline').read_bytes().split(b'\0')
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if parent == pid and word.encode() in words:
-            found.append(int(folder.name))
-    return found
-
-
-def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, wait_for, namespace, tmp_path):
+def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, wait_for, namespace, tmp_path,
+                                                                              load_benchmark):
     log = (tmp_path / 'log').open('w+')
     process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes', 'bringup', '--namespace', namespace,
                                 '--no-autostart', '--image-topic', '/cam'], stderr=log)
+    names = {entry.name for entry in NODES}
+
+    def running():
+        """Process number of each node."""
+        lines = load_benchmark('node_process').children(process.pid)
+        return {name: pid for name in names for pid, line in lines.items() if f' {name} ' in line}
+
     try:
-        names = {entry.name for entry in NODES}
         wait_for(lambda: names <= set(observer.node.get_node_names()), 'all nodes')
         for topic in ('vehicle_speed/speed', 'time_budget/budget'):
             wait_for(lambda: observer.node.count_publishers(topic), topic)
         assert observer.state('detector') == observer.state('contention_monitor') == 'unconfigured'
-        killed = [pid for name in names for pid in children(process.pid, name)]
-        for pid in killed:
+        killed = running()
+        for pid in killed.values():
             os.kill(pid, signal.SIGKILL)
         for name in names:
-            wait_for(lambda: set(children(process.pid, name)) - set(killed), f'{name} to come back')
+            wait_for(lambda: running().get(name, killed[name]) != killed[name], f'{name} to come back')
         assert observer.state('detector') == 'unconfigured'
         assert all(f'{name} died: killed by SIGKILL' in (tmp_path / 'log').read_text() for name in names)
-        pids = [pid for name in names for pid in children(process.pid, name)]
+        pids = running().values()
         assert len(pids) == len(names)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0

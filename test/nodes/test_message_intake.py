@@ -6,9 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
-from geometry_msgs.msg import TwistStamped
-from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo
+from stamped_messages import odometry, twist
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
@@ -16,12 +15,6 @@ from deadline_perception.nodes.message_intake import MOST_DETECTIONS, RANGES, Me
 from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.runtime.status import TOLD_MS
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
-
-
-def speed(x, kind=TwistStamped):
-    message = kind()
-    (message.twist.twist if kind is Odometry else message.twist).linear.x = x
-    return message
 
 
 def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
@@ -35,7 +28,7 @@ def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
     ('contention_monitor/state', ContentionState(slowdown=1.0, level=-1)),
     ('contention_monitor/state', ContentionState(slowdown=MAX_SLOWDOWN, sources=['probe'])),
     ('time_budget/budget', TimeBudget(budget_ms=60_000.0)),
-    ('vehicle_speed/speed', speed(math.nan)), ('vehicle_speed/speed', speed(-3.0)), ('odom', speed(3.0, Odometry)),
+    ('vehicle_speed/speed', twist(math.nan)), ('vehicle_speed/speed', twist(-3.0)), ('odom', odometry(3.0)),
     ('detector/latency', FrameLatency(total_ms=math.nan)), ('camera_info', CameraInfo()),
     ('detector/detections', detections(count=MOST_DETECTIONS)), ('detector/detections', Detection2DArray())])
 def test_what_a_topic_may_say_passes(topic, message):
@@ -50,8 +43,8 @@ def test_what_a_topic_may_say_passes(topic, message):
     ('time_budget/budget', TimeBudget(budget_ms=1.0, reason='\x1b[2J'), "reason is '\\x1b[2J', expected printable"),
     ('time_budget/budget', TimeBudget(budget_ms=1.0, reason='a' * 1001),
      'number in reason is 1001, expected [0, 1000]'),
-    ('vehicle_speed/speed', speed(1e9), 'expected [-1000, 1000] m/s'), ('odom', speed(math.nan, Odometry), 'is nan'),
-    ('vehicle/speed', speed(math.nan), 'twist.linear.x is nan'),
+    ('vehicle_speed/speed', twist(1e9), 'expected [-1000, 1000] m/s'), ('odom', odometry(math.nan), 'is nan'),
+    ('vehicle/speed', twist(math.nan), 'twist.linear.x is nan'),
     ('detector/late', FrameLatency(network_ms=math.inf), 'network_ms is inf'),
     ('camera_info', CameraInfo(k=[math.nan] * 9), 'k[] is nan'),
     ('detector/detections', detections(x=math.nan), 'center.position.x is nan'),

@@ -9,18 +9,12 @@ import pytest
 from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
-from stamped_messages import twist
+from stamped_messages import odometry, twist
 
 from deadline_perception.datasets.speed_trace import SpeedTrace
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.vehicle_speed import TraceReplay
-
-
-def odometry(speed_mps):
-    message = Odometry()
-    message.twist.twist.linear.x = speed_mps
-    return message
 
 
 def known(heard):
