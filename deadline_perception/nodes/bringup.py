@@ -77,14 +77,12 @@ def file_arguments(entries: Sequence[NodeEntry], values: dict[str, object]) -> l
 def ros_arguments(entry: NodeEntry, values: dict[str, object], *, prefix: str = '') -> list[str]:
     """The parameters and topic names that the arguments set, as a node's process gets them after `--ros-args`.
 
-    Args:
-        prefix: `NAME:` restricts all to that node, for several nodes in one process.
+    The prefix `NAME:` restricts all to that node, for several nodes in one process.
     """
     words = []
     for name, value in node_parameters(entry, values).items():
         # ROS reads YAML, in which a bare name may be a number or end at a #.
-        text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else as_text(value)
-        words += ['-p', f'{prefix}{name}:={text}']
+        words += ['-p', f'{prefix}{name}:={json.dumps(value, ensure_ascii=False)}']
     for topic, outside in node_remaps(entry, values):
         words += ['-r', f'{prefix}{topic}:={outside}']
     return words

@@ -60,12 +60,8 @@ def as_text(value: object) -> str:
 class Health:
     """Publishes a node's report on /diagnostics, named `NODE: status` as usual, and logs it when its level changes.
 
-    The timer runs on the steady clock, so a node whose simulated clock stands still is heard all the same.
-
-    Args:
-        node: whose report it is.
-        read: returns it; called on the executor.
-        hardware_id: device that the report is about.
+    The timer runs on the steady clock, so a node whose simulated clock stands still is heard all the same. `read` is
+    called on the executor; `hardware_id` is the device that the report is about.
     """
 
     def __init__(self, node: Node, read: Callable[[], Report], *, hardware_id: str = '') -> None:

@@ -105,12 +105,8 @@ def problem_with(topic: str, message: object) -> str:
 class MessageIntake:
     """Subscribes for a node, and lets through what the table allows.
 
-    Args:
-        node: subscribes, and logs what was refused.
-        clock_ms: monotonic clock.
-
     Attributes:
-        refused: messages so far.
+        refused: messages so far that it did not.
         last_problem: what was wrong with the last of them.
     """
 

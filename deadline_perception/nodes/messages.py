@@ -63,12 +63,7 @@ def _bridge_to_bgr(message: Image) -> np.ndarray:
 
 
 def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
-    """An image message with encoding `bgr8`; one copy of the pixels.
-
-    Args:
-        image_bgr: uint8 `[height, width, 3]`.
-        header: taken over as it is.
-    """
+    """An image message with encoding `bgr8` of uint8 `[height, width, 3]`; one copy of the pixels."""
     height, width, _ = image_bgr.shape
     data = array.array('B')  # the message's own type: assigned without a check of every byte
     data.frombytes(memoryview(np.ascontiguousarray(image_bgr)).cast('B'))

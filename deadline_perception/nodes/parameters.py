@@ -147,7 +147,6 @@ def declare(node: Node, table: Sequence[Parameter],
 
     Args:
         node: the node; values from its command line and parameter files override the defaults.
-        table: its parameters.
         apply: called with the whole new set, at the start and before each change takes force; raises ValueError or
             `DeadlinePerceptionError` when values do not fit each other, which rejects the change.
 

@@ -28,11 +28,7 @@ ANSWER_ROUNDS = 15  # a request to a node that was killed is never answered
 
 
 class ReadinessNode(Node):
-    """Asks again and again; `finished` gets the exit status.
-
-    Args:
-        awaited: names of the nodes that have to be there, and to be active where they have the lifecycle.
-    """
+    """Asks again and again whether nodes of these names are there; `finished` gets the exit status."""
 
     def __init__(self, awaited: Sequence[str]) -> None:
         super().__init__('readiness')

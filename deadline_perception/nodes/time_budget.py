@@ -15,7 +15,7 @@ from deadline_perception.decision.speed_budget import (
     TableBudget,
 )
 from deadline_perception.msg import TimeBudget
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
@@ -116,14 +116,14 @@ class TimeBudgetNode(Node):
         budget, speed_mps = self._current()
         values = {'budget_ms': budget.budget_ms, 'speed_mps': speed_mps, 'policy': self._policy.name,
                   'refused_messages': self._intake.refused}
-        refused = f'; {self._intake.concern}' if self._intake.concern else ''
-        if budget.degraded or refused:
-            reason = budget.reason or f'{speed_mps:.1f} m/s'
-            return Report(Level.WARN, f'{budget.budget_ms:g} ms is in force: {reason}{refused}', values)
-        if budget.unclamped_ms < self._policy.min_budget_ms:
-            return Report(Level.WARN, f'{speed_mps:.1f} m/s is too fast: it asks for {budget.unclamped_ms:.0f} ms, '
-                                      f'less than the smallest budget of {self._policy.min_budget_ms:g} ms', values)
-        return Report(Level.OK, f'{budget.budget_ms:.0f} ms at {speed_mps:.1f} m/s', values)
+        concern = ''
+        if budget.degraded:
+            concern = f'{budget.budget_ms:g} ms is in force: {budget.reason}'
+        elif budget.unclamped_ms < self._policy.min_budget_ms:
+            concern = (f'{speed_mps:.1f} m/s is too fast: it asks for {budget.unclamped_ms:.0f} ms, less than the '
+                       f'smallest budget of {self._policy.min_budget_ms:g} ms')
+        return report_of(values, f'{budget.budget_ms:.0f} ms at {speed_mps:.1f} m/s',
+                         concerns=(concern, self._intake.concern))
 
 
 def main() -> int:
