@@ -59,19 +59,9 @@ PARAMETERS = (
 )
 _OF_NETWORK = ('model', 'profile', 'device', 'engine', 'threads', 'policy', 'target_miss_probability',
                'calibration_file', 'bounds')
-_RELOADED = ('model', 'profile')
-_AT_ONCE = ('max_rate_hz',)
-
-
-def _waits_for(name: str) -> str:
-    if name in _RELOADED:
-        return 'configure or ~/reload'
-    if name in _AT_ONCE:
-        return ''
-    return 'configure' if name in _OF_NETWORK else 'activate'
-
-
-PARAMETERS = tuple(row if row.read_only else replace(row, waits_for=_waits_for(row.name)) for row in PARAMETERS)
+_WAITS_FOR = {**dict.fromkeys(_OF_NETWORK, 'configure'), **dict.fromkeys(('model', 'profile'), 'configure or ~/reload'),
+              **dict.fromkeys(('autostart', 'max_rate_hz'), '')}
+PARAMETERS = tuple(replace(row, waits_for=_WAITS_FOR.get(row.name, 'activate')) for row in PARAMETERS)
 
 
 def rows(*names: str, **changes: object) -> tuple[Parameter, ...]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from std_msgs.msg import String
@@ -58,9 +60,5 @@ def test_publisher_learns_who_gets_nothing(observer, wait_for, namespace):
 def test_lost_messages_are_passed_on():
     lost = []
     events = subscription_events(Logged(), 'word', on_lost=lost.append)
-
-    class Event:
-        total_count_change = 3
-
-    events.message_lost(Event)
+    events.message_lost(SimpleNamespace(total_count_change=3))
     assert lost == [3]
