@@ -4,13 +4,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Level, Report, report_of
+from deadline_perception.nodes.image_input import WhileWanted
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
@@ -63,17 +63,6 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     observe(message.idle_forecast_ms, message.network_ms, message.bound_ms)
 
 
-class _NeverWaitedFor(MutuallyExclusiveCallbackGroup):
-    """Subscriptions whose messages are taken by whoever wants them, and wake no executor.
-
-    rclpy makes a new wait set of all that a node has whenever it wakes: for each frame that takes longer than all that
-    is done with it (measured: benchmarks/monitor_cost.py).
-    """
-
-    def can_execute(self, entity) -> bool:
-        return False
-
-
 class ContentionMonitorNode(ManagedNode):
     """While active, publishes `~/state` by timer. No sensor has to exist.
 
@@ -90,7 +79,10 @@ class ContentionMonitorNode(ManagedNode):
         self._why_no_levels = ''
         self._readings = Readings()
         self._timer = self._priority = None
-        self._frames_in, self._taken = [], _NeverWaitedFor()
+        self._frames_in = []
+        # `_take_frames` takes them, and they wake no executor: for each, rclpy would make a wait set of all that the
+        # node has, which takes longer than all that is done with a frame (measured: benchmarks/monitor_cost.py).
+        self._taken = WhileWanted(lambda: False)
         self._intake = MessageIntake(self)
         self._begin(self._values['autostart'], self._values['device'])
 

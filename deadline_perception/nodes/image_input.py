@@ -33,7 +33,7 @@ RELIABILITY = Parameter(
     'images lose parts even within one machine when it is busy.', choices=('auto', 'reliable', 'best_effort'))
 
 
-class _WhileWanted(MutuallyExclusiveCallbackGroup):
+class WhileWanted(MutuallyExclusiveCallbackGroup):
     """Subscriptions that are served only while their messages are wanted.
 
     So are their events: Fast DDS wakes whoever waits for an event also for messages that nobody takes, again and again.
@@ -68,7 +68,7 @@ class ImageInput:
     def __init__(self, node: Node, topic: str, transport: str, reliability: str, *,
                  on_image: Callable[[Image | CompressedImage, int, int], None], timeout_s: float = IMAGE_TIMEOUT_S,
                  is_wanted: Callable[[], bool] = lambda: True, depth: int = 1) -> None:
-        self._node, self._group, self._on_image = node, _WhileWanted(is_wanted), on_image
+        self._node, self._group, self._on_image = node, WhileWanted(is_wanted), on_image
         self._is_wanted, self._reliability, self._depth = is_wanted, reliability, depth
         self._kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
         self.flow = ImageFlow(node.resolve_topic_name(topic) + ending, timeout_s)
