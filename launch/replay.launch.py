@@ -34,11 +34,9 @@ from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrd
 def generate_launch_description() -> LaunchDescription:
     """Arguments, a look at the bag, the nodes, and the player, which waits until all of them are ready."""
     declared = [DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS]
-    perception = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py'))),
-        launch_arguments=[(argument.name, LaunchConfiguration(argument.name))
-                          for argument in ARGUMENTS if argument.launch])
-    return LaunchDescription([*declared, OpaqueFunction(function=_check), perception, OpaqueFunction(function=_replay)])
+    perception = PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py')))
+    return LaunchDescription([*declared, OpaqueFunction(function=_check), IncludeLaunchDescription(perception),
+                              OpaqueFunction(function=_replay)])
 
 
 def _values(context: LaunchContext) -> dict[str, object]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration
 
 from deadline_perception.nodes.launch_arguments import ARGUMENTS
 
@@ -20,7 +19,5 @@ def generate_launch_description() -> LaunchDescription:
     arguments = [replace(argument, default=own.get(argument.name, argument.default))
                  for argument in ARGUMENTS if argument.launch]
     declared = [DeclareLaunchArgument(**argument.declaration()) for argument in arguments]
-    perception = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py'))),
-        launch_arguments=[(argument.name, LaunchConfiguration(argument.name)) for argument in arguments])
-    return LaunchDescription([*declared, perception])
+    source = PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py')))
+    return LaunchDescription([*declared, IncludeLaunchDescription(source)])

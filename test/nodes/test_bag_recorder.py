@@ -27,11 +27,8 @@ def recorded(file, topic):
 
 def first_recorded(observer, wait_for, topic, say):
     """Says something until the recorder has counted it."""
-    def is_counted():
-        say()
-        return int(observer.status('bag_recorder')[2].get(f'messages {topic}', 0)) > 0
-
-    wait_for(is_counted, f'a first message of {topic}')
+    wait_for(lambda: say() or int(observer.status('bag_recorder')[2].get(f'messages {topic}', 0)) > 0,
+             f'a first message of {topic}')
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
