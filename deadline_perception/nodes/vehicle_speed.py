@@ -45,7 +45,7 @@ class TraceReplay:
         if math.isnan(self._begun_s) or now_s < self._before_s:
             self._begun_s = now_s
         self._before_s = now_s
-        return self._trace.speed_mps(self._trace.stamps_s[0] + now_s - self._begun_s, reach_s=0.0)
+        return self._trace.speed_mps(self._trace.stamps_s[0] + (now_s - self._begun_s), reach_s=0.0)
 
 
 class VehicleSpeedNode(Node):
