@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
+from deadline_perception.nodes.frame_messages import RESULT_KINDS
 from deadline_perception.nodes.node_table import BringupError, NodeEntry, node_parameters, node_remaps
 
 _FORMAT, ENCLAVE = '0.2.0', '/'  # the latter is what nodes are in that are started without --enclave
@@ -23,11 +24,12 @@ class Access:
 
 
 _STATE = 'contention_monitor/state'
+_RESULTS = tuple(kind.topic for kind in RESULT_KINDS.values())
 ACCESS = {
     'vehicle_speed': Access(('~/speed',), ('odom', 'vehicle/speed')),
     'time_budget': Access(('~/budget',), ('vehicle_speed/speed',)),
     'contention_monitor': Access(('~/state',), ('detector/latency', 'detector/late')),
-    'detector': Access(('~/detections', '~/path', '~/latency', '~/late', '~/label_info'),
+    'detector': Access((*_RESULTS, '~/path', '~/latency', '~/late', '~/label_info'),
                        ('image', 'time_budget/budget', _STATE), ('~/reload',)),
     'path_visualizer': Access(('~/image', '~/markers'),
                               ('image', 'camera_info', 'detector/detections', 'detector/latency', _STATE)),

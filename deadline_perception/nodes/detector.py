@@ -6,7 +6,6 @@ other is taken off the middleware, which keeps the newest: taking one costs time
 """
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -31,7 +30,7 @@ from deadline_perception.nodes.detector_parameters import (
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, label_info, path_decision
 from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import ImageInput
-from deadline_perception.nodes.managed_node import REPLACE_STATUS, ManagedNode
+from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import declare
@@ -47,7 +46,6 @@ from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.status import DetectorStatus
 
-END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
 
@@ -83,8 +81,6 @@ class DetectorNode(ManagedNode):
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Loads network, profile and qualities, and warms every segment; blocks for seconds."""
-        if self._still_hangs():
-            return self._end_process('configured')
         options = network_options(self._values.snapshot())
         try:
             self._detector = DeadlineDetector(options, measures=False)
@@ -112,8 +108,6 @@ class DetectorNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to listen and to work."""
-        if self._still_hangs():
-            return self._end_process('activated')
         values, loaded = self._values.snapshot(), self._detector.loaded
         self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
@@ -137,18 +131,8 @@ class DetectorNode(ManagedNode):
         return result
 
     def _still_hangs(self) -> bool:
+        """See `ManagedNode`."""
         return self._hung is not None and self._hung.hangs
-
-    def _end_process(self, what: str) -> TransitionCallbackReturn:
-        """No thread can be ended, and a new network beside a hanging one would wait for the same locks and memory."""
-        self._refusal = (f'cannot be {what}: the network still hangs in a frame. This process ends with status '
-                         f'{REPLACE_STATUS}, so that launch or a service manager replaces it')
-        self._health.publish()
-        self.get_logger().fatal(self._refusal)
-        ending = threading.Timer(END_AFTER_S, os._exit, (REPLACE_STATUS,))
-        ending.daemon = True
-        ending.start()
-        return TransitionCallbackReturn.FAILURE
 
     def _halt(self) -> None:
         if self._pipeline is None:

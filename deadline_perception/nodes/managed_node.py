@@ -25,6 +25,7 @@ from deadline_perception.runtime.process_memory import give_back_memory
 _EXPECTED = (DeadlinePerceptionError, ValueError, OSError)
 MOST_LOADING_S = 1800.0  # of a configuration; a model file may compute without end, and no thread can be ended
 REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h: only another process can go on
+END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
 
 
 def cause(error: BaseException) -> str:
@@ -50,6 +51,26 @@ class ManagedNode(LifecycleNode):
         # rclpy's own table of the methods above, the same from Humble to Kilted.
         self._callbacks = {state: partial(self._told, callback) for state, callback in self._callbacks.items()}
         self._callbacks[State.TRANSITION_STATE_CONFIGURING] = partial(self._limited, self.on_configure)
+        for state, what in ((State.TRANSITION_STATE_CONFIGURING, 'configured'),
+                            (State.TRANSITION_STATE_ACTIVATING, 'activated')):
+            self._callbacks[state] = partial(self._unless_it_hangs, what, self._callbacks[state])
+
+    def _still_hangs(self) -> bool:
+        """A job that was at work when the node was last active has not come back."""
+        return False
+
+    def _unless_it_hangs(self, what: str, transition: Callable, state: LifecycleState) -> TransitionCallbackReturn:
+        """No thread can be ended, and what computes beside a hanging one would wait for the same locks and memory."""
+        if not self._still_hangs():
+            return transition(state)
+        self._refusal = (f'cannot be {what}: the network still hangs in a frame. This process ends with status '
+                         f'{REPLACE_STATUS}, so that launch or a service manager replaces it')
+        self._health.publish()
+        self.get_logger().fatal(self._refusal)
+        ending = threading.Timer(END_AFTER_S, os._exit, (REPLACE_STATUS,))
+        ending.daemon = True
+        ending.start()
+        return TransitionCallbackReturn.FAILURE
 
     def _told(self, callback: Callable, state: LifecycleState) -> TransitionCallbackReturn:
         """Logs what a transition raises, which rclpy turns into its result without a word."""

@@ -118,6 +118,7 @@ class QosSchedulerNode(ManagedNode):
         self._values = declare(self, PARAMETERS, self._check)
         self._loader: Executor | None = None
         self._schedulers: dict[str, NetworkScheduler] = {}
+        self._hung: list[NetworkScheduler] = []  # of earlier activations
         self._schedules: dict[str, NetworkSchedule] = {}
         self._priority: ThreadPriority | None = None
         self._timer = None
@@ -205,10 +206,15 @@ class QosSchedulerNode(ManagedNode):
             images.close()
         self._timer, self._images = None, []
         for device, scheduler in self._schedulers.items():
-            if not scheduler.stop():
+            if not scheduler.stop() or scheduler.is_at_work:
+                self._hung.append(scheduler)
                 self.get_logger().error(f'a network on {device} did not let go of its job')
         self._priority.restore()
         self._schedulers, self._schedules = {}, {}
+
+    def _still_hangs(self) -> bool:
+        """See `ManagedNode`."""
+        return any(scheduler.is_at_work for scheduler in self._hung)
 
     def _release(self) -> None:
         super()._release()

@@ -73,7 +73,7 @@ class Executor:
 
     def __init__(self, name: str = 'inference') -> None:
         self._name = name
-        self.mailbox: Mailbox[Any, object] = Mailbox()  # of runners, and of `_Calls`
+        self.mailbox: Mailbox[Any, Any] = Mailbox()  # of runners, and of `_Calls`
         self._runners: dict[Runner, Callable[[], None] | None] = {}
         self._collects_garbage, self._frames = False, 0
         self.watchdog: Watchdog | None = None

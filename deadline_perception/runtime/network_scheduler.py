@@ -168,6 +168,12 @@ class NetworkScheduler:
         with self._lock:
             return tuple(name for name, seat in self._seats.items() if seat.hangs)
 
+    @property
+    def is_at_work(self) -> bool:
+        """A job has not come back, whether it was given up or not."""
+        with self._lock:
+            return self._at_work is not None or any(seat.hangs for seat in self._seats.values())
+
     def follow(self, plans: Mapping[str, TaskPlan]) -> None:
         """From the next job on goes by these plans; a task without one rests. A job at work is not disturbed.
 

@@ -14,8 +14,8 @@ from deadline_perception.nodes.access_policy import ACCESS
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 
 ARGUMENTS = ('--namespace', '/car', '--image-topic', '/cam/image', '--odometry-topic', 'wheels')
-OPTIONAL = {  # what the graph need not show: where time is simulated, images compressed, or of newer rclpy
-    'subscribe': {'/clock', '/parameter_events', '/cam/image/compressed'}, 'publish': set(),
+OPTIONAL = {  # what the graph need not show: simulated time, compressed images, a classifier, or of newer rclpy
+    'subscribe': {'/clock', '/parameter_events', '/cam/image/compressed'}, 'publish': {'classification'},
     'reply': {'get_type_description'}}
 
 
@@ -93,6 +93,7 @@ def test_it_allows_what_the_nodes_use_and_nothing_else(allowed, observer, wait_f
 def test_it_follows_the_arguments(allowed):
     assert '/car/wheels' in allowed['vehicle_speed', 'subscribe']
     assert {'/cam/image', '/cam/camera_info'} <= allowed['path_visualizer', 'subscribe']
+    assert {'/car/detector/detections', '/car/detector/classification'} <= allowed['detector', 'publish']
     assert '/car/detector/reload' in allowed['detector', 'reply']
     assert ('crop_classifier', 'publish') not in allowed
     run = policy('--classify-crops')
