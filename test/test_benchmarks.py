@@ -101,7 +101,7 @@ def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchm
     calls = min(load_benchmark('image_trace').follow(5), key=len)  # a busy machine has some images decided again
     seen = {(file, name.split('.')[-1]) for file, name in calls}
     assert {('runtime/detection_stream.py', 'detect'), ('runtime/pipeline.py', 'process'),
-            ('runtime/timed_inference.py', '_redecide'), ('timing/time_model.py', 'observe')} <= seen
+            ('runtime/timed_inference.py', '_decide'), ('timing/time_model.py', 'observe')} <= seen
     assert len(calls) < 700  # of them 79 read the clock; 789 before anybody counted
 
 
