@@ -118,7 +118,7 @@ class QosSchedulerNode(ManagedNode):
         self._values = declare(self, PARAMETERS, self._check)
         self._loader: Executor | None = None
         self._schedulers: dict[str, NetworkScheduler] = {}
-        self._hung: list[NetworkScheduler] = []  # of earlier activations
+        self._hung: list[NetworkScheduler] = []  # of the last activation: while one is, there is no next
         self._schedules: dict[str, NetworkSchedule] = {}
         self._priority: ThreadPriority | None = None
         self._timer = None
@@ -204,7 +204,7 @@ class QosSchedulerNode(ManagedNode):
         self._intake.close()
         for images in self._images:
             images.close()
-        self._timer, self._images = None, []
+        self._timer, self._images, self._hung = None, [], []
         for device, scheduler in self._schedulers.items():
             if not scheduler.stop() or scheduler.is_at_work:
                 self._hung.append(scheduler)
