@@ -31,7 +31,7 @@ from deadline_perception.tools.model_probe import resident_mb
 from parts.beside_programs import beside_programs
 from parts.harness import Run, run_script, show, turns
 
-PATHS = {'full': 's00000-w1.00-p100-h2', 'middle': 'r0.50-s00000-w1.00-p100-h2',
+PATHS = {'full': 's00000-w1.00-p100-h2', 'middle': 'r0.53-s00000-w1.00-p100-h2',
          'cheapest': 'r0.25-s11111-w0.50-p25-h0'}
 FRAMES = 25
 BUSY = 'while True:\n    pass\n'

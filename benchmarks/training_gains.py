@@ -41,7 +41,7 @@ from parts.harness import COMMAND, ROOT, Run, run_logged, run_script, show
 
 START = 'person-vehicle-bike-detection-2003.xml'
 TRAINED = 'alone:s00000-w1.00-p100-h2'
-PATHS = ('s00000-w1.00-p100-h2', 'r0.68-s00000-w1.00-p100-h0', 'r0.50-s00000-w1.00-p100-h0',
+PATHS = ('s00000-w1.00-p100-h2', 'r0.75-s00000-w1.00-p100-h0', 'r0.53-s00000-w1.00-p100-h0',
          'r0.36-s00000-w1.00-p100-h0')
 TEACHERS = {START: 'vehicle,person,non-vehicle', 'deimv2_hgnetv2_femto_coco.onnx': 'coco', 'yolox_nano.onnx': 'coco'}
 LABELLED = {'dhaka': ('person',), 'photographs': ('person',), 'signs': ('person', 'vehicle')}  # with two teachers

@@ -103,4 +103,4 @@ STREET = DenseConfig(
     name='street', input_size=(704, 1248), skip_groups=((1,), (2,), (3,), (2,), (2,), ()),
     widths=(1.0, 0.75, 0.5), pyramid_channels=32, proposals=(25, 50, 100),
     heads=(HeadConfig(0, (128,)), HeadConfig(2, (256,))),
-    scales=(1.0, 0.68, 0.5, 0.36, 0.25))  # each has about half the pixels of the one before
+    scales=(1.0, 0.75, 0.53, 0.36, 0.25))  # each has about half the pixels of the one before
