@@ -97,7 +97,6 @@ BENCHMARKS = (
     Benchmark('nested_scheduling', 4, 'selections of levels and periods against the optimum', f'{THESIS}, Fig. 8'),
     Benchmark('nested_execution', 11, 'several networks under one scheduler and without it'),
     Benchmark('importance', 8, 'rankings of neurons', arguments=('--seeds', '2', '--iterations', '150')),
-    Benchmark('importance_detector', 6, "rankings of the detector's channels"),
     Benchmark('subflow_networks', 8, 'time and accuracy of sub-networks over utilisation', f'{SUBFLOW}, Figs. 6 and 8'),
     Benchmark('subflow_utility', 8, 'usefulness over deadlines, budget and time per speed',
               f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
