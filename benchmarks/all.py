@@ -88,7 +88,6 @@ BENCHMARKS = (
     Benchmark('wcet_bounds', 12, 'the analytical model of the engine in use: predictions, bounds, AP', MULTI_PATH),
     Benchmark('step_model', 6, 'prediction of layer times', f'{JETSON}, Figs. 3.2 to 3.5'),
     Benchmark('threads', 3, 'one thread and two, alone and beside busy programs, without and with priority'),
-    Benchmark('batching', 2, 'time of an image in batches of one, two and four'),
     Benchmark('contention_grading', 6, 'levels of contention, their units, pruned paths', f'{GRADING}, Figs. 7 to 12',
               quick=False),
     Benchmark('model_selection', 8, 'methods that choose a model under contention', f'{GRADING}, Tables 1 to 5'),
