@@ -15,8 +15,7 @@ import numpy as np
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision import useful_paths as module
-from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.recourse import LEVELS
+from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.networks.model_set.model_reference import find_weights, load_weights
 from deadline_perception.runtime.loading import load_quality

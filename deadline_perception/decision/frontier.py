@@ -2,14 +2,19 @@
 
 For every prefix (the choices already made as a segment begins) the paths that may still follow are reduced to their
 Pareto frontier of remaining time and quality. All frontiers of a segment lie behind each other in one flat list, so a
-decision is two look-ups and one bisect. Where a frame may begin what its later operators can take back, the remaining
-time of a path is what it needs of it to be planned, see `recourse`.
+decision is two look-ups and one bisect.
+
+A path whose own bound does not fit may be planned all the same, where at every operator from here on, reached at the
+pace that is likely, another path follows that is bound to fit. Then a frame that goes as most do ends on the better
+path, and a slow one is brought home by its later operators. (A decision of several stages with recourse, as in
+stochastic programming; the later stages are decided by what the frame has really taken.) The remaining time of such a
+path is what it needs of it to be planned.
 """
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +27,9 @@ from deadline_perception.decision.policy import (
     check_position,
     check_time_left,
 )
-from deadline_perception.decision.recourse import LEVELS, level_of, needed_times_ms
 from deadline_perception.timing.time_model import Forecast
+
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of how likely a pace is; one between two is taken to be the slower one
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,45 @@ def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarra
     members = order[keep]
     begins = np.searchsorted(groups[members], np.arange(groups.max() + 2))
     return members, begins
+
+
+def needed_times_ms(path_space: PathSpace, settings: np.ndarray, remaining_ms: np.ndarray,
+                    prefix_numbers: Callable[[int], np.ndarray], likely: float) -> np.ndarray:
+    """The forecast whose bound has to fit as a segment begins, so that each path can be planned from there on.
+
+    Here that is the forecast of going on along the path until its next operator and on the shortest path from there. At
+    each later operator it is the same, with what is likely to have been taken until then.
+
+    Args:
+        path_space: of the network.
+        settings: of the paths that may be chosen, int `[paths, operators]`.
+        remaining_ms: forecast of each path from each segment on, float64 `[segments, paths]`, never rising.
+        prefix_numbers: number of each path's choices before a segment, int `[paths]`, from 0 on.
+        likely: share of its bound that a part of a frame is likely to stay below, in (0, 1].
+
+    Returns:
+        float64 `[segments, paths]`, at most `remaining_ms`, and that where `likely` is 1; always that for the shortest
+        path that may follow on given choices.
+    """
+    needed_ms = remaining_ms.copy()
+    # At the next operator of each path, if there is one: what turning to the shortest path saves there, the forecast
+    # from there on, and what is needed there.
+    saved_ms, next_ms = np.zeros(len(settings)), np.zeros(len(settings))
+    next_needed_ms = np.full(len(settings), -np.inf)
+    for segment in range(len(path_space.segments) - 1, -1, -1):
+        here_ms = remaining_ms[segment]
+        needed_ms[segment] = np.minimum(here_ms, np.maximum(here_ms - saved_ms,
+                                                            likely * (here_ms - next_ms) + next_needed_ms))
+        if path_space.segments[segment].operator is not None:
+            numbers = prefix_numbers(segment)
+            least_ms = np.full(numbers.max() + 1, np.inf)
+            np.minimum.at(least_ms, numbers, here_ms)
+            condition = path_space.conditions[segment]
+            decides = True if condition is None else settings[:, condition[0]] == condition[1]
+            saved_ms = np.where(decides, here_ms - least_ms[numbers], saved_ms)
+            next_ms = np.where(decides, here_ms, next_ms)
+            next_needed_ms = np.where(decides, needed_ms[segment], next_needed_ms)
+    return needed_ms
 
 
 class FrontierPolicy:
@@ -122,7 +167,7 @@ class FrontierPolicy:
 
     def starts(self, likely: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
         """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
-        level = level_of(likely)
+        level = LEVELS[bisect_left(LEVELS, likely)]
         found = self._frontiers_of[level][0] or self._build(0, level)
         return [(self._paths[member], needed_ms, quality) for member, needed_ms, quality in
                 zip(found.members, found.remaining_ms, found.qualities)]
@@ -130,7 +175,7 @@ class FrontierPolicy:
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         check_time_left(remaining_ms, factor, likely)
-        level = level_of(likely)
+        level = LEVELS[bisect_left(LEVELS, likely)]
         frontiers = self._frontiers_of[level][0] or self._build(0, level)
         best = self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms, factor)
         if best < 0 and level < 1.0:
@@ -141,7 +186,7 @@ class FrontierPolicy:
                  elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor, likely)
-        level = level_of(likely)
+        level = LEVELS[bisect_left(LEVELS, likely)]
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
         best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
         if best < begin and level < 1.0:

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.policy import Quality
-from deadline_perception.decision.recourse import LEVELS
 from deadline_perception.timing.time_model import Forecast
 
 _MOST_LOSS = 0.003  # of planned quality in the mean over times and levels; measured: benchmarks/useful_paths.py

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.decision import useful_paths as module
-from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.recourse import LEVELS
+from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
