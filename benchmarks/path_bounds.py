@@ -142,7 +142,8 @@ class Bounds:
                 self._slowdown = self._estimator.slowdown
                 continue
             times = self._times.begin(self._slowdown)
-            forecast_ms, rest_ms = times.forecast_ms(event.path), times.forecast_ms(event.path, event.segment)
+            forecast_ms = times.forecast.forecast_ms(event.path)
+            rest_ms = times.forecast.forecast_ms(event.path, event.segment)
             of_rest_ms = times.bound_ms(event.path, event.segment, event.spent_ms)
             whole = np.array([times.slowdown, times.factor]) * forecast_ms / event.latency_ms
             rest = np.array([times.slowdown * rest_ms, times.factor * rest_ms, of_rest_ms]) / event.rest_ms
@@ -157,7 +158,7 @@ def _job(frame: Frame, times: FrameTimes, rest_ms: float) -> Job:
     job = Job(frame, 0.0, StampReading(0.0, '', 0))
     job.times, job.path, job.result, job.is_in_time, job.publish_ms = times, frame.path, frame, True, 0.0
     job.begun_ms, job.ended_ms, job.network_ms = 0.0, frame.latency_ms, frame.latency_ms
-    progress = times.progress(times.forecast_ms(frame.path) - rest_ms, frame.spent_ms)
+    progress = times.progress(times.forecast.forecast_ms(frame.path) - rest_ms, frame.spent_ms)
     job.decisions.append(Decision('', frame.segment, frame.spent_ms, progress, False, 0.0, rest_ms, 0.0, 0.0))
     return job
 

@@ -41,7 +41,7 @@ from deadline_perception.runtime.image_flow import ImageAge
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.watchdog import Act, Watchdog
-from deadline_perception.timing.reserve import Reserve
+from deadline_perception.timing.time_model import Reserve
 
 PARAMETERS = (
     Parameter('model', 'crop_classifier', 'Weights of a nested classifier: a safetensors file, or the name of one in '

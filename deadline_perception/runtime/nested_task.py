@@ -36,8 +36,7 @@ from deadline_perception.runtime.task_file import TaskRequest
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.reserve import Reserve
-from deadline_perception.timing.time_model import Forecast, limited_factor
+from deadline_perception.timing.time_model import Forecast, Reserve, limited_factor
 
 OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS = 1.0, 30.0  # of converting an image and publishing a result
 _OVERHEAD_QUANTILE = 0.9

@@ -36,6 +36,9 @@ _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
 _MOST_FRAMES = 2**53  # what a float counts exactly; a camera of 1000 Hz needs 285,000 years
 # A frame of an eighth or of 64 times its forecast is a fault of forecast or device; no calibration begins with it.
 _KEPT_FACTORS = (1.0 / 8.0, 64.0)
+LEAST_RATIO, MOST_RATIO = 0.125, 8.0  # of a frame's part to what was expected; one beyond says no more than these
+_KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 frames
+_LEAST_VARIANCE = 0.002  # of progress, as of frames that spread by 4.5 %; of less than that nothing is concluded
 _PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_factor')
 
 
@@ -180,6 +183,61 @@ class BoundCalibrator:
         return calibrator
 
 
+class RemainingCalibrator:
+    """Bounds of what is left of a frame as one segment begins, from its forecast and from how slow the frame has been.
+
+    What is left varies more than the whole frame, and a frame that began slowly mostly goes on slowly. So each segment
+    has a calibrator of its own, of forecasts that are first multiplied by a power of `progress`: what the frame has
+    taken so far over what was expected of that, in [LEAST_RATIO, MOST_RATIO], and 1 where nothing has run. The power is
+    the slope of the line through what frames showed, on log scales, newer ones counting more. Since it rests on earlier
+    frames alone, the calibrator keeps its promise.
+
+    Args:
+        whole: of whole frames; this one begins with its factor, and has its target and step.
+        by_progress: look at how slow a frame has been.
+    """
+
+    def __init__(self, whole: BoundCalibrator, *, by_progress: bool = True) -> None:
+        begin = min(max(whole.log_factor, -whole.score_width), whole.score_width)
+        self._calibrator = BoundCalibrator(whole.alpha, whole.eta, whole.score_width, begin)
+        self._by_progress = by_progress
+        self._frames = self._progress = self._rest = self._square = self._product = 0.0
+        self._slope = self._mean = 0.0  # of the line: a frame that began as usual has a factor of 1
+
+    def factor(self, progress: float) -> float:
+        """What the forecast of the rest is multiplied with."""
+        return self._pace(progress) * self._calibrator.factor
+
+    def observe(self, progress: float, forecast_ms: float, took_ms: float) -> None:
+        """Learns from a rest that ended.
+
+        Raises:
+            ValueError: a time is not a positive, finite number, and nothing was learnt.
+        """
+        self._calibrator.observe(forecast_ms * self._pace(progress), took_ms)
+        if not self._by_progress:
+            return
+        x, y = math.log(progress), math.log(min(max(took_ms / forecast_ms, LEAST_RATIO), MOST_RATIO))
+        self._frames = _KEPT * self._frames + 1.0
+        self._progress = _KEPT * self._progress + x
+        self._rest = _KEPT * self._rest + y
+        self._square = _KEPT * self._square + x * x
+        self._product = _KEPT * self._product + x * y
+        self._mean = self._progress / self._frames
+        variance = self._square / self._frames - self._mean * self._mean + _LEAST_VARIANCE
+        covariance = self._product / self._frames - self._mean * self._rest / self._frames
+        self._slope = min(max(covariance / variance, 0.0), 1.0)
+
+    def observe_aborted(self, progress: float, forecast_ms: float, would_take_ms: float) -> None:
+        """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
+        forecast_ms *= self._pace(progress)
+        if would_take_ms > self._calibrator.bound_ms(forecast_ms):
+            self._calibrator.observe(forecast_ms, None)
+
+    def _pace(self, progress: float) -> float:
+        return math.exp(self._slope * (math.log(progress) - self._mean))
+
+
 class MissCorrection:
     """Factor >= 1 on bounds that holds the share of late frames, whatever has made them late.
 
@@ -196,6 +254,7 @@ class MissCorrection:
     Attributes:
         frames: observed.
         late: of these.
+        factor: m, what bounds are multiplied with.
     """
 
     _MOST = math.log(2.0)  # what is late for other reasons than the network's time does not make every path too long
@@ -203,17 +262,14 @@ class MissCorrection:
     def __init__(self, alpha: float, eta: float) -> None:
         self._alpha, self._eta, self._log = alpha, eta, 0.0
         self.frames = self.late = 0
-
-    @property
-    def factor(self) -> float:
-        """What bounds are multiplied with."""
-        return math.exp(self._log)
+        self.factor = 1.0
 
     def observe(self, late: bool) -> None:
         """Takes in a frame that was to be in time, or was so against expectation."""
         self.frames += 1
         self.late += late
         self._log = min(max(self._log + self._eta * (late - self._alpha), 0.0), self._MOST)
+        self.factor = math.exp(self._log)
 
 
 class CalibrationMismatch(DeadlinePerceptionError):

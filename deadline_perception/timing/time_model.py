@@ -6,10 +6,23 @@
 The forecast comes from a latency profile, the slowdown from whoever watches contention, all else from earlier frames.
 Each part can be switched off (`TimeParts`): benchmarks/time_model.py says what each one earns.
 docs/promises.md says what the bound promises. Needs no torch.
+
+Before every deadline time is reserved for what the node itself has to do around the network, in two parts.
+`publishing`, a high quantile of the time from the network's end to published detections, is all that a watchdog or an
+abort has to leave over. `deciding`, the median time of a frame's decisions, shrinks as they are made, because what they
+took is then in the time that has passed.
+
+One miss probability covers all of it. A quantile of the node's own time on top of a bound of the network's would pay
+for two misfortunes that hardly ever meet. So the bound is calibrated on the network's time plus what the rest took
+beyond its reserve (`FrameReserve.overrun_ms`): a frame that was planned to fit and keeps such a bound has its
+network done before the watchdog's time, and is published before its deadline. Frames whose publication outlasts its
+quantile need no further reserve: most ended before their bound, and those that did not are calibrated on.
 """
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,9 +30,13 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.timing.calibration import BoundCalibrator, MissCorrection
-from deadline_perception.timing.remaining_calibration import LEAST_RATIO, MOST_RATIO, RemainingCalibrator
-from deadline_perception.timing.reserve import FrameReserve, Reserve
+from deadline_perception.timing.calibration import (
+    LEAST_RATIO,
+    MOST_RATIO,
+    BoundCalibrator,
+    MissCorrection,
+    RemainingCalibrator,
+)
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET, BOTH = BOUNDS = ('calibrated', 'wcet', 'both')
@@ -75,6 +92,63 @@ class TimeParts:
             raise ValueError(f'bounds is {self.bounds!r}, expected one of {", ".join(BOUNDS)}')
 
 
+@dataclass(frozen=True)
+class FrameReserve:
+    """What one frame reserves of its time.
+
+    Attributes:
+        deciding_ms: for its decisions, finite and >= 0.
+        publishing_ms: from the network's end to published detections, finite and >= 0.
+    """
+
+    deciding_ms: float
+    publishing_ms: float
+
+    def overrun_ms(self, deciding_ms: float, publishing_ms: float = 0.0) -> float:
+        """What a frame took beyond it; time saved by deciding may be spent on publishing, but not the reverse, which
+        would come after the watchdog's time."""
+        return max(0.0, deciding_ms - self.deciding_ms + max(0.0, publishing_ms - self.publishing_ms))
+
+
+class Reserve:
+    """A quantile of recent times of one kind, within limits.
+
+    Args:
+        floor_ms: smallest reserve, >= 0, also in force before anything was observed.
+        ceiling_ms: largest reserve, >= `floor_ms`; one long pause shall not take the time of the next hundred frames.
+        quantile: of the times kept, in (0, 1].
+        window: number of times kept, >= 1.
+
+    Attributes:
+        reserve_ms: the reserve now.
+    """
+
+    def __init__(self, floor_ms: float, ceiling_ms: float = math.inf, *, quantile: float = 0.99,
+                 window: int = 200) -> None:
+        self._floor_ms = floor_ms
+        self._ceiling_ms = ceiling_ms
+        self._quantile = quantile
+        self._window = window
+        self._recent: deque[float] = deque()
+        self._ordered: list[float] = []
+        self.reserve_ms = floor_ms
+
+    def observe(self, took_ms: float) -> None:
+        """Takes in the time of one frame.
+
+        Raises:
+            ValueError: the time is negative or not finite.
+        """
+        if not 0.0 <= took_ms < math.inf:
+            raise ValueError(f'time of a frame is {took_ms} ms, expected a finite time of at least 0')
+        self._recent.append(took_ms)
+        insort(self._ordered, took_ms)
+        if len(self._recent) > self._window:
+            del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
+        rank = math.ceil(self._quantile * len(self._ordered)) - 1
+        self.reserve_ms = min(self._ceiling_ms, max(self._floor_ms, self._ordered[rank]))
+
+
 @dataclass(frozen=True, eq=False)
 class FrameTimes:
     """Times as one frame sees them: what was known as it began. Any thread may read it.
@@ -102,10 +176,6 @@ class FrameTimes:
     remaining: Sequence[RemainingCalibrator] | None = None
     highest: Sequence[float] | None = None
     worst: Forecast | None = None
-
-    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
-        """Time of a path from a segment on, without contention."""
-        return self.forecast.forecast_ms(path, segment)
 
     def expected_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Time of a path from a segment on, as expected now."""
@@ -208,7 +278,8 @@ class TimeModel:
         parts = self.parts
         slowdown = slowdown if parts.slowdown else 1.0
         correction = self.miss_correction.factor if parts.miss_correction and keeps_bounds else 1.0
-        factor = limited_factor(slowdown, self._calibration_factor * correction)
+        calibration = self.calibrator.factor if parts.calibration else math.exp(self.calibrator.initial_log_factor)
+        factor = limited_factor(slowdown, calibration * correction)
         remaining, highest = self._remaining, self._highest_now(slowdown)
         if highest is not None and parts.bounds == WCET:
             factor, remaining = highest[0], None
@@ -237,11 +308,6 @@ class TimeModel:
             return FrameReserve(0.0, 0.0)
         return FrameReserve(self._deciding.reserve_ms, self._publishing.reserve_ms)
 
-    @property
-    def _calibration_factor(self) -> float:
-        calibrator = self.calibrator
-        return calibrator.factor if self.parts.calibration else math.exp(calibrator.initial_log_factor)
-
     def _highest_now(self, slowdown: float) -> Sequence[float] | None:
         """Limits that the analytical worst case sets to the factors from each segment on."""
         if self._highest is None or (self.parts.bounds == BOTH and self.calibrator.frames >= FEW_FRAMES):
@@ -267,12 +333,12 @@ class TimeModel:
         Raises:
             ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
         """
-        times, publish_ms = job.times, job.publish_ms
+        times, decision_ms, publish_ms = job.times, job.decision_ms, job.publish_ms
         skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, job.path)
         expected_ms = times.expected_ms(job.path) + skipped_ms
         if job.is_in_time or (job.plan is not None and job.plan.feasible):
             self.miss_correction.observe(not job.is_in_time)
-        overrun_ms = 0.0 if publish_ms is None else times.reserve.overrun_ms(job.decision_ms, publish_ms)
+        overrun_ms = 0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
         if job.result is None:
             self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms)
             return
@@ -282,11 +348,11 @@ class TimeModel:
         self.calibrator.observe(expected_ms, took_ms + overrun_ms)
         if len(self.first_frames) < FIRST_FRAMES:
             self.first_frames.append((job.path, job.network_ms))
-        for rest in _remainders(job):
-            self._remaining[rest.segment].observe(
-                rest.progress, rest.expected_ms, job.network_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
+        for decision, ran_ms, skipped_ms in _remainders(job):
+            self._remaining[decision.segment].observe(decision.progress, ran_ms + skipped_ms,
+                                                      job.network_ms - decision.spent_ms + skipped_ms + overrun_ms)
         if publish_ms is not None:
-            self._deciding.observe(job.decision_ms)
+            self._deciding.observe(decision_ms)
 
     def _observe_aborted(self, job, expected_ms: float, skipped_ms: float, overrun_ms: float) -> None:
         """A frame is aborted because its deadline is near, and that alone says nothing about the times of its path.
@@ -296,9 +362,9 @@ class TimeModel:
         for learner, extra_ms in ((self.calibrator, overrun_ms), (self._p90, overrun_ms), (self._p10, 0.0)):
             if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
-        for rest in _remainders(job):
-            self._remaining[rest.segment].observe_aborted(
-                rest.progress, rest.expected_ms, would_take_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
+        for decision, ran_ms, skipped_ms in _remainders(job):
+            self._remaining[decision.segment].observe_aborted(
+                decision.progress, ran_ms + skipped_ms, would_take_ms - decision.spent_ms + skipped_ms + overrun_ms)
 
 
 def limited_factor(slowdown: float, factor: float) -> float:
@@ -318,24 +384,12 @@ def _highest_factors(path_space: PathSpace, forecast: Forecast, wcet: Forecast) 
     return highest
 
 
-@dataclass(frozen=True)
-class _Remainder:
-    """What was left of a frame where it was decided: the segment, how the frame had begun, what was expected of what
-    was chosen there, what of that was skipped afterwards, and what the frame had taken."""
-
-    segment: int
-    progress: float
-    expected_ms: float
-    skipped_ms: float
-    spent_ms: float
-
-
-def _remainders(job) -> list[_Remainder]:
+def _remainders(job) -> list[tuple]:
+    """Of each operator its last decision, with what was expected of the rest that ran and of the rest that was skipped
+    afterwards, in ms."""
     times, found = job.times, []
     for decision in {decision.segment: decision for decision in job.decisions}.values():
         ran_ms = times.forecast.forecast_ms(job.path, decision.segment) * times.slowdown
         if ran_ms > 0.0:
-            skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - ran_ms)
-            found.append(_Remainder(decision.segment, decision.progress, ran_ms + skipped_ms, skipped_ms,
-                                    decision.spent_ms))
+            found.append((decision, ran_ms, max(0.0, decision.forecast_ms * times.slowdown - ran_ms)))
     return found

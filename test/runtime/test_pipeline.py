@@ -22,8 +22,7 @@ from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.timing.calibration import BoundCalibrator
-from deadline_perception.timing.reserve import Reserve
-from deadline_perception.timing.time_model import TimeModel
+from deadline_perception.timing.time_model import Reserve, TimeModel
 
 SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
 PATH = SPACE.largest

@@ -14,8 +14,7 @@ from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.timed_inference import NextImages, TimedInference
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.timing.reserve import FrameReserve
-from deadline_perception.timing.time_model import FrameTimes
+from deadline_perception.timing.time_model import FrameReserve, FrameTimes
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50),
                          heads=2)
