@@ -90,9 +90,9 @@ from deadline_perception.engines.choice import ENGINES
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
 from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
+from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome

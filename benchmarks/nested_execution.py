@@ -33,11 +33,11 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.job import Job, JobRecord
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_schedule import make_schedule
 from deadline_perception.runtime.network_scheduler import NetworkScheduler
+from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.runtime.priority import MODES, ThreadPriority
 from deadline_perception.runtime.task_file import TaskRequest, read_tasks
 from deadline_perception.runtime.tracks import Outcome

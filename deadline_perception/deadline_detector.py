@@ -20,10 +20,9 @@ from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
-from deadline_perception.runtime.pipeline import FramePipeline
+from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.priority import ThreadPriority
 from deadline_perception.runtime.process_memory import touch_memory, trim_memory
 from deadline_perception.runtime.task import Task

@@ -19,8 +19,8 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.model_set.model_reference import ModelNotFound
 from deadline_perception.runtime.detection_stream import StreamClosed, Superseded
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.loading import NetworkOptions, NoProfile
+from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile

@@ -42,7 +42,6 @@ from deadline_perception.nodes.schedule_messages import job_report, schedule_mes
 from deadline_perception.nodes.service_quality import ANY_SOURCE, FRAMES, LATCHED, RESULTS
 from deadline_perception.runtime.crop_round import Crop, most_important_crop
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import Job, JobRecord
 from deadline_perception.runtime.kernel_thread import parse_cores
@@ -50,6 +49,7 @@ from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
 from deadline_perception.runtime.network_scheduler import NetworkScheduler
+from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.tracks import Outcome

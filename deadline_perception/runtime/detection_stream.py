@@ -14,9 +14,8 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.conditions import SlowdownTracker
-from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, Job, JobRecord, StampReading
-from deadline_perception.runtime.pipeline import FramePipeline
+from deadline_perception.runtime.pipeline import FrameClient, FramePipeline
 from deadline_perception.runtime.task import Task
 
 _LOOK_S = 0.5  # how often a waiting caller looks whether the stream was closed

@@ -9,10 +9,9 @@ from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import FramePipeline
+from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.status import hanging
 from deadline_perception.runtime.task import Task

@@ -21,8 +21,8 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.scheduling.spare_time import Coming, Waiting, latest_finish_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, JobRecord, StampReading
+from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.runtime.watchdog import Act
 from deadline_perception.timing.calibration import clopper_pearson_upper

@@ -6,19 +6,19 @@ image is converted, a network runs or a message is published, so that whatever h
 from __future__ import annotations
 
 import math
-import statistics
 import threading
-from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
+
+import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.timed_inference import Late, NextImages, TimedInference
+from deadline_perception.runtime.timed_inference import ImagePeriod, Late, NextImages, TimedInference
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
@@ -27,45 +27,66 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
 MAX_ATTEMPTS = 4  # to publish one answer
 LATE_GRACE_MS = 1000.0  # past the deadline, or past the frame's begin, that the network may go on
-LONGEST_PERIOD_MS = 1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
-_DISTANCES = 15  # between images, whose median is their period
 
 
-class ImagePeriod:
-    """When the next image is to be expected: the median distance of recent ones; safe as long as one thread calls at a
-    time."""
+class FrameClient(Protocol):
+    """Whose images a `FramePipeline` answers: a node, a stream of the Python API, a benchmark.
 
-    def __init__(self) -> None:
-        self._distances_ms: deque[float] = deque(maxlen=_DISTANCES)
-        self._last_ms = math.nan
+    Its methods are called on the worker, those that publish or tell also on a thread of the watchdog. Whoever derives
+    from it leaves out what it does not need.
+    """
 
-    @property
-    def period_ms(self) -> float:
-        """Time between two images; inf until two have come that belong together."""
-        return statistics.median(self._distances_ms) if self._distances_ms else math.inf
+    def conditions(self, job: Job) -> Conditions:
+        """Budget of an image and contention now; asked at its arrival, and again when the worker takes it."""
 
-    def observe(self, arrived_ms: float, left_out: int = 0) -> None:
-        """Takes in an image.
+    def convert(self, job: Job) -> np.ndarray | None:
+        """The image as uint8 BGR `[H, W, 3]`; None when it is rejected, which then is no frame."""
 
-        Args:
-            arrived_ms: time of the monotonic clock.
-            left_out: images between the one observed before and this one.
-        """
-        distance_ms = (arrived_ms - self._last_ms) / (left_out + 1)
-        if 0.0 < distance_ms <= LONGEST_PERIOD_MS:
-            self._distances_ms.append(distance_ms)
-        self._last_ms = arrived_ms
+    def publish(self, job: Job, result: object) -> None:
+        """Publishes the result of an image; not called where there is none and nothing to coast."""
 
-    def next_ms(self, at_ms: float) -> float:
-        """When the next image after a time is expected; inf while nothing is known.
+    def on_record(self, record: JobRecord) -> None:
+        """Is told all that is known about a frame, after its result, on the same thread."""
 
-        An image that is overdue is expected a whole period after it should have come.
-        """
-        period_ms = self.period_ms
-        if period_ms == math.inf:
-            return math.inf
-        periods = max(1, math.floor((at_ms - self._last_ms) / period_ms) + 1)
-        return self._last_ms + periods * period_ms
+    def on_late_record(self, record: JobRecord) -> None:
+        """Is told of a result that came after its image was answered."""
+
+    def on_ready(self) -> None:
+        """Another image can be used; called on any thread."""
+
+    def on_failure(self, error: Exception) -> None:
+        """Is told an error of conversion, network or publication; the next frame is served."""
+
+    def on_notice(self, words: str) -> None:
+        """Is told what a person should know and concerns no frame."""
+
+
+@dataclass(frozen=True)
+class FrameRules:
+    """How images are answered.
+
+    Attributes:
+        min_score: objects and classes of a lower score are left out of every result, in [0, 1].
+        late_policy: what is published when a result is not in time.
+        max_coasted: after so many frames in a row without a result of the network, one is run to its end, whatever
+            waits, >= 0.
+        spare_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
+            rather than the best one that fits the budget.
+
+    Raises:
+        ValueError: a number lies outside its range.
+    """
+
+    min_score: float = 0.0
+    late_policy: LatePolicy = LatePolicy.COASTED
+    max_coasted: int = 3
+    spare_next_image: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.min_score <= 1.0:
+            raise ValueError(f'min_score is {self.min_score}, expected a number in [0, 1]')
+        if not self.max_coasted >= 0:
+            raise ValueError(f'max_coasted is {self.max_coasted}, expected a number of at least 0')
 
 
 class FramePipeline(Late):

@@ -7,6 +7,8 @@ tested with a network that only counts time.
 from __future__ import annotations
 
 import math
+import statistics
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,6 +24,8 @@ from deadline_perception.timing.time_model import FrameTimes
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 # That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
 _MOST_IMAGES = 3
+LONGEST_PERIOD_MS = 1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
+_DISTANCES = 15  # between images, whose median is their period
 
 
 class Late(Protocol):
@@ -53,6 +57,43 @@ class NextImages:
 
     first_ms: float
     period_ms: float
+
+
+class ImagePeriod:
+    """When the next image is to be expected: the median distance of recent ones; safe as long as one thread calls at a
+    time.
+
+    Attributes:
+        period_ms: time between two images; inf until two have come that belong together.
+    """
+
+    def __init__(self) -> None:
+        self._distances_ms: deque[float] = deque(maxlen=_DISTANCES)
+        self._last_ms = math.nan
+        self.period_ms = math.inf
+
+    def observe(self, arrived_ms: float, left_out: int = 0) -> None:
+        """Takes in an image.
+
+        Args:
+            arrived_ms: time of the monotonic clock.
+            left_out: images between the one observed before and this one.
+        """
+        distance_ms = (arrived_ms - self._last_ms) / (left_out + 1)
+        if 0.0 < distance_ms <= LONGEST_PERIOD_MS:
+            self._distances_ms.append(distance_ms)
+            self.period_ms = statistics.median(self._distances_ms)
+        self._last_ms = arrived_ms
+
+    def next_ms(self, at_ms: float) -> float:
+        """When the next image after a time is expected; inf while nothing is known.
+
+        An image that is overdue is expected a whole period after it should have come.
+        """
+        if self.period_ms == math.inf:
+            return math.inf
+        periods = max(1, math.floor((at_ms - self._last_ms) / self.period_ms) + 1)
+        return self._last_ms + periods * self.period_ms
 
 
 @dataclass

@@ -13,8 +13,8 @@ from scheduled_jobs import ended_job
 from waiting import wait
 
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.frame_client import FrameClient
 from deadline_perception.runtime.network_scheduler import NetworkScheduler, TaskCount, TaskPlan
+from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.runtime.priority import ThreadPriority
 from deadline_perception.runtime.tracks import Outcome
 

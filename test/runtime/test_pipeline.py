@@ -14,10 +14,9 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.executor import serve
-from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.job import Conditions, Job, StampReading
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import FramePipeline, ImagePeriod
+from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
@@ -764,34 +763,3 @@ def test_another_task_takes_its_place_between_two_frames(bench):
     assert [found.labels.tolist() for found in bench.published] == [[0], [1]]
     assert (len(before.begun), len(after.begun), bench.calibrator.frames) == (1, 1, 1)
     assert worker.is_alive() and not bench.failures
-
-
-def learnt(*arrivals):
-    period = ImagePeriod()
-    for arrival in arrivals:
-        period.observe(*arrival) if isinstance(arrival, tuple) else period.observe(arrival)
-    return period
-
-
-def test_nothing_is_expected_before_two_images_have_come():
-    for period in (learnt(), learnt(5.0)):
-        assert period.period_ms == period.next_ms(7.0) == math.inf
-
-
-def test_the_median_distance_is_the_period_and_one_late_image_does_not_matter():
-    period = learnt(0.0, 100.0, 200.0, 380.0, 400.0, 500.0)
-    assert period.period_ms == 100.0
-    assert period.next_ms(530.0) == 600.0
-    assert period.next_ms(600.0) == 700.0  # it should have come just now
-    assert period.next_ms(915.0) == 1000.0
-    assert period.next_ms(480.0) == 600.0
-
-
-def test_images_that_were_left_out_count():
-    assert learnt(0.0, (300.0, 2), (400.0, 0)).period_ms == pytest.approx(100.0)
-
-
-def test_a_stream_that_stood_still_teaches_nothing():
-    period = learnt(0.0, 100.0, 200.0, 9000.0)
-    assert period.period_ms == 100.0
-    assert period.next_ms(9001.0) == 9100.0
