@@ -54,9 +54,10 @@ class SlowdownTracker:
 
     def hear_frame(self, record: JobRecord) -> None:
         """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
-        observe = {Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
-                   Outcome.LATE: self._own.observe_late}[record.outcome]
-        observe(record.forecast_ms, record.network_ms, record.bound_ms)
+        observe: dict[Outcome, Callable[[float, float, float], None]] = {
+            Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
+            Outcome.LATE: self._own.observe_late}
+        observe[record.outcome](record.forecast_ms, record.network_ms, record.bound_ms)
 
     def hear_contention(self, slowdown: float, source: str) -> None:
         """Takes in a contention state.

@@ -28,16 +28,15 @@ class RatioFilter:
     frames keep went from 1.62, 2.74, 2.02, 1.34, 1.34 and 1.67 times the latency in the median to 1.46, 2.41, 1.91,
     1.32, 1.32 and 1.51. On two recordings made afterwards it went from 1.98 to 1.88 and, at real-time priority, stayed
     at 1.33.
+
+    Attributes:
+        log_ratio: the reading, in [0, log(MAX_SLOWDOWN)]; 0 before the first observation.
     """
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=_WINDOW)
         self._followed = self._before = 0.0
-
-    @property
-    def log_ratio(self) -> float:
-        """The reading, in [0, log(MAX_SLOWDOWN)]; 0 before the first observation."""
-        return max(0.0, min(self._followed, 2.0 * (self._followed - _PHASES)))
+        self.log_ratio = 0.0
 
     def observe(self, ratio: float, *, again: bool = False) -> None:
         """Takes in a ratio above 0; one outside [1 / MAX_SLOWDOWN, MAX_SLOWDOWN] counts as the nearer limit.
@@ -53,6 +52,7 @@ class RatioFilter:
         self._recent.append(math.log(min(max(ratio, 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)))
         median = statistics.median(self._recent)
         self._followed = max(self._followed + _GAIN * (median - self._followed), median - _SPREAD)
+        self.log_ratio = max(0.0, min(self._followed, 2.0 * (self._followed - _PHASES)))
 
 
 class SlowdownEstimator:
@@ -62,6 +62,11 @@ class SlowdownEstimator:
     estimate alive while no frame runs. A frame beyond its bound is either the rare one that may be, or the first after
     a step, which the filter takes for an outlier until a second one follows: the next frame is planned as if it were a
     step. Impossible observations are counted and otherwise ignored.
+
+    Attributes:
+        slowdown: factor in [1, MAX_SLOWDOWN]; 1 before the first observation.
+        sources: evidence behind it: `probe`, `frames`, both or none.
+        rejected: observations that were impossible.
     """
 
     def __init__(self) -> None:
@@ -71,6 +76,8 @@ class SlowdownEstimator:
         self._surprise = 1.0  # ratio of the last frame, when it took longer than its bound
         self._last_is_unfinished = False
         self.rejected = 0
+        self.slowdown = 1.0
+        self.sources: tuple[str, ...] = ()
 
     def observe_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in one probe.
@@ -85,16 +92,28 @@ class SlowdownEstimator:
         self._probe.observe(probe_ms / idle_ms)
         self._has_probe, self._surprise = True, 1.0
         self._frame_evidence *= _FRAME_MEMORY
+        self._weigh()
 
-    def observe_frame(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
+    def observe_frame(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf, *,
+                      again: bool = False) -> None:
         """Takes in one frame.
 
         Args:
             forecast_ms: its expected time on the idle machine.
             latency_ms: the time it took.
             bound_ms: the time that it was not to exceed; infinite, NaN or 0 when not known.
+            again: in place of what was told of it as unfinished.
         """
-        self._observe(forecast_ms, latency_ms, bound_ms, again=False)
+        if not (_is_time(forecast_ms) and _is_time(latency_ms)):
+            self.rejected += 1
+            return
+        ratio = latency_ms / forecast_ms
+        self._surprise = ratio if latency_ms > bound_ms > 0.0 else 1.0
+        self._frames.observe(ratio, again=again)
+        if not again:
+            self._frame_evidence = min(self._frame_evidence + 1.0, _MOST_EVIDENCE)
+        self._last_is_unfinished = False
+        self._weigh()
 
     def observe_unfinished(self, forecast_ms: float, so_far_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in a frame that was answered before its network had ended. It would have taken longer than it did until
@@ -108,33 +127,14 @@ class SlowdownEstimator:
     def observe_late(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in a frame that ended after its deadline, in place of what was told of it as unfinished: counted twice,
         one pause of the machine would pass for a load, as the filter takes the second of two outliers for one."""
-        self._observe(forecast_ms, latency_ms, bound_ms, again=self._last_is_unfinished)
+        self.observe_frame(forecast_ms, latency_ms, bound_ms, again=self._last_is_unfinished)
 
-    def _observe(self, forecast_ms: float, latency_ms: float, bound_ms: float, *, again: bool) -> None:
-        if not (_is_time(forecast_ms) and _is_time(latency_ms)):
-            self.rejected += 1
-            return
-        ratio = latency_ms / forecast_ms
-        self._surprise = ratio if latency_ms > bound_ms > 0.0 else 1.0
-        self._frames.observe(ratio, again=again)
-        if not again:
-            self._frame_evidence = min(self._frame_evidence + 1.0, _MOST_EVIDENCE)
-        self._last_is_unfinished = False
-
-    @property
-    def slowdown(self) -> float:
-        """Factor in [1, MAX_SLOWDOWN]; 1 before the first observation."""
-        if not self._has_probe:
-            share = 1.0
-        else:
-            share = self._frame_evidence / (self._frame_evidence + 1.0)
+    def _weigh(self) -> None:
+        """Weighs the two kinds of evidence against each other."""
+        share = self._frame_evidence / (self._frame_evidence + 1.0) if self._has_probe else 1.0
         log_ratio = share * self._frames.log_ratio + (1.0 - share) * self._probe.log_ratio
-        return min(max(math.exp(log_ratio), self._surprise, 1.0), MAX_SLOWDOWN)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Evidence behind the estimate: `probe`, `frames`, both or none."""
-        return ('probe',) * self._has_probe + ('frames',) * (self._frame_evidence > 0.0)
+        self.slowdown = min(max(math.exp(log_ratio), self._surprise, 1.0), MAX_SLOWDOWN)
+        self.sources = ('probe',) * self._has_probe + ('frames',) * (self._frame_evidence > 0.0)
 
 
 def _is_time(value: float | None) -> bool:
