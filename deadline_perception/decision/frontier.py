@@ -177,10 +177,8 @@ class FrontierPolicy:
         check_time_left(remaining_ms, factor, likely)
         level = LEVELS[bisect_left(LEVELS, likely)]
         frontiers = self._frontiers_of[level][0] or self._build(0, level)
-        best = self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms, factor)
-        if best < 0 and level < 1.0:
-            return self.plan(remaining_ms, factor)
-        return self._choose(0, frontiers, 0, best, factor)
+        best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
+        return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
                  elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
@@ -188,19 +186,19 @@ class FrontierPolicy:
         check_time_left(remaining_ms, factor, likely)
         level = LEVELS[bisect_left(LEVELS, likely)]
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
-        best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
-        if best < begin and level < 1.0:
-            return self.redecide(path, segment, remaining_ms, factor)
-        if best < begin or frontiers.members[best] == planned:
-            return self._choose(segment, frontiers, begin, best, factor)
+        best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
+        if not best.feasible:
+            return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)
+        if best.path is self._paths[planned]:
+            return best
         needed_ms, quality = self._needed_ms[level].item(segment, planned), self._qualities.item(planned)
         bound_ms = needed_ms * factor
-        if bound_ms > remaining_ms or frontiers.qualities[best] - quality > self._keep_epsilon:
-            return self._choose(segment, frontiers, begin, best, factor)
+        if bound_ms > remaining_ms or best.quality - quality > self._keep_epsilon:
+            return best
         # Kept only where no path is both better and needs no more: else less time could give more quality.
         as_cheap = bisect_right(frontiers.remaining_ms, needed_ms, begin, end) - 1
         if frontiers.qualities[as_cheap] > quality:
-            return self._choose(segment, frontiers, begin, best, factor)
+            return best
         return Choice(path, self._remaining_ms.item(segment, planned), bound_ms, True, quality)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -233,9 +231,9 @@ class FrontierPolicy:
         group = frontiers.group_of[planned]
         return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
 
-    def _last_that_fits(self, frontiers: SegmentFrontiers, begin: int, end: int, remaining_ms: float,
-                        factor: float) -> int:
-        """Place of the best path of one frontier whose bound fits; the one before `begin` when none does."""
+    def _best(self, segment: int, frontiers: SegmentFrontiers, begin: int, end: int, remaining_ms: float,
+              factor: float) -> Choice:
+        """The best path of one frontier whose bound fits; the cheapest when none does."""
         times = frontiers.remaining_ms
         at = bisect_right(times, remaining_ms / factor, begin, end) - 1
         # The division rounds; the bound itself has the last word.
@@ -243,13 +241,10 @@ class FrontierPolicy:
             at += 1
         while at >= begin and times[at] * factor > remaining_ms:
             at -= 1
-        return at
-
-    def _choose(self, segment: int, frontiers: SegmentFrontiers, begin: int, best: int, factor: float) -> Choice:
-        at = max(best, begin)
+        fits, at = at >= begin, max(at, begin)
         chosen = frontiers.members[at]
-        return Choice(self._paths[chosen], self._remaining_ms.item(segment, chosen),
-                      frontiers.remaining_ms[at] * factor, best >= begin, frontiers.qualities[at])
+        return Choice(self._paths[chosen], self._remaining_ms.item(segment, chosen), times[at] * factor, fits,
+                      frontiers.qualities[at])
 
     def _build(self, segment: int, level: float = 1.0) -> SegmentFrontiers:
         if level not in self._needed_ms:

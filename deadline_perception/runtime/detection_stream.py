@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -93,21 +94,18 @@ class DetectionStream(FrameClient):
             StreamClosed: the stream is closed, or was while the image waited.
             Superseded: an image that was submitted took the place of this one while it waited.
         """
-        answers: list[Answer] = []
-        is_answered = threading.Event()
-
-        def take(answer: Answer) -> None:
-            answers.append(answer)
-            is_answered.set()
-
+        answer: SimpleQueue[Answer] = SimpleQueue()
         with self._one_at_a_time:
-            job = self._arrive(image_bgr, stamp_ns, budget_ms, age_ms, dropped, take)
-            while not is_answered.wait(_LOOK_S):
-                if self.pipeline.stopped:
-                    raise StreamClosed('the stream was closed before the image was answered')
-                if job.is_replaced:
-                    raise Superseded('a newer image of the stream took the place of this one before its turn came')
-        return answers[0]
+            job = self._arrive(image_bgr, stamp_ns, budget_ms, age_ms, dropped, answer.put)
+            while True:
+                try:
+                    return answer.get(timeout=_LOOK_S)
+                except Empty:
+                    if self.pipeline.stopped:
+                        raise StreamClosed('the stream was closed before the image was answered') from None
+                    if job.is_replaced:
+                        raise Superseded('a newer image of the stream took the place of this one before its turn '
+                                         'came') from None
 
     def hear_contention(self, slowdown: float, source: str) -> None:
         """Takes in by what factor other programs slow the machine down, as somebody else has measured it.

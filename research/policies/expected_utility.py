@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import replace
 
 import numpy as np
 
@@ -113,6 +112,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
 
     def _chosen(self, segment: int, frontiers: SegmentFrontiers, begin: int, at: int, remaining_ms: float,
                 factor: float) -> Choice:
-        self._whole_ms = self._remaining_ms.item(0, frontiers.members[at])
-        choice, least_ms = self._choose(segment, frontiers, at, at, factor), frontiers.remaining_ms[begin]
-        return replace(choice, feasible=least_ms * factor <= remaining_ms)
+        chosen, times_ms = frontiers.members[at], frontiers.remaining_ms
+        self._whole_ms = self._remaining_ms.item(0, chosen)
+        return Choice(self._paths[chosen], self._remaining_ms.item(segment, chosen), times_ms[at] * factor,
+                      times_ms[begin] * factor <= remaining_ms, frontiers.qualities[at])
