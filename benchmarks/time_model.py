@@ -215,7 +215,7 @@ def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: flo
         model.observe_publication(frame.rest_ms)
         model.observe(job)
         estimator.observe_frame(forecast.forecast_ms(job.path), job.network_ms, times.bound_ms(job.path))
-        skipped_ms = times.skipped_ms(job.plan.path, job.path)
+        skipped_ms = times.skipped_ms(job.plan.path, times.expected_ms(job.path))
         took_ms = job.network_ms + skipped_ms
         bound_ms = times.bound_ms(job.path) + skipped_ms * times.factor / times.slowdown
         for decision in job.decisions:

@@ -220,9 +220,10 @@ class Job:
         times = self.times
         if times is None or self.path is None:
             return math.nan, self.bound_ms
-        skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, self.path)
         forecast_ms = times.forecast.forecast_ms(self.path)
-        planned_ms = forecast_ms * times.slowdown + skipped_ms
+        ran_ms = forecast_ms * times.slowdown
+        skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, ran_ms)
+        planned_ms = ran_ms + skipped_ms
         bound_ms = planned_ms * times.factor / times.slowdown - skipped_ms
         if self.result is not None and network_ms > 0.0:  # else it would have taken longer than it did
             forecast_ms = planned_ms / times.slowdown / (1.0 + skipped_ms / network_ms)

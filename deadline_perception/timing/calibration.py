@@ -202,7 +202,7 @@ class RemainingCalibrator:
         self._calibrator = BoundCalibrator(whole.alpha, whole.eta, whole.score_width, begin)
         self._by_progress = by_progress
         self._frames = self._progress = self._rest = self._square = self._product = 0.0
-        self._slope = self._mean = 0.0  # of the line: a frame that began as usual has a factor of 1
+        self._slope = self._mean = 0.0  # of the line: what is left has a factor of 1 until something was seen
 
     def factor(self, progress: float) -> float:
         """What the forecast of the rest is multiplied with."""
@@ -214,10 +214,11 @@ class RemainingCalibrator:
         Raises:
             ValueError: a time is not a positive, finite number, and nothing was learnt.
         """
-        self._calibrator.observe(forecast_ms * self._pace(progress), took_ms)
+        x = math.log(progress)
+        self._calibrator.observe(forecast_ms * math.exp(self._slope * (x - self._mean)), took_ms)
         if not self._by_progress:
             return
-        x, y = math.log(progress), math.log(min(max(took_ms / forecast_ms, LEAST_RATIO), MOST_RATIO))
+        y = math.log(min(max(took_ms / forecast_ms, LEAST_RATIO), MOST_RATIO))
         self._frames = _KEPT * self._frames + 1.0
         self._progress = _KEPT * self._progress + x
         self._rest = _KEPT * self._rest + y

@@ -25,7 +25,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -214,15 +214,13 @@ class FrameTimes:
             return 1.0
         return min(max(spent_ms / (forecast_ms * self.slowdown), LEAST_RATIO), MOST_RATIO)
 
-    def skipped_ms(self, plan: ExecutionPath, path: ExecutionPath) -> float:
-        """Expected time of what a plan had beyond the path that ran; 0 where it had nothing.
+    def skipped_ms(self, plan: ExecutionPath, ran_ms: float) -> float:
+        """Expected time of what a plan had beyond the path that ran, whose own is given; 0 where it had nothing.
 
         A slow frame goes on along a shorter path, by whose time alone it would look slower than it was. So what it
         skipped counts as if it had been run, at the pace that was expected.
         """
-        if plan is path:
-            return 0.0
-        return max(0.0, self.expected_ms(plan) - self.expected_ms(path))
+        return max(0.0, self.forecast.forecast_ms(plan) * self.slowdown - ran_ms)
 
 
 class TimeModel:
@@ -334,8 +332,9 @@ class TimeModel:
             ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
         """
         times, decision_ms, publish_ms = job.times, job.decision_ms, job.publish_ms
-        skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, job.path)
-        expected_ms = times.expected_ms(job.path) + skipped_ms
+        ran_ms = times.expected_ms(job.path)
+        skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, ran_ms)
+        expected_ms = ran_ms + skipped_ms
         if job.is_in_time or (job.plan is not None and job.plan.feasible):
             self.miss_correction.observe(not job.is_in_time)
         overrun_ms = 0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
@@ -348,9 +347,9 @@ class TimeModel:
         self.calibrator.observe(expected_ms, took_ms + overrun_ms)
         if len(self.first_frames) < FIRST_FRAMES:
             self.first_frames.append((job.path, job.network_ms))
-        for decision, ran_ms, skipped_ms in _remainders(job):
-            self._remaining[decision.segment].observe(decision.progress, ran_ms + skipped_ms,
-                                                      job.network_ms - decision.spent_ms + skipped_ms + overrun_ms)
+        for decision, rest_ms, cut_ms in _remainders(job):
+            self._remaining[decision.segment].observe(decision.progress, rest_ms + cut_ms,
+                                                      job.network_ms - decision.spent_ms + cut_ms + overrun_ms)
         if publish_ms is not None:
             self._deciding.observe(decision_ms)
 
@@ -362,9 +361,9 @@ class TimeModel:
         for learner, extra_ms in ((self.calibrator, overrun_ms), (self._p90, overrun_ms), (self._p10, 0.0)):
             if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
-        for decision, ran_ms, skipped_ms in _remainders(job):
+        for decision, rest_ms, cut_ms in _remainders(job):
             self._remaining[decision.segment].observe_aborted(
-                decision.progress, ran_ms + skipped_ms, would_take_ms - decision.spent_ms + skipped_ms + overrun_ms)
+                decision.progress, rest_ms + cut_ms, would_take_ms - decision.spent_ms + cut_ms + overrun_ms)
 
 
 def limited_factor(slowdown: float, factor: float) -> float:
@@ -384,12 +383,12 @@ def _highest_factors(path_space: PathSpace, forecast: Forecast, wcet: Forecast) 
     return highest
 
 
-def _remainders(job) -> list[tuple]:
-    """Of each operator its last decision, with what was expected of the rest that ran and of the rest that was skipped
-    afterwards, in ms."""
+def _remainders(job) -> list[tuple[Any, float, float]]:
+    """Of each operator its last decision, with the expected times in ms of the rest that ran and of what was skipped of
+    it afterwards; not where nothing was left to run."""
     times, found = job.times, []
     for decision in {decision.segment: decision for decision in job.decisions}.values():
-        ran_ms = times.forecast.forecast_ms(job.path, decision.segment) * times.slowdown
-        if ran_ms > 0.0:
-            found.append((decision, ran_ms, max(0.0, decision.forecast_ms * times.slowdown - ran_ms)))
+        rest_ms = times.forecast.forecast_ms(job.path, decision.segment) * times.slowdown
+        if rest_ms > 0.0:
+            found.append((decision, rest_ms, max(0.0, decision.forecast_ms * times.slowdown - rest_ms)))
     return found

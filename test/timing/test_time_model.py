@@ -98,9 +98,9 @@ def test_time_that_was_not_kept_for_deciding_and_publishing_counts_against_the_b
 
 def test_what_a_slow_frame_skipped_counts_as_if_it_had_been_run():
     shorter = CLASSIFIER.smallest
-    assert FrameTimes(SHORTER).skipped_ms(PATH, shorter) == 5.0
-    assert FrameTimes(SHORTER, 1.5).skipped_ms(PATH, shorter) == 7.5
-    assert FrameTimes(SHORTER).skipped_ms(shorter, PATH) == 0.0
+    assert FrameTimes(SHORTER).skipped_ms(PATH, 5.0) == 5.0
+    assert FrameTimes(SHORTER, 1.5).skipped_ms(PATH, 7.5) == 7.5
+    assert FrameTimes(SHORTER).skipped_ms(shorter, 10.0) == 0.0
     learnt, plan = Learnt(math.log(1.4), forecast=SHORTER), Choice(PATH, 10.0, 10.0, True, 0.5)
     for network_ms, misses in ((8.9, 0), (9.1, 1)):  # and 5 ms, which 10 times 1.4 bounds; 8.9 of 5 alone would not fit
         learnt.take(ran(network_ms, plan=plan, path=shorter))
