@@ -357,8 +357,13 @@ class FramePipeline(Late):
     def _answer(self, frame: Job, outcome: Outcome, failure: str = '') -> JobRecord | None:
         """Publishes the result of a claimed frame, or what stands in for it; None where that failed or came second."""
         try:
-            result = self._published(frame, outcome)
-            if result is not None:
+            if outcome is Outcome.COASTED:
+                with self._lock:
+                    frame.evidence_s = self._stand_in.evidence_s
+                    result = self._stand_in.predict(frame.motion_s)
+            else:
+                frame.evidence_s, result = frame.motion_s, frame.result
+            if result is not None:  # else there is nothing to say
                 self._client.publish(frame, result)
             published_ms = now_ms()
             record = frame.record(outcome, published_ms, failure)
@@ -375,12 +380,3 @@ class FramePipeline(Late):
         except Exception as error:  # the frame stays open, and the watchdog tries again
             self._client.on_failure(error)
             return None
-
-    def _published(self, frame: Job, outcome: Outcome):
-        """What an answer says; None when there is nothing to say."""
-        if outcome is not Outcome.COASTED:
-            frame.evidence_s = frame.motion_s
-            return frame.result
-        with self._lock:
-            frame.evidence_s = self._stand_in.evidence_s
-            return self._stand_in.predict(frame.motion_s)

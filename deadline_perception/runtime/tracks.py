@@ -152,7 +152,7 @@ class Tracks:
         Raises:
             ValueError: the stamp is not finite.
         """
-        passed_s = self._passed_s(stamp_s) or 0.0
+        count, passed_s = len(detections), self._passed_s(stamp_s) or 0.0
         state, variance = self._moved(passed_s)
         # Widened by one deviation of its place (buffered IoU, Yang et al. 2023, by a share of the box): small, fast
         # objects leave their boxes between two results.
@@ -173,15 +173,15 @@ class Tracks:
         born_variance[:, new] = np.stack([prior[0] * (1.0 - gains[0]), prior[1] * (1.0 - gains[0]),
                                           prior[2] - gains[1] * prior[1]])
         missed = np.setdiff1d(np.flatnonzero(stamp_s - self._seen_s <= MAX_AGE_S), old)
-        missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][:max(0, MAX_OBJECTS - len(detections))]
+        missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][:max(0, MAX_OBJECTS - count)]
         self._state = np.concatenate([born_state, state[:, missed]], axis=1)
         self._variance = np.concatenate([born_variance, variance[:, missed]], axis=1)
         self._scores = np.concatenate([detections.scores, self._scores[missed]])
-        times_seen = np.ones(len(detections), np.int64)
+        times_seen = np.ones(count, np.int64)
         times_seen[new] += self._times_seen[old]
         self._times_seen = np.concatenate([times_seen, self._times_seen[missed]])
         self._labels = np.concatenate([detections.labels, self._labels[missed]])
-        self._seen_s = np.concatenate([np.full(len(detections), stamp_s), self._seen_s[missed]])
+        self._seen_s = np.concatenate([np.full(count, stamp_s), self._seen_s[missed]])
         self.evidence_s = stamp_s
 
     def predict(self, stamp_s: float) -> Detections:
