@@ -97,6 +97,7 @@ class CropClassifierNode(ManagedNode):
         super().__init__('crop_classifier')
         self._values = declare(self, PARAMETERS)
         self._worker: Executor | None = None
+        self._hung: Executor | None = None  # of the last activation: while it is at work, there is no next
         self._loaded: LoadedTask | None = None
         self._problem = ''
         self._images_in: ImageInput | None = None
@@ -168,9 +169,15 @@ class CropClassifierNode(ManagedNode):
         for one in list(self._open):
             if one.reason == _NO_IMAGE and self._claim(one):
                 self._pass_on(one, _NO_IMAGE)
+        self._hung = None
         if not self._worker.wait_until_idle(_STOP_TIMEOUT_S):  # what is at work is published first
+            self._hung = self._worker
             self.get_logger().error(f'the network did not let go of a crop within {_STOP_TIMEOUT_S:.0f} s')
         self._watchdog.stop()
+
+    def _still_hangs(self) -> bool:
+        """See `ManagedNode`."""
+        return self._hung is not None and not self._hung.wait_until_idle(0.0)
 
     def _release(self) -> None:
         super()._release()

@@ -242,7 +242,7 @@ class DetectorNode(ManagedNode):
         status, pipeline = self._status, self._pipeline
         values = {'state': self._state, **status.values(), 'middleware_lost': self._lost_total,
                   'left_out_by_rate': self._rate.left_out, 'refused_messages': self._intake.refused}
-        problem = self._refusal or self._fault()
+        problem = '' if pipeline is None else self._detector.fault
         if problem:
             return Report(Level.ERROR, problem, values)
         loaded = None if self._detector is None else self._detector.loaded
@@ -265,12 +265,6 @@ class DetectorNode(ManagedNode):
         concerns = dict.fromkeys((*images.concerns, *status.concerns(), self._intake.concern, *degraded))
         return report_of(values, 'detecting' if status.frames else 'active, no image yet',
                          concerns=concerns, faults=(images.fault,))
-
-    def _fault(self) -> str:
-        """Which thread does not do its work any more; empty when all do."""
-        if self._pipeline is None:
-            return 'the network still hangs in a frame' if self._still_hangs() else ''
-        return self._detector.fault
 
 
 def main() -> int:

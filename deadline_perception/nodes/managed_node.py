@@ -25,6 +25,7 @@ from deadline_perception.runtime.process_memory import give_back_memory
 _EXPECTED = (DeadlinePerceptionError, ValueError, OSError)
 MOST_LOADING_S = 1800.0  # of a configuration; a model file may compute without end, and no thread can be ended
 REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h: only another process can go on
+_HANGS = 'the network still hangs in a frame'
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
 
 
@@ -63,7 +64,7 @@ class ManagedNode(LifecycleNode):
         """No thread can be ended, and what computes beside a hanging one would wait for the same locks and memory."""
         if not self._still_hangs():
             return transition(state)
-        self._refusal = (f'cannot be {what}: the network still hangs in a frame. This process ends with status '
+        self._refusal = (f'cannot be {what}: {_HANGS}. This process ends with status '
                          f'{REPLACE_STATUS}, so that launch or a service manager replaces it')
         self._health.publish()
         self.get_logger().fatal(self._refusal)
@@ -172,7 +173,8 @@ class ManagedNode(LifecycleNode):
 
     def _refusal_or_report(self) -> Report:
         report = self._report()
-        return replace(report, level=Level.ERROR, message=self._refusal) if self._refusal else report
+        problem = self._refusal or (_HANGS if self._state != 'active' and self._still_hangs() else '')
+        return replace(report, level=Level.ERROR, message=problem) if problem else report
 
     def _start(self) -> None:
         self.destroy_timer(self._starter)

@@ -1,8 +1,12 @@
 """The node as a real process, with the shipped weights, on an image of rendered lights and signs."""
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
+from hanging_network import FLAG
+from hanging_network import make_classifier as make_hanging
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
@@ -67,6 +71,13 @@ class Stand:
         self._wait_for(lambda: self.budgets.publish(TimeBudget(
             budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms)) or self._observer.status(
                 'crop_classifier')[2].get('budget_ms') == f'{budget_ms:.6g}', 'the budget in force')
+        header = self.speak(image, found, image_first)
+        self._wait_for(lambda: len(self.answers) > count, f'an answer: {self.node.output}')
+        assert self.answers[-1].header == header
+        return self.answers[-1]
+
+    def speak(self, image, found, image_first=True):
+        """Returns the header."""
         picture = self._observer.image(np.zeros((1, 1, 3), np.uint8) if image is None else image)
         header = picture.header
         messages = [(self.detector, DetectionsMessage(NAMES).fill(found, header))]
@@ -74,9 +85,7 @@ class Stand:
             messages.insert(0 if image_first else 1, (self.camera, picture))
         for speaker, message in messages:
             speaker.publish(message)
-        self._wait_for(lambda: len(self.answers) > count, f'an answer: {self.node.output}')
-        assert self.answers[-1].header == header
-        return self.answers[-1]
+        return header
 
     def counts(self, name):
         return int(self._observer.status('crop_classifier')[2].get(name, 0))
@@ -117,6 +126,27 @@ def test_lights_get_their_colour_and_signs_their_meaning(stand, street, wait_for
     assert classes(stand.send(image, strange)) == ['traffic_sign', 'tram', 'traffic_sign']
     wait_for(lambda: stand.counts('refused_boxes') == 1 and stand.counts('unknown_classes') == 1, 'the strange boxes')
     assert stand.node.end() == 0
+
+
+def test_a_node_whose_network_hung_through_a_cleanup_is_not_configured_again_and_ends_to_be_replaced(
+        start_node, observer, wait_for, namespace, street, tmp_path, monkeypatch, repository):
+    flag, times = tmp_path / 'hang', tmp_path / 'times.json'
+    monkeypatch.setenv(FLAG, str(flag))
+    monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
+    measure_profile(make_hanging(), [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=4, path_repeats=2).save(
+        times)
+    stand = Stand(start_node, observer, wait_for, namespace, times, repository, model='hanging_network:make_classifier')
+    image, found = street
+    stand.send(image, found)
+    wait_for(lambda: stand.counts('rounds') == 1, 'a round')
+    flag.touch()
+    stand.speak(image, found)
+    time.sleep(1.0)
+    assert observer.change('crop_classifier', 'deactivate') and observer.change('crop_classifier', 'cleanup')
+    wait_for(lambda: observer.status('crop_classifier')[:2] == (2, 'the network still hangs in a frame'), 'the hang')
+    assert not observer.change('crop_classifier', 'configure')
+    assert stand.node.wait_ended() == 70
+    assert 'cannot be configured: the network still hangs in a frame' in stand.node.output
 
 
 def test_weights_of_another_network_are_refused_in_one_line(start_node, observer, wait_for, repository, profile):
