@@ -40,7 +40,7 @@ def load(repository, name):
     return module
 
 
-@pytest.mark.parametrize('name', ['perception', 'replay', 'subflow_robot'])
+@pytest.mark.parametrize('name', ['perception', 'replay'])
 def test_declares_its_arguments_without_model_or_data(repository, name):
     description = load(repository, name).generate_launch_description()
     declared = {action.name for action in description.get_launch_arguments()}
