@@ -18,7 +18,7 @@ from sensor_msgs.msg import CompressedImage, Image
 from deadline_perception.nodes.parameters import Parameter
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.service_quality import newest, subscription_events
-from deadline_perception.runtime.image_flow import IMAGE_TIMEOUT_S, ImageFlow
+from deadline_perception.runtime.image_flow import ImageFlow
 
 LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
 # Humble's rclpy does not tell a callback which number a message has.
@@ -58,7 +58,6 @@ class ImageInput:
         on_image: is given an image, how many ns ago it was received, and how many images a newer one replaced in the
             middleware since the one before.
         is_wanted: whether an image is to be taken, from any thread.
-        timeout_s: of `ImageFlow`.
         depth: images that wait in the middleware.
 
     Attributes:
@@ -66,12 +65,12 @@ class ImageInput:
     """
 
     def __init__(self, node: Node, topic: str, transport: str, reliability: str, *,
-                 on_image: Callable[[Image | CompressedImage, int, int], None], timeout_s: float = IMAGE_TIMEOUT_S,
+                 on_image: Callable[[Image | CompressedImage, int, int], None],
                  is_wanted: Callable[[], bool] = lambda: True, depth: int = 1) -> None:
         self._node, self._group, self._on_image = node, WhileWanted(is_wanted), on_image
         self._is_wanted, self._reliability, self._depth = is_wanted, reliability, depth
         self._kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
-        self.flow = ImageFlow(node.resolve_topic_name(topic) + ending, timeout_s)
+        self.flow = ImageFlow(node.resolve_topic_name(topic) + ending)
         self._last_number: int | None = None
         self._missing = self._left_out = 0
         self._subscription: Subscription | None = None

