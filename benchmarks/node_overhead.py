@@ -3,7 +3,7 @@
     python benchmarks/node_overhead.py [--seconds 15] [--threads 2]
 
 Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as
-JPEG, with every node in a process of its own and with all in one. Prints a table and writes results/node_overhead.json.
+JPEG. Prints a table and writes results/node_overhead.json.
 """
 from __future__ import annotations
 
@@ -37,16 +37,15 @@ PARTS = ('age', 'queue', 'convert', 'decision', 'publish')
 LIMIT_S = 300.0
 
 
-def record(folder: Path, bag: Path, transport: str, one_process: bool, weights: Path, profile: Path,
-           threads: int) -> Recording:
+def record(folder: Path, bag: Path, transport: str, weights: Path, profile: Path, threads: int) -> Recording:
     """Runs all nodes on a bag."""
     recording = folder / 'recording.mcap'
     recording.unlink(missing_ok=True)
     parameters = folder / 'parameters.yaml'
     parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': threads}}}))
     run_nodes(['--bag', str(bag), '--record', str(recording), '--model', str(weights), '--profile', str(profile),
-               '--params-file', str(parameters), '--image-transport', transport]
-              + ['--one-process'] * one_process, folder / 'nodes.log', limit_s=LIMIT_S, tick=lambda passed_s: None)
+               '--params-file', str(parameters), '--image-transport', transport],
+              folder / 'nodes.log', limit_s=LIMIT_S, tick=lambda passed_s: None)
     return read_recording(recording)
 
 
@@ -66,7 +65,7 @@ def main(run: Run) -> None:
     weights = find_weights(args.model)
     profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
     rows = []
-    print(f'{"image":>10} {"transport":>10} {"processes":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; '
+    print(f'{"image":>10} {"transport":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; '
           f'median of {", ".join(PARTS)}')
     with tempfile.TemporaryDirectory() as name:
         for (width, height), transport in itertools.product(SIZES, ('raw', 'compressed')):
@@ -74,14 +73,12 @@ def main(run: Run) -> None:
             drive = replace(drive, frames=tuple(replace(frame, speed_mps=SPEED_MPS) for frame in drive.frames))
             bag = Path(name) / 'input.mcap'
             write_bag(drive, bag, compressed=transport == 'compressed', overwrite=True)
-            for one_process in (False, True):
-                found = overheads(record(Path(name), bag, transport, one_process, weights, profile.file, args.threads))
-                rows.append({'width': width, 'height': height, 'transport': transport,
-                             'processes': 'one' if one_process else 'one per node', **found})
-                spread = found['overhead_ms']
-                print(f'{width:>5}x{height:<4} {transport:>10} {"one" if one_process else "per node":>10} '
-                      + ' '.join(f'{spread[key]:7.2f}' for key in ('p50', 'p95', 'p99', 'max')) + '   '
-                      + ', '.join(f'{found["parts_ms"][part]["p50"]:.2f}' for part in PARTS), flush=True)
+            found = overheads(record(Path(name), bag, transport, weights, profile.file, args.threads))
+            rows.append({'width': width, 'height': height, 'transport': transport, **found})
+            spread = found['overhead_ms']
+            print(f'{width:>5}x{height:<4} {transport:>10} '
+                  + ' '.join(f'{spread[key]:7.2f}' for key in ('p50', 'p95', 'p99', 'max')) + '   '
+                  + ', '.join(f'{found["parts_ms"][part]["p50"]:.2f}' for part in PARTS), flush=True)
     run.write(rate_hz=RATE_HZ, rows=rows)
 
 

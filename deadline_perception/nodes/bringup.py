@@ -1,7 +1,7 @@
 """How the nodes of the table start: what is behind both the launch files and the start-up without ROS.
 
-`python -m deadline_perception.nodes bringup --help` starts them all, each in a process of its own or all in one, and
-plays and records a bag where one is named.
+`python -m deadline_perception.nodes bringup --help` starts them all, each in a process of its own, and plays and
+records a bag where one is named.
 """
 from __future__ import annotations
 
@@ -64,27 +64,17 @@ def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
     return files
 
 
-def file_arguments(entries: Sequence[NodeEntry], values: dict[str, object]) -> list[str]:
-    """The parameter files of nodes that share a process, each once, in the order in which they override.
-
-    They go before `ros_arguments`: ROS forgets single parameters of a node when a file that names the node follows.
-    """
-    files = dict.fromkeys(file for entry in entries for file in parameter_files(entry, values)[:1])
-    files |= dict.fromkeys(file for entry in entries for file in parameter_files(entry, values)[1:])
-    return [word for file in files for word in ('--params-file', str(file))]
-
-
-def ros_arguments(entry: NodeEntry, values: dict[str, object], *, prefix: str = '') -> list[str]:
+def ros_arguments(entry: NodeEntry, values: dict[str, object]) -> list[str]:
     """The parameters and topic names that the arguments set, as a node's process gets them after `--ros-args`.
 
-    The prefix `NAME:` restricts all to that node, for several nodes in one process.
+    Files go before them: ROS forgets single parameters of a node when a file that names the node follows.
     """
     words = []
     for name, value in node_parameters(entry, values).items():
         # ROS reads YAML, in which a bare name may be a number or end at a #.
-        words += ['-p', f'{prefix}{name}:={json.dumps(value, ensure_ascii=False)}']
+        words += ['-p', f'{name}:={json.dumps(value, ensure_ascii=False)}']
     for topic, outside in node_remaps(entry, values):
-        words += ['-r', f'{prefix}{topic}:={outside}']
+        words += ['-r', f'{topic}:={outside}']
     return words
 
 
@@ -135,24 +125,14 @@ def _full_name(entry: NodeEntry, values: dict[str, object]) -> str:
 
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
     """How a node is started as a process; nodes are started again when they end by themselves."""
-    command = module_command(NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values),
-                             *file_arguments([entry], values), *ros_arguments(entry, values))
+    files = [word for file in parameter_files(entry, values) for word in ('--params-file', str(file))]
+    command = module_command(NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values), *files,
+                             *ros_arguments(entry, values))
     return ProcessOrder(entry.name, tuple(command), node_environment(entry, values),
                         respawn=entry in NODES + OPTIONAL_NODES, ends_run=ends_run)
 
 
-def all_in_one_order(values: dict[str, object]) -> ProcessOrder:
-    """How all nodes are started as one process."""
-    entries = wanted_nodes(values)
-    words, environment = [*common_ros_arguments(values), *file_arguments(entries, values)], {}
-    for entry in entries:
-        words += ros_arguments(entry, values, prefix=f'{entry.name}:')
-        environment.update(node_environment(entry, values))
-    command = module_command(NODES_PACKAGE, 'one_process', *(entry.name for entry in entries), '--ros-args', *words)
-    return ProcessOrder('nodes', tuple(command), environment, respawn=True)
-
-
-def start_orders(values: dict[str, object], *, one_process: bool) -> list[ProcessOrder]:
+def start_orders(values: dict[str, object]) -> list[ProcessOrder]:
     """All that is started at once; the player follows when everybody listens, so that no frame is lost.
 
     Raises:
@@ -164,10 +144,7 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
         values = prepare_replay(values)
     if values['record']:
         check_recording(Path(str(values['record'])).expanduser())
-    if one_process and values['tasks']:
-        raise BringupError('--one-process runs the nodes of one detector, expected no --tasks beside it')
-    orders = ([all_in_one_order(values)] if one_process else
-              [process_order(entry, values) for entry in wanted_nodes(values)])
+    orders = [process_order(entry, values) for entry in wanted_nodes(values)]
     if values['record']:
         orders.append(process_order(RECORDER, values))
     if values['bag']:
@@ -236,7 +213,6 @@ def make_parser() -> argparse.ArgumentParser:
                                 help=argument.description)
         else:
             parser.add_argument(option, default=argument.default, metavar='X', help=argument.description)
-    parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
     parser.add_argument('--policy', action='store_true', help='start nothing: print what these nodes may publish, '
                         'subscribe to and serve, as a policy file of SROS2')
     return parser
@@ -245,7 +221,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until the bag has been played or a signal comes. Returns 0, or 1 when something failed."""
     given = vars(make_parser().parse_args(arguments))
-    one_process, policy = given.pop('one_process'), given.pop('policy')
+    policy = given.pop('policy')
     supervisor = Supervisor()
     with supervisor.catch_signals():
         try:
@@ -253,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if policy:
                 print(policy_text(wanted_nodes(values), values), end='')
                 return 0
-            orders = start_orders(values, one_process=one_process)
+            orders = start_orders(values)
             for line in unused_sections(values):
                 print(f'bringup: {line}', file=sys.stderr)
             if values['use_rviz']:

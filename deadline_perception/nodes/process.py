@@ -1,16 +1,15 @@
-"""Runs nodes as a process: clean end on SIGINT and SIGTERM, one line for an expected error, never half a process."""
+"""Runs a node as a process: clean end on SIGINT and SIGTERM, one line for an expected error, never half a process."""
 from __future__ import annotations
 
 import faulthandler
 import os
-import queue
 import signal
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 import rclpy
 from rclpy.exceptions import NameValidationException, NotInitializedException, ParameterException
@@ -23,8 +22,7 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
 
 _EXPECTED = (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError)
-_END_S = 4.5  # after a signal, and again for all nodes to close; launch kills a process after 10 s
-_JOIN_S = 2.0  # of all threads together: launch waits 5 s for a process, and nodes have to be closed after this
+_END_S = 4.5  # after a signal, and again for the node to close; launch kills a process after 10 s
 
 
 def run_node(name: str, create: Callable[[], Node], *, done: Callable[[Node], Future] | None = None,
@@ -42,55 +40,9 @@ def run_node(name: str, create: Callable[[], Node], *, done: Callable[[Node], Fu
         1 when ROS does not take the process's arguments. Otherwise the process ends here: with 0 after a signal, 1 when
         the node could not start or a callback failed, or the status of `done`.
     """
-    def spin(nodes: Sequence[Node], kept: list[Executor]) -> int:
-        executor = SingleThreadedExecutor()
-        kept.append(executor)
-        executor.add_node(nodes[0])
-        future = Future() if done is None else done(nodes[0])
-        with _interrupt.held():
-            executor.spin_until_future_complete(_End(future))
-        return future.result() if future.done() else 0
-
-    return _run(name, [create], spin, own_signals=own_signals, sends_images=sends_images)
-
-
-def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
-    """Like `run_node` for several nodes, each with an executor and a thread of its own; all end when one of them fails.
-
-    Whoever started the process starts it again: a process that stays up without one of its nodes would look well.
-    """
-    ended: queue.SimpleQueue[tuple[Node, BaseException | None]] = queue.SimpleQueue()
-
-    def spin_one(node: Node, kept: list[Executor]) -> None:
-        error = None
-        try:
-            executor = SingleThreadedExecutor()
-            kept.append(executor)
-            executor.add_node(node)
-            executor.spin()
-        except ExternalShutdownException:
-            pass
-        except BaseException as caught:  # handed to the main thread
-            error = caught
-        ended.put((node, error))
-
-    def spin(nodes: Sequence[Node], kept: list[Executor]) -> int:
-        for node in nodes:
-            threading.Thread(target=spin_one, args=(node, kept), name=node.get_name(), daemon=True).start()
-        node, error = ended.get()
-        if error is not None and rclpy.ok():
-            print(f'{name}: {node.get_name()} failed, all nodes end', file=sys.stderr)
-            raise error
-        return 0
-
-    return _run(name, create, spin, sends_images=True)
-
-
-def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequence[Node], list[Executor]], int], *,
-         own_signals: bool = False, sends_images: bool = False) -> int:
     faulthandler.enable()  # a crash of a library below says where the threads were
-    nodes: list[Node] = []
-    executors: list[Executor] = []  # kept by `spin` for this function, which knows when they may go
+    node: Node | None = None
+    executor: Executor | None = None
     # Before rclpy's own handlers, which call this one. A process that was started to ignore SIGINT, as a shell's
     # background job is, would otherwise load to the end.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -105,15 +57,26 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
             except (RuntimeError, ValueError) as error:  # rclpy's own kinds: a wrong argument, an unreadable file
                 print(f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr)
                 return 1
-            for create_one in create:
-                nodes.append(create_one())
-            status = spin(nodes, executors)
+            node = create()
+            executor = SingleThreadedExecutor()
+            executor.add_node(node)
+            status = _spin(executor, Future() if done is None else done(node))
         except ExternalShutdownException:
             status = 0
         except Exception as error:
-            status = _failure_status(name, error, all_created=len(nodes) == len(create))
+            status = _failure_status(name, error, created=node is not None)
     except KeyboardInterrupt:  # also where one of the others is dealt with: rclpy ends its context before this comes
         status = 0
+    _end_process(node, executor, status, own_signals=own_signals)
+
+
+def _spin(executor: Executor, future: Future) -> int:
+    with _interrupt.held():
+        executor.spin_until_future_complete(_End(future))
+    return future.result() if future.done() else 0
+
+
+def _end_process(node: Node | None, executor: Executor | None, status: int, *, own_signals: bool) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
     if not own_signals:
@@ -121,7 +84,7 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     # Waits for rclpy's own thread for signals, which triggers a condition of every executor without asking whether the
     # executor still exists: a segmentation fault in one of ten ends, before executors were kept until here.
     uninstall_signal_handlers()
-    _close(nodes, executors)
+    _close(node, executor)
     for number in (signal.SIGINT, signal.SIGTERM):  # rclpy's end brought back Python's handlers, whose end kills
         signal.signal(number, signal.SIG_IGN)
     # Nodes have written what they keep. Python's own end would go through a network of hundreds of MB, for seconds that
@@ -132,11 +95,11 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     os._exit(status)
 
 
-def _failure_status(name: str, error: Exception, *, all_created: bool) -> int:
-    """The status of a process whose nodes failed, which is told."""
+def _failure_status(name: str, error: Exception, *, created: bool) -> int:
+    """The status of a process whose node failed, which is told."""
     if isinstance(error, (RuntimeError, NotInitializedException)) and not rclpy.ok():
-        return 0  # a node was publishing, or being made, when the signal came
-    if isinstance(error, DeadlinePerceptionError) or (not all_created and isinstance(error, _EXPECTED)):
+        return 0  # the node was publishing, or being made, when the signal came
+    if isinstance(error, DeadlinePerceptionError) or (not created and isinstance(error, _EXPECTED)):
         print(f'{name}: {error}', file=sys.stderr)
     else:
         traceback.print_exc()
@@ -207,19 +170,11 @@ def interruptible() -> Iterator[None]:
         yield
 
 
-def _close(nodes: Sequence[Node], executors: Sequence[Executor]) -> None:
-    spinning = {thread.name: thread for thread in threading.enumerate()}
-    if len(nodes) > 1:
-        rclpy.try_shutdown()
-    until_s = time.monotonic() + _JOIN_S
-    for thread in filter(None, (spinning.get(node.get_name()) for node in nodes)):
-        thread.join(max(0.0, until_s - time.monotonic()))
-    for executor in executors:  # which may hold handles of the nodes, and must not be left to the garbage collector
+def _close(node: Node | None, executor: Executor | None) -> None:
+    if executor is not None:  # which may hold handles of the node, and must not be left to the garbage collector
         executor.shutdown(0.0)
-    for node in nodes:
-        thread = spinning.get(node.get_name())
-        if thread is None or not thread.is_alive():  # otherwise at work in a callback, which still needs the node
-            node.destroy_node()
+    if node is not None:
+        node.destroy_node()
     rclpy.try_shutdown()
 
 

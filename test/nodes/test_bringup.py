@@ -49,11 +49,9 @@ def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
 def test_an_optional_node_is_started_and_awaited_where_its_argument_asks_for_it():
     for wanted in (False, True):
         given = values(classify_crops=wanted, bag='')
-        started = [order.name for order in bringup.start_orders(given, one_process=False)]
+        started = [order.name for order in bringup.start_orders(given)]
         assert ('crop_classifier' in started) == wanted and started[:len(NODES)] == [entry.name for entry in NODES]
-        for order in (bringup.all_in_one_order(given), bringup.readiness_order(given)):
-            before_ros = order.command[:order.command.index('--ros-args')]
-            assert ('crop_classifier' in before_ros) == wanted
+        assert ('crop_classifier' in bringup.readiness_order(given).command) == wanted
 
 
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
@@ -81,7 +79,7 @@ def test_arguments_become_remaps_parameters_and_namespace():
 def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     file = tmp_path / 'tasks.yaml'
     file.write_text('tasks: {}')
-    orders = bringup.start_orders(values(tasks=str(file)), one_process=False)
+    orders = bringup.start_orders(values(tasks=str(file)))
     assert [order.name for order in orders] == ['vehicle_speed', 'contention_monitor', 'qos_scheduler']
     scheduler = orders[-1]
     assert f'tasks:="{file}"' in scheduler.command and scheduler.respawn
@@ -112,17 +110,14 @@ def test_default_topics_lie_in_the_namespace():
     assert len(topics) == 4 and not any(argument.default.startswith('/') for argument in topics)
 
 
-def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp_path):
+def test_a_node_gets_its_files_before_single_parameters(tmp_path):
     """ROS forgets single parameters of a node when a file that names the node follows."""
     file = tmp_path / 'mine.yaml'
     file.write_text('detector:\n  ros__parameters:\n    threads: 1\n')
-    values = read_values({'params_file': str(file), 'image_transport': 'compressed'})
-    command = bringup.all_in_one_order(values).command
+    command = bringup.process_order(DETECTOR, values(params_file=str(file), image_transport='compressed')).command
     files = [index for index, word in enumerate(command) if word == '--params-file']
-    assert max(files) < command.index('-p')
-    assert [command[index + 1] for index in files].count(str(file)) == 1
-    assert command[max(files) + 1] == str(file)
-    assert 'detector:image_transport:="compressed"' in command
+    assert [command[index + 1].rsplit('/', 1)[-1] for index in files] == ['detector.yaml', 'mine.yaml']
+    assert max(files) < command.index('-p') < command.index('image_transport:="compressed"')
 
 
 def test_the_detector_starts_with_the_environment_of_its_number_of_threads():
@@ -158,10 +153,9 @@ def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
 
 @pytest.fixture(scope='module')
 def bags(tmp_path_factory):
-    """Folder with bags of one camera, raw.mcap and compressed.mcap, a task file, and unusable parameter files."""
+    """Folder with bags of one camera, raw.mcap and compressed.mcap, and unusable parameter files."""
     folder = tmp_path_factory.mktemp('bags')
-    for name, text in (('tasks', 'tasks: {}'), ('broken', 'detector: ['),
-                       ('no_threads', 'detector:\n  ros__parameters:\n    threads: 0')):
+    for name, text in (('broken', 'detector: ['), ('no_threads', 'detector:\n  ros__parameters:\n    threads: 0')):
         (folder / f'{name}.yaml').write_text(text)
     drive = render_drive(seconds=0.2, rate_hz=10, width=96, height=64)
     for name in ('raw', 'compressed'):
@@ -172,7 +166,7 @@ def bags(tmp_path_factory):
 @pytest.mark.parametrize('name', ['raw', 'compressed'])
 def test_a_replay_takes_the_transport_of_the_bag(bags, name):
     for given in ('', name):
-        orders = bringup.start_orders(values(bag=str(bags / f'{name}.mcap'), image_transport=given), one_process=False)
+        orders = bringup.start_orders(values(bag=str(bags / f'{name}.mcap'), image_transport=given))
         detector = next(order for order in orders if order.name == 'detector')
         assert f'image_transport:="{name}"' in detector.command
 
@@ -188,8 +182,7 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
     (('--bag', 'missing'), 'missing does not exist'), (('--params-file', 'missing'), 'missing does not exist'),
     (('--params-file', 'broken.yaml'), 'broken.yaml cannot be used'),
     (('--params-file', 'no_threads.yaml'), 'no_threads.yaml cannot be used'),
-    (('--tasks', 'missing.yaml'), 'missing.yaml does not exist'),
-    (('--tasks', 'tasks.yaml', '--one-process'), '--one-process runs the nodes of one detector')])
+    (('--tasks', 'missing.yaml'), 'missing.yaml does not exist')])
 def test_what_cannot_be_started_is_refused_in_one_line(bags, monkeypatch, capsys, words, complaint):
     monkeypatch.chdir(bags)
     before = sorted(bags.iterdir())
@@ -274,9 +267,8 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(ob
 
 
 @pytest.mark.parametrize('name', ['/data/run #3', '20240131', '/data/a: b', 'yes', '*cam', 'a"b\\c', "it's", '/x/ü'])
-@pytest.mark.parametrize('prefix', ['', 'bag_player:'])
-def test_a_text_reaches_the_node_as_it_is(name, prefix):
-    words = bringup.ros_arguments(PLAYER, values(bag=name), prefix=prefix)
+def test_a_text_reaches_the_node_as_it_is(name):
+    words = bringup.ros_arguments(PLAYER, values(bag=name))
     context = rclpy.Context()
     rclpy.init(args=['program', '--ros-args', *words], context=context)
     node = rclpy.node.Node('bag_player', context=context)

@@ -29,14 +29,13 @@ def test_profile_of_the_user_stays(monkeypatch):
 
 
 @pytest.mark.parametrize(('name', 'has_room'), [
-    ('path_visualizer', True), ('one_process', True), ('time_budget', False), ('vehicle_speed', False)])
+    ('path_visualizer', True), ('time_budget', False), ('vehicle_speed', False)])
 def test_only_who_sends_images_takes_shared_memory_for_them(start_node, observer, wait_for, name, has_room):
     """A container has 64 MB for all."""
     settings = [word for variable in VARIABLES for word in ('-u', variable)]  # as on a robot, where nothing is set
-    words = ('vehicle_speed',) if name == 'one_process' else ()
     before = set(Path('/dev/shm').iterdir())  # the observer has room
-    node = start_node(name, program=('env', *settings, sys.executable, '-m', 'deadline_perception.nodes', name, *words))
-    wait_for(lambda: observer.status(words[0] if words else name)[0] >= 0, 'the node')
+    node = start_node(name, program=('env', *settings, sys.executable, '-m', 'deadline_perception.nodes', name))
+    wait_for(lambda: observer.status(name)[0] >= 0, 'the node')
     sizes = []
     for line in Path(f'/proc/{node.process.pid}/maps').read_text().splitlines():
         addresses, *_, file = line.split()

@@ -3,19 +3,16 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from made_up_network import write_network
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
 
 from deadline_perception.msg import TimeBudget
-from deadline_perception.nodes import process
 
 
 def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node, tmp_path):
@@ -295,28 +292,3 @@ def test_an_executor_is_not_left_to_the_garbage_collector(start_script):
         ''')
     assert node.wait_ended() == 0
     assert node.output == 'closed\n'
-
-
-def test_all_threads_that_do_not_end_are_waited_for_together(monkeypatch):
-    """Launch gives a process 5 s; each of several nodes at work in a callback would take them."""
-    waited_s = []
-
-    class Waited(threading.Thread):
-        def join(self, timeout=None):
-            waited_s.append(timeout)
-            super().join(timeout)
-
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    nodes = [rclpy.create_node(f'busy{number}', context=context) for number in range(3)]
-    free = threading.Event()
-    for node in nodes:
-        Waited(target=free.wait, name=node.get_name(), daemon=True).start()
-    monkeypatch.setattr(process, '_JOIN_S', 0.5)
-    process._close(nodes, [])
-    assert waited_s[0] <= 0.5 and waited_s[1:] == [0.0, 0.0]
-    assert all(node.get_name() for node in nodes)  # none was destroyed under its callback
-    free.set()
-    for node in nodes:
-        node.destroy_node()
-    context.try_shutdown()
