@@ -26,7 +26,6 @@ PARAMETERS = (
     Parameter('bag', '', 'Bag to play: a bag folder, or a bare .mcap or .db3 file.', read_only=True),
     Parameter('rate', 1.0, 'Speed of the replay, 2 is twice as fast as it was recorded.', '', 0.01, 100.0,
               read_only=True),
-    Parameter('loop', False, 'Begin anew at the end; otherwise the node ends there.'),
     Parameter('camera', '', 'Image topic of the bag that the detector is to see; empty: its only one, or the only one '
               'in colour. Other image topics are played as they are, and nobody has to listen to them.',
               read_only=True),
@@ -63,7 +62,7 @@ class BagPlayerNode(Node):
         self._outputs: dict[str, Publisher] = {}
         self._camera = choose_camera(self._bag, self._values['camera'])
         self._camera_out: Publisher | None = None
-        self._sent = self._sent_images = self._loops = self._shortened = 0
+        self._sent = self._sent_images = self._shortened = 0
         self._behind_ms = 0.0
         self._state = 'waiting for subscribers'
         self._stopped = threading.Event()
@@ -153,12 +152,7 @@ class BagPlayerNode(Node):
     def _play_all(self) -> int:
         self._state = 'playing'
         begun_ns = now_ns()
-        while True:
-            self._restamper.forget()
-            self._play_once()
-            if self._stopped.is_set() or not self._values['loop']:
-                break
-            self._loops += 1
+        self._play_messages()
         until_s = time.monotonic() + _ACKNOWLEDGE_S
         for publisher in self._outputs.values():
             if not self._stopped.is_set():
@@ -167,7 +161,7 @@ class BagPlayerNode(Node):
                                f'{(now_ns() - begun_ns) / 1e9:.1f} s')
         return 0
 
-    def _play_once(self) -> None:
+    def _play_messages(self) -> None:
         rate = self._values['rate']
         due_ns, before_ns = now_ns(), None
         for topic, msgtype, bag_ns, raw in read_ahead(self._bag, set(self._outputs)):
@@ -219,7 +213,7 @@ class BagPlayerNode(Node):
         super().destroy_node()
 
     def _report(self) -> Report:
-        values = {'state': self._state, 'messages': self._sent, 'images': self._sent_images, 'loops': self._loops,
+        values = {'state': self._state, 'messages': self._sent, 'images': self._sent_images,
                   'shortened_pauses': self._shortened, 'behind_ms': self._behind_ms,
                   'stamps': 'as recorded, with /clock' if self._keeps_stamps else 'moved to the wall clock'}
         if self._behind_ms > 100.0:

@@ -50,14 +50,12 @@ PARAMETERS = (
           'budget_timeout_ms', read_only=True, waits_for=''),
     Parameter('engine', 'auto', 'What runs the segments on the CPU, as for the detector.', choices=ENGINES,
               read_only=True),
-    Parameter('target_miss_probability', 0.01, 'Share of crops that may exceed their bound.', '', 0.0001, 0.5,
-              read_only=True),
     Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves "
               "of the budget.", 'ms', 0.0, 1000.0),
-    Parameter('min_score', 0.2, 'Detections of a lower score are not classified.', '', 0.0, 1.0),
 )
 _LEAST_RESERVE_MS, _LONGEST_RESERVE_MS = 2.0, 15.0
 _CACHED_IMAGES = 8  # until their detections come
+_LEAST_SCORE = 0.2  # of a detection: what is less likely there than this takes no time of the others
 _LEAST_SIZE_PX = 8.0  # of the longer side: smaller signs cannot be read
 _LEAST_AGREEMENT = 0.5  # probability of the classes that the detector's class may be, below which the two contradict
 _SHOWN = 3  # hypotheses of the classifier that are published
@@ -112,7 +110,7 @@ class CropClassifierNode(ManagedNode):
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Loads network, profile and accuracies, and warms every segment."""
-        names = ('model', 'profile', 'device', 'engine', 'threads', 'target_miss_probability')
+        names = ('model', 'profile', 'device', 'engine', 'threads')
         options = NetworkOptions(**{name: self._values[name] for name in names})
         self._worker = Executor('crops')
         try:
@@ -304,7 +302,7 @@ class CropClassifierNode(ManagedNode):
         chosen = []
         for at, detection in enumerate(detections):
             best = best_hypothesis(detection) if detection.results else None
-            if best is None or best.score < self._values['min_score'] \
+            if best is None or best.score < _LEAST_SCORE \
                     or max(detection.bbox.size_x, detection.bbox.size_y) < _LEAST_SIZE_PX:
                 continue
             if best.class_id in REFINED or best.class_id in CLASS_NAMES:

@@ -35,8 +35,6 @@ PARAMETERS = (
     Parameter('camera_info_topic', '', "Topic of the camera's calibration; empty: camera_info beside the image.",
               read_only=True),
     Parameter('min_score', 0.3, 'Detections with a lower score are not drawn.', '', 0.0, 1.0),
-    Parameter('marker_distance_m', 5.0, 'Distance from the camera of the plane that RViz shows the boxes on.', 'm', 0.1,
-              1000.0),
 )
 _CACHED_IMAGES = 20  # until their detections come
 _ASSUMED_CAMERA = PinholeCamera((500.0, 500.0), (320.0, 190.0))  # while no camera_info has come
@@ -144,7 +142,7 @@ class PathVisualizerNode(Node):
         if self._markers_out.get_subscription_count():
             self._markers_out.publish(detection_markers(
                 detections, names, found.header, self._camera or _ASSUMED_CAMERA,
-                self._values['marker_distance_m'], headline(latency, self._contention)))
+                headline(latency, self._contention)))
         if self._image_out.get_subscription_count():
             frame, image = Frame(detections, names, latency), self._images.take(stamp_ns)
             if image is None:

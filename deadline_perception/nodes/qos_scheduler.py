@@ -65,10 +65,10 @@ PARAMETERS = (
               minimum=0.0001, maximum=0.5, waits_for='configure'),
     Parameter('raise_levels', True, 'Use what jobs leave of their time for higher levels while all deadlines are met.',
               waits_for='activate'),
-    Parameter('default_speed_mps', 13.9, 'Speed of the vehicle until the first one is heard.', 'm/s', 0.0, 200.0),
 )
 _LOOK_PERIOD_S = 0.5  # between two comparisons of bounds and conditions with those of the schedule
 _STOP_TIMEOUT_S = 3.0
+_DEFAULT_SPEED_MPS = 13.9  # 50 km/h, until the first one is heard
 
 
 @dataclass(eq=False)
@@ -266,7 +266,7 @@ class QosSchedulerNode(ManagedNode):
 
     @property
     def _speed(self) -> float:
-        return self._values['default_speed_mps'] if self._speed_mps is None else self._speed_mps
+        return _DEFAULT_SPEED_MPS if self._speed_mps is None else self._speed_mps
 
     def _active(self, device: str) -> list[NestedTask]:
         wanted = [name for name in self._values['active_tasks'] if name]

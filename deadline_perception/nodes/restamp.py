@@ -64,10 +64,6 @@ class Restamper:
         if self._places[msgtype] is HeaderPlace.NESTED:
             self._store.get_msgdef(msgtype)  # compiles what reads and writes it
 
-    def forget(self) -> None:
-        """Forgets which stamps have been moved, for a bag that begins anew."""
-        self._moved.clear()
-
     def restamp(self, raw: bytes, msgtype: str, now_ns: int) -> bytes:
         """The message with its stamps moved: those seen for the first time to now, others to where they went then.
 

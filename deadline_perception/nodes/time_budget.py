@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from geometry_msgs.msg import TwistStamped
 from rclpy.node import Node
 
-from deadline_perception.decision.speed_budget import (
-    SUBFLOW_ROBOT_BUDGETS_MS,
-    SUBFLOW_ROBOT_SPEEDS_MPS,
-    Budget,
-    StoppingDistanceBudget,
-    TableBudget,
-)
+from deadline_perception.decision.speed_budget import Budget, StoppingDistanceBudget, TableBudget
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
@@ -25,19 +19,15 @@ from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
 # One metre: what the vehicle may travel between an image and its detections.
 ROAD_SPEEDS_MPS = (4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0, 30.0, 40.0)
 ROAD_BUDGETS_MS = tuple(round(1000.0 / speed, 1) for speed in ROAD_SPEEDS_MPS)
-TABLES = {'road': (ROAD_SPEEDS_MPS, ROAD_BUDGETS_MS),
-          'subflow_robot': (SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS)}
 
 _RATE_HZ = 5.0  # also when no speed comes
 PARAMETERS = (
     Parameter('policy', 'table', 'How a speed becomes a budget: by a table, or by the distance needed to stop.',
               choices=('table', 'stopping_distance')),
-    Parameter('table', 'road', 'Which table: road (1 m of travel per frame), subflow_robot (a slow indoor robot), or '
-              'custom (the two lists below).', choices=(*TABLES, 'custom')),
-    Parameter('table_speeds_mps', ROAD_SPEEDS_MPS, 'Speeds of the custom table, ascending; between two of them the '
-              "faster one's budget holds.", 'm/s', 0.0, 200.0),
-    Parameter('table_budgets_ms', ROAD_BUDGETS_MS, 'Budgets of the custom table, one per speed, never rising.', 'ms',
-              0.1, 60000.0),
+    Parameter('table_speeds_mps', ROAD_SPEEDS_MPS, 'Speeds of the table, ascending; between two of them the faster '
+              "one's budget holds.", 'm/s', 0.0, 200.0),
+    Parameter('table_budgets_ms', ROAD_BUDGETS_MS, 'Budgets of the table, one per speed, never rising; by default 1 m '
+              'of travel per frame.', 'ms', 0.1, 60000.0),
     Parameter('sight_distance_m', 40.0, 'How far ahead an obstacle is seen (stopping distance).', 'm', 0.01, 1000.0),
     Parameter('deceleration_mps2', 6.0, 'Braking deceleration (stopping distance).', 'm/s^2', 0.01, 50.0),
     Parameter('actuation_latency_s', 0.1, 'From published detections to braking (stopping distance).', 's', 0.0, 10.0),
@@ -59,8 +49,7 @@ def make_policy(values: Mapping) -> StoppingDistanceBudget | TableBudget:
     if values['policy'] == 'stopping_distance':
         return StoppingDistanceBudget(values['sight_distance_m'], values['deceleration_mps2'],
                                       values['actuation_latency_s'], values['clearance_m'], *limits)
-    speeds, budgets = TABLES.get(values['table'], (values['table_speeds_mps'], values['table_budgets_ms']))
-    return TableBudget(speeds, budgets, *limits)
+    return TableBudget(values['table_speeds_mps'], values['table_budgets_ms'], *limits)
 
 
 class TimeBudgetNode(Node):

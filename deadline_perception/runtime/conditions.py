@@ -33,22 +33,17 @@ class SlowdownTracker:
     """Remembers the last contention state, and what the frames have said since it was heard, so that it may be a third
     of a second old; any thread may read while another writes.
 
+    An older contention state than `CONTENTION_TIMEOUT_MS` is stale, and so said. The frames' own times over their
+    forecasts then give the slowdown; without frames the stale one stays in force, because 1 would promise bounds that a
+    busy machine cannot hold.
+
     Args:
-        timeout_ms: an older contention state is stale, and so said. The frames' own times over their forecasts then
-            give the slowdown; without frames the stale one stays in force, because 1 would promise bounds that a busy
-            machine cannot hold.
         is_expected: it is said, too, that none was heard yet.
         clock_ms: monotonic clock.
-
-    Raises:
-        ValueError: the time is not positive.
     """
 
-    def __init__(self, timeout_ms: float = CONTENTION_TIMEOUT_MS, *, is_expected: bool = False,
-                 clock_ms: Callable[[], float] = now_ms) -> None:
-        if not timeout_ms > 0:
-            raise ValueError(f'contention_timeout_ms is {timeout_ms}, expected a positive time')
-        self._timeout_ms, self._is_expected, self._clock_ms = timeout_ms, is_expected, clock_ms
+    def __init__(self, *, is_expected: bool = False, clock_ms: Callable[[], float] = now_ms) -> None:
+        self._is_expected, self._clock_ms = is_expected, clock_ms
         self._contention: _Contention | None = None
         self._own = SlowdownEstimator()
 
@@ -78,7 +73,7 @@ class SlowdownTracker:
             reason = f'no contention state heard yet, {words}' if self._is_expected else ''
             return own, OWN_SOURCE if has_own else '', reason
         age_ms = self._clock_ms() - contention.heard_ms
-        if age_ms <= self._timeout_ms:
+        if age_ms <= CONTENTION_TIMEOUT_MS:
             moved = contention.slowdown * own / contention.own_slowdown
             return min(max(1.0, moved), MAX_SLOWDOWN), contention.source, ''
         words = f'contention state is {age_ms / 1000:.1f} s old'
@@ -94,7 +89,6 @@ class ConditionTracker:
     Args:
         default_budget_ms: budget until the first one is heard, > 0.
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
-        contention_timeout_ms: see `SlowdownTracker`.
         standing: why every frame is degraded, whatever is heard.
         clock_ms: monotonic clock.
 
@@ -105,8 +99,7 @@ class ConditionTracker:
         ValueError: a time is not positive.
     """
 
-    def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float,
-                 contention_timeout_ms: float = CONTENTION_TIMEOUT_MS, standing: tuple[str, ...] = (),
+    def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float, standing: tuple[str, ...] = (),
                  clock_ms: Callable[[], float] = now_ms) -> None:
         if not min(default_budget_ms, budget_timeout_ms) > 0:
             raise ValueError(f'default_budget_ms is {default_budget_ms} and budget_timeout_ms {budget_timeout_ms}, '
@@ -116,7 +109,7 @@ class ConditionTracker:
         self.standing = standing
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
-        self._slowdown = SlowdownTracker(contention_timeout_ms, is_expected=True, clock_ms=clock_ms)
+        self._slowdown = SlowdownTracker(is_expected=True, clock_ms=clock_ms)
         self.hear_frame, self.hear_contention = self._slowdown.hear_frame, self._slowdown.hear_contention
 
     def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:

@@ -142,12 +142,10 @@ def test_a_bag_that_was_cut_off_is_played_to_its_end(start_node, observer, wait_
     wait_for(lambda: len(images) == 9, 'the images of the whole chunks')
 
 
-def test_loops_until_told_to_stop_and_then_ends_cleanly(start_node, observer, wait_for, bag):
+def test_a_signal_ends_it_cleanly_in_the_middle_of_the_bag(start_node, observer, wait_for, bag):
     images = observer.hear(Image, '/camera/image_raw')
-    player = start_node('bag_player', {'bag': bag, 'loop': True, 'rate': 5.0})
-    wait_for(lambda: len(images) > 2 * FRAMES + 2, 'the third round')
-    assert player.process.poll() is None
-    assert np.diff(stamps(images)).min() > 0  # moved stamps never go back
+    player = start_node('bag_player', {'bag': bag, 'rate': 0.1})
+    wait_for(lambda: len(images) > 2, 'some images')
     assert player.end(signal.SIGINT) == 0
     assert 'Traceback' not in player.output
 

@@ -17,11 +17,11 @@ NAMES = ('vehicle', 'bike')
 def test_markers_lie_where_the_camera_sees_the_box():
     camera = PinholeCamera((500.0, 500.0), (320.0, 190.0))
     found = Detections([(320, 190, 420, 240)], [0.5], [1])
-    array = detection_markers(found, NAMES, header(5), camera, 10.0, 'headline').markers
+    array = detection_markers(found, NAMES, header(5), camera, 'headline').markers
     assert array[0].action == Marker.DELETEALL
     frame = next(marker for marker in array if marker.ns == 'boxes')
     assert [(p.x, p.y, p.z) for p in frame.points] == [
-        (0.0, 0.0, 10.0), (2.0, 0.0, 10.0), (2.0, 1.0, 10.0), (0.0, 1.0, 10.0), (0.0, 0.0, 10.0)]
+        (0.0, 0.0, 5.0), (1.0, 0.0, 5.0), (1.0, 0.5, 5.0), (0.0, 0.5, 5.0), (0.0, 0.0, 5.0)]
     blue, green, red = class_colour('bike')
     assert (frame.color.r, frame.color.g, frame.color.b) == pytest.approx((red / 255, green / 255, blue / 255))
     assert [marker.text for marker in array if marker.text] == ['bike 0.50', 'headline']

@@ -27,7 +27,7 @@ def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node
             ('vehicle_speed', {'source': 'wheel'},
              "source is 'wheel', expected one of auto, odometry, twist, trace"),
             ('vehicle_speed', {'timeout_s': 1000.0}, 'timeout_s is 1000.0 s, expected [0.01, 60] s'),
-            ('time_budget', {'table': 'custom', 'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
+            ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
             ('contention_monitor', {'device': 'tpu'}, "device is 'tpu', expected cpu, cuda or cuda:N"),
             ('bag_recorder', {'output': tmp_path / 'taken.mcap'}, 'taken.mcap exists already, expected a new name')):
         refused.append((start_node(name, parameters), complaint))

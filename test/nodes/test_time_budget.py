@@ -5,14 +5,16 @@ import signal
 from functools import partial
 
 import pytest
+import yaml
 from geometry_msgs.msg import TwistStamped
 from rosgraph_msgs.msg import Clock
 from stamped_messages import twist
 
+from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.parameters import validate
-from deadline_perception.nodes.time_budget import PARAMETERS, TABLES, make_policy
+from deadline_perception.nodes.time_budget import PARAMETERS, ROAD_BUDGETS_MS, ROAD_SPEEDS_MPS, make_policy
 
 
 def policy(**given):
@@ -20,7 +22,7 @@ def policy(**given):
 
 
 def test_road_table_lets_the_vehicle_travel_at_most_a_metre():
-    for speed_mps, budget_ms in zip(*TABLES['road']):
+    for speed_mps, budget_ms in zip(ROAD_SPEEDS_MPS, ROAD_BUDGETS_MS):
         assert speed_mps * budget_ms / 1000.0 == pytest.approx(1.0, abs=0.002)
     road = policy()
     assert road.budget_ms(0.0).budget_ms == 250.0
@@ -28,10 +30,12 @@ def test_road_table_lets_the_vehicle_travel_at_most_a_metre():
     assert road.budget_ms(9.0).budget_ms == 100.0  # the faster entry's
 
 
-def test_shipped_and_custom_tables_and_stopping_distance_are_chosen_by_name():
-    assert policy(table='subflow_robot', min_budget_ms=22.0).budget_ms(0.16).budget_ms == 66.0
-    custom = policy(table='custom', table_speeds_mps=[1.0, 2.0], table_budgets_ms=[200.0, 50.0])
-    assert custom.budget_ms(1.5).budget_ms == 50.0
+def test_own_tables_and_stopping_distance_take_the_place_of_the_road_s(repository):
+    own = policy(table_speeds_mps=[1.0, 2.0], table_budgets_ms=[200.0, 50.0])
+    assert own.budget_ms(1.5).budget_ms == 50.0
+    shipped = yaml.safe_load((repository / 'config' / 'subflow_robot.yaml').read_text())
+    robot = policy(**shipped['/**/time_budget']['ros__parameters'])
+    assert [robot.budget_ms(speed).budget_ms for speed in SUBFLOW_ROBOT_SPEEDS_MPS] == [*SUBFLOW_ROBOT_BUDGETS_MS]
     # (40 - 2 - 20^2 / 12) / 20 - 0.1 s = 133.3 ms
     stopping = policy(policy='stopping_distance')
     assert stopping.name == 'stopping_distance'
