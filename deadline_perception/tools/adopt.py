@@ -31,8 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--minutes', type=float, default=2.0, help='longest time to measure latencies')
     parser.add_argument('--memory-limit', type=float, metavar='MB', help='of all models together; the best beside the '
                         'fastest that it holds are kept')
-    parser.add_argument('--prune', action='store_true', help='leave out models that are slower and no better than '
-                                                             'another')
     parser.add_argument('--float-only', action='store_true', help='do not try detectors in 8 bit, which takes a minute '
                         'each and needs --data')
     parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '

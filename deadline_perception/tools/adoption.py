@@ -25,7 +25,7 @@ from deadline_perception.networks.model_set.model_reference import load_weights
 from deadline_perception.networks.model_set.model_set import ModelSet
 from deadline_perception.networks.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model
 from deadline_perception.runtime.priority import ThreadPriority
-from deadline_perception.timing.contention.pruning import Candidate, memory_prune, pareto_prune, paths_to_keep
+from deadline_perception.timing.contention.pruning import Candidate, memory_prune, paths_to_keep
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import samples_needed
@@ -229,16 +229,8 @@ def _value(scores: PathScores, ranked: bool) -> float:
 def _prune(args: argparse.Namespace, measured: list[Measured], ranked: bool) -> tuple[list[Measured], list[str]]:
     """What stays, and a sentence on each that does not."""
     words, kept = [], [one.candidate(ranked) for one in measured]
-    if args.prune and args.data:
-        several = {one.spec.name for one in measured if one.facts.paths > 1}  # their other paths may be worth it
-        best = pareto_prune(kept)
-        before, kept = kept, [candidate for candidate in kept if candidate in best or candidate.name in several]
-        for candidate in before:
-            if candidate not in kept:
-                better = next(other for other in reversed(best) if other.delay_ms <= candidate.delay_ms)
-                words.append(f'{candidate.name} is left out: {better.name} is at least as fast and as good')
     if args.memory_limit is not None:
-        before, kept = kept, list(memory_prune(kept, args.memory_limit))
+        before, kept = kept, memory_prune(kept, args.memory_limit)
         for candidate in before:
             if candidate not in kept:
                 words.append(f'{candidate.name} is left out: its {candidate.memory_mb:.0f} MB do not fit beside those '
@@ -323,8 +315,7 @@ def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile
         network.path_space.largest, 0)}
     idle = [name for name in network.models if name not in used]
     if idle:
-        print(f'never chosen, because another is at least as fast and as good: {", ".join(idle)}; --prune leaves them '
-              'out')
+        print(f'never chosen, because another is at least as fast and as good: {", ".join(idle)}')
 
 
 def _tell_classes(network: ModelSet, sequence: DrivingSequence | None, frames: list[Frame]) -> None:

@@ -51,15 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--memory-mb', type=float, required=True, help='memory for its weights and features, 1e6 bytes')
     parser.add_argument('--family', default='compact', help='configuration, or JSON file of one, whose blocks and '
                                                             'heads it is made of')
-    parser.add_argument('--skips', type=int, default=SKIP_OPERATORS, help='skip operators at most')
-    add_device_arguments(parser, 1, 'what will run the network on a CPU: openvino, where it is installed, or eager')
+    add_device_arguments(parser, 1)
     parser.add_argument('--out', type=Path, default=Path('out/construct/configuration.json'), help='file to write')
 
 
 def run(args: argparse.Namespace) -> int:
     """Measures, constructs, writes and checks; returns the exit status."""
     # All that can be wrong is told before a minute is spent on measuring.
-    check_limits(args.deadline_ms, args.memory_mb, args.skips)
+    check_limits(args.deadline_ms, args.memory_mb, SKIP_OPERATORS)
     check_file('--out', args.out)
     family = find_configuration(args.family)
     if not isinstance(family, DetectorConfig):
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     facts = read_device_facts(args.device)
     blocks = build_detector(building_blocks(family), _CLASSES, device=args.device)
     part_bytes = measure_bytes(blocks)
-    with engine_in_use(blocks, facts, args.engine, block_paths(blocks)):
+    with engine_in_use(blocks, facts, block_paths(blocks)):
         segment_ms = measure_times(blocks)
     interference = interference_of(*watch_interruptions(_WATCHED_S), _PROBABILITY)
     # What executes for C ms has ended by the deadline D where C + I(D) <= D.
@@ -80,12 +79,12 @@ def run(args: argparse.Namespace) -> int:
     if taken_ms >= args.deadline_ms:
         raise ValueError(f'--deadline-ms is {args.deadline_ms:g}, and interruptions take all of that: end other '
                          f'programs, or give more')
-    built = construct(family, deadline_ms=args.deadline_ms - taken_ms, memory_mb=args.memory_mb, skips=args.skips,
+    built = construct(family, deadline_ms=args.deadline_ms - taken_ms, memory_mb=args.memory_mb, skips=SKIP_OPERATORS,
                       predict_ms=segment_ms.__getitem__, weight_bytes=part_bytes, name_deadline_ms=args.deadline_ms)
     save_configuration(built.config, args.out)
     network = build_detector(built.config, _CLASSES, device=args.device)
     ends = (network.path_space.smallest, network.path_space.largest)
-    with engine_in_use(network, facts, args.engine, ends):
+    with engine_in_use(network, facts, ends):
         network.warm_up(ends, family.input_size)
         smallest_ms, largest_ms = (_whole_frame_ms(network, path) for path in ends)
     _print(built, f'{facts}', float(interference.response_ms(built.longest_ms)), largest_ms, smallest_ms)
@@ -94,16 +93,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def engine_in_use(detector, facts: DeviceFacts, engine: str, paths: Iterable[ExecutionPath]) -> Iterator[None]:
+def engine_in_use(detector, facts: DeviceFacts, paths: Iterable[ExecutionPath]) -> Iterator[None]:
     """Has a detector run on what the node would run it on while the block runs: on a CPU the segments of some paths in
-    8 bit, where the engine is `openvino`, or `auto` and installed; on a GPU CUDA graphs.
+    8 bit, where OpenVINO is installed; on a GPU CUDA graphs.
     """
     before = detector.engine
     try:
         with tempfile.TemporaryDirectory() as folder:
             if facts.kind != 'cpu':
                 detector.use_graphs()
-            elif engine == 'openvino' or (engine == 'auto' and is_installed()):
+            elif is_installed():
                 detector.engine = _compiled(detector, facts, Path(folder) / 'segments', paths)
             yield
     finally:

@@ -17,10 +17,11 @@ from deadline_perception.tools.terminal import print_table, progress_bar
 
 HELD_OUT_SEED = 1000  # of rendered objects to be judged on; those that are learnt from have seeds below
 _BACKGROUNDS = 3  # windows of each image
+_RENDERED = 60  # objects of each class
 _RENDERED_PX = (64.0, 72.0)  # so that each is shown at every size
 
 
-def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | None, rendered: int, file: Path) -> int:
+def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | None, file: Path) -> int:
     """Shows objects of annotated images, and rendered ones, to every level of a nested classifier; writes the table and
     prints it. Arguments are the options of `evaluate`; returns the exit status.
 
@@ -29,7 +30,7 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
     """
     sequence = open_source(data, classes=classes)
     frames = annotated_frames(sequence, limit)
-    annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=rendered,
+    annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=_RENDERED,
                                     seed=HELD_OUT_SEED, sizes_px=_RENDERED_PX)
     with progress_bar(f'{len(network.path_space)} levels', len(annotated) + len(drawn), 'percent', 'left') as update:
         found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: update(completed=done))

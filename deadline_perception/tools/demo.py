@@ -51,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
     parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
     parser.add_argument('--seconds', type=float, default=32.0, help='play at most so many seconds of the source')
-    parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay, as a multiple of real time')
     parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS,
                         help='weights (safetensors), or a set of own models '
                         '(see adopt)')
@@ -72,11 +71,10 @@ def run(args: argparse.Namespace) -> int:
     """Plays, records and reports; returns the exit status."""
     if args.threads is None:
         args.threads = 1 if args.contention else DEFAULT_THREADS
-    check_numbers(args, rate=(0.01, 100.0), threads=(1, 1024), load=(0, 1024), networks=(1, 16))
+    check_numbers(args, threads=(1, 1024), load=(0, 1024), networks=(1, 16))
     schedule = None
     if args.contention:
-        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate,
-                                 {'core': _UNITS * args.threads})
+        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds, {'core': _UNITS * args.threads})
     check_folder('--out', args.out)
     check_device(args.device)
     check_ros()
@@ -116,8 +114,7 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
         name = f'drive:seed={_DRIVE_SEED},seconds={args.seconds}'
     sequence, cut = limited(open_source(name, classes=args.classes), args.seconds)
     sequence, speed = with_speed_in_every_frame(sequence)
-    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times real time, every '
-             f'node in a process of its own.', cut, speed]
+    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, every node in a process of its own.', cut, speed]
     if args.load:
         notes.append(f'Busy programs beside the nodes: {args.load}.')
     if args.contention:
@@ -174,12 +171,11 @@ def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: 
 
     parameters = args.out / 'parameters.yaml'
     parameters.write_text(parameters_text(args.threads, levels))
-    arguments = ['--bag', str(bag), '--record', str(recording), '--rate', str(args.rate), '--model', str(weights),
-                 '--profile', str(profile), '--device', args.device, '--params-file', str(parameters),
-                 '--image-transport', transport]
+    arguments = ['--bag', str(bag), '--record', str(recording), '--model', str(weights), '--profile', str(profile),
+                 '--device', args.device, '--params-file', str(parameters), '--image-transport', transport]
     if args.networks > 1:
         arguments += ['--tasks', str(_write_tasks(args, weights, profile))]
-    length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9 / args.rate
+    length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9
     contention = (play(schedule, repeats=True, cores=parse_cores(network_cores(args.threads))) if schedule
                   else nullcontext())
     with busy_programs(args.load), contention, progress_bar(

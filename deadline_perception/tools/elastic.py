@@ -7,7 +7,6 @@ every share.
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +14,7 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.datasets.records import spread_evenly
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
-from deadline_perception.tools.file_arguments import check_file, check_numbers
+from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.terminal import print_table
 
@@ -36,14 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              'whichever are as many as those of the weights')
     parser.add_argument('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
                         help='of the input in px; by default 224 224, or the detector\'s own')
-    parser.add_argument('--limit', type=int, default=200, help='images used, of a classifier of each class')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--out', type=Path, default=Path('out/elastic/elastic.safetensors'), help='file to write')
 
 
 def run(args: argparse.Namespace) -> int:
     """Converts, scores and writes; returns the exit status."""
-    check_numbers(args, limit=(2, math.inf))
     check_file('--out', args.out)
     restart_with_environment(args.threads)
     import torch
@@ -59,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     names = tuple(name.strip() for name in args.classes.split(',')) if args.classes else ()
     source = find_source(args.model, weights, names, tuple(args.size) if args.size else None)
     detects = source.decoder().result_type is Detections
-    data = read_data(args.data, detects, source.input_size, args.limit)
+    data = read_data(args.data, detects, source.input_size)
     if not names and len(data.class_names or data.scoring.class_names) == len(source.class_names):
         source = find_source(args.model, weights, data.class_names or data.scoring.class_names, source.input_size)
     module = source.ordinary(weights)

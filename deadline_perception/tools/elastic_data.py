@@ -39,7 +39,7 @@ class ElasticData:
     scoring: ClassImages | Sequence
 
 
-def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int) -> ElasticData:
+def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int = 200) -> ElasticData:
     """Reads what `--data` names.
 
     Args:

@@ -6,7 +6,7 @@ chance in the choice of images reaches, by which the decision trusts its measure
 images out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
 
 Of a nested classifier, all levels are shown the annotated objects, and rendered ones, at several sizes; then only
---data, --classes, --limit, --rendered, --json and --threads are looked at.
+--data, --classes, --limit, --json and --threads are looked at.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from deadline_perception.networks.model_set.model_reference import find_weights,
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.crop_evaluation import evaluate_crops
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, check_numbers
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.terminal import print_table, progress_bar
 
 _SAMPLE = 60
@@ -67,8 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
     parser.add_argument('--quality', type=Path, help='table of qualities measured before, for the frontier')
-    parser.add_argument('--rendered', type=int, default=60, help='rendered objects of each class that a classifier is '
-                        'shown')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
 
@@ -81,7 +79,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     check_file('--json', args.json)
-    check_numbers(args, rendered=(0, math.inf))
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
     detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
@@ -89,7 +86,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         if len(args.data) > 1:
             raise ValueError(f'--data names {len(args.data)} sources, expected one for a classifier')
         return evaluate_crops(detector, data=args.data[0], classes=args.classes, limit=args.limit,
-                              rendered=args.rendered, file=args.json)
+                              file=args.json)
     if args.calibrate and (not hasattr(detector, 'score_calibration') or workers.count > 1):
         raise ValueError('--calibrate is for weights of a multi-path detector, in one process')
     paths = chosen_paths(args, detector)

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='how long to record; long enough to meet all levels')
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='sample network')
     parser.add_argument('--path', default='', help='execution path that is run; the largest by default')
-    add_device_arguments(parser, engine='what runs the network on a CPU')
+    add_device_arguments(parser)
     parser.add_argument('--priority', choices=MODES, default='auto',
                         help="as the detector's parameter of that name: a frame that is raised hardly feels busy cores")
     parser.add_argument('--cores', default='', help="as the detector's parameter of that name, such as 0,2-3; units "
@@ -94,7 +94,7 @@ def _grade(args: argparse.Namespace, most: int, schedule: Schedule | None, earli
            priority: ThreadPriority) -> int:
     use_threads(args.threads)
     facts = read_device_facts(args.device)
-    network, _ = load_network(str(find_weights(args.weights)), args.device, share_folder() / 'models', args.engine)
+    network, _ = load_network(str(find_weights(args.weights)), args.device, share_folder() / 'models')
     path = network.path_space.parse(args.path) if args.path else network.path_space.largest
     if earlier is not None and (earlier.network_hash, earlier.path) != (network.network_hash, str(path)):
         raise ValueError(f'--reuse is {args.reuse}, of the network {earlier.config_name} on the path {earlier.path}, '

@@ -7,7 +7,6 @@ was; `deadline-perception train --data` takes the file.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,6 +32,8 @@ from deadline_perception.training.label_log import LabelLog
 from deadline_perception.training.labelling import LabelJob, LabellingError, Teacher, judge, see_all
 from deadline_perception.training.score_thresholds import LEAST_OBJECTS, LEAST_PRECISION
 
+_CHOSEN_ON = 200  # images of each source, spread evenly, that thresholds are chosen on at most
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
@@ -44,8 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--only', nargs='+', metavar='NAME', help='classes to label; all that the models find, without')
     parser.add_argument('--data', nargs='+', default=[], metavar='ANNOTATED', help='annotated images that score '
                         'thresholds are chosen on, for the classes that they mark')
-    parser.add_argument('--data-limit', type=int, default=200, help='images of each source and of --data to choose '
-                        'on, spread evenly')
     parser.add_argument('--min-score', type=float, default=0.5, help='threshold of a class of which no annotated '
                         f'images, or fewer than {LEAST_OBJECTS} objects, are at hand')
     parser.add_argument('--precision', type=float, default=LEAST_PRECISION, help='that a threshold has at least, on '
@@ -56,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--images', type=Path, metavar='FOLDER', help='for the frames of videos and bags, which '
                         'training needs as files; without, a folder beside --out with its name')
     parser.add_argument('--image-type', choices=('jpg', 'png'), default='jpg', help='of these frames')
-    add_device_arguments(parser, engine='of this package\'s own weights on a CPU; exported files need cpu')
+    add_device_arguments(parser)
     parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last image '
                         'without')
 
@@ -74,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         if not sequence.class_names:
             raise ValueError(f'--data {text} has no annotations, expected images with known objects')
     specs = [_with_conventions(spec, [*data, *sources]) for spec in specs]
-    networks = [load_model(spec, args.device, args.engine) for spec in specs]
+    networks = [load_model(spec, args.device) for spec in specs]
     names = _class_names(args, sources, [network.class_names for network in networks])
     teachers = [Teacher(spec.name, network, np.array([names.index(name) if name in names else -1
                                                       for name in network.class_names], np.int64))
@@ -102,7 +101,7 @@ def _check(args: argparse.Namespace) -> None:
     check_file('--out', args.out)
     args.images = args.images or args.out.with_suffix('')
     check_folder('--images', args.images)
-    check_numbers(args, data_limit=(1, math.inf), min_score=(0.001, 1.0), precision=(0.001, 1.0))
+    check_numbers(args, min_score=(0.001, 1.0), precision=(0.001, 1.0))
     for text in (*args.sources, *args.data):
         if Path(text).is_file() and Path(text).resolve() == args.out.resolve():
             raise ValueError(f'--out is {args.out}, which is a source; expected another file')
@@ -148,7 +147,7 @@ def _jobs(args: argparse.Namespace, sources: Sequence[DrivingSequence], data: Se
     """All images, those that only thresholds are chosen on first."""
     jobs = []
     for sequence in data:
-        frames = annotated_frames(sequence, args.data_limit)
+        frames = annotated_frames(sequence, _CHOSEN_ON)
         jobs += [LabelJob(*_labels(frame, sequence, names), measures=True) for frame in frames]
     folders: set[str] = set()
     files: set[str] = set()
@@ -158,7 +157,7 @@ def _jobs(args: argparse.Namespace, sources: Sequence[DrivingSequence], data: Se
             folder += '_'
         folders.add(folder)
         annotated = [frame for frame in sequence.frames if frame.ground_truth is not None]
-        measured = {frame.name for frame in annotated_frames(sequence, args.data_limit)} if annotated else set()
+        measured = {frame.name for frame in annotated_frames(sequence, _CHOSEN_ON)} if annotated else set()
         for frame in sequence.frames:
             file, copy = file_of(frame.load_bgr), None
             if file is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from deadline_perception.core.device import check_device
 from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.datasets.rendering.single_object import gather_views
-from deadline_perception.datasets.source import CLASSES_HELP, open_source
+from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.classifier.checkpoint import load_classifier, save_classifier
 from deadline_perception.networks.classifier.classes import CLASS_NAMES
@@ -24,20 +24,19 @@ from deadline_perception.training.crop_samples import CropSource
 from deadline_perception.training.level_trainer import LevelTrainer
 from deadline_perception.training.training_plan import TrainingPlan
 
+_RENDERED, _BACKGROUNDS = 400, 6  # objects of each class; windows of background of each image
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_run_arguments(parser, 'classifier', steps=2000, batch=128, learning_rate=3e-3)
-    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
-    parser.add_argument('--rendered', type=int, default=400, help='rendered objects of each class')
-    parser.add_argument('--backgrounds', type=int, default=6, help='windows of background of each image')
     parser.add_argument('--start', type=Path, help='weights to start from; a fresh network without')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; with one, a seed gives the same weights')
 
 
 def run(args: argparse.Namespace) -> int:
     """Trains, saving every minute; returns the exit status."""
-    check_numbers(args, threads=(1, math.inf), rendered=(0, math.inf), backgrounds=(1, math.inf))
+    check_numbers(args, threads=(1, math.inf))
     if not 0 <= args.seed < 1000:
         raise ValueError(f'--seed is {args.seed}, expected 0 to 999: objects to be judged on have seeds from 1000 on')
     check_device(args.device)
@@ -74,8 +73,7 @@ def _views(args: argparse.Namespace) -> list[list[ObjectView]]:
     """Views of all sources, those of each and its rendered ones a group of their own."""
     groups = []
     for number, text in enumerate(args.data):
-        sequence = open_source(text, split='train', classes=args.classes)
-        rendered = args.rendered if number == 0 else 0
-        groups += gather_views(annotated_frames(sequence), sequence.class_names, backgrounds=args.backgrounds,
-                               rendered=rendered, seed=args.seed)
+        sequence = open_source(text, split='train')
+        groups += gather_views(annotated_frames(sequence), sequence.class_names, backgrounds=_BACKGROUNDS,
+                               rendered=_RENDERED if number == 0 else 0, seed=args.seed)
     return [group for group in groups if group]

@@ -21,7 +21,7 @@ from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
-_IMAGES = 200  # used at most, of a classifier of each class
+_BATCH = 8  # images of one iteration
 _NORM_BATCH = 32
 _MOST_IMAGES_OF_DETECTOR = 96  # whose outputs are kept as what to learn
 
@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--data', required=True, help=DATA_HELP)
     parser.add_argument('--budget-ms', type=float, required=True, help='time that an iteration may take')
     parser.add_argument('--minutes', type=float, default=10.0, help='how long to train')
-    parser.add_argument('--batch', type=int, default=8, help='images of one iteration')
     parser.add_argument('--learning-rate', type=float, default=0.001, help='step of gradient descent')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--out', type=Path, help='file to write; by default the weights themselves')
@@ -40,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tunes, scores and replaces; returns the exit status."""
-    check_numbers(args, batch=(1, math.inf), budget_ms=(0.001, math.inf))
+    check_numbers(args, budget_ms=(0.001, math.inf))
     StopRequest(args.minutes)  # refuses what is no time, before anything is done
     out = args.out or args.weights
     check_file('--out', out)
@@ -56,14 +55,14 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args.threads)
     network = load_elastic(args.weights)
     detects = network.result_type is Detections
-    data = read_data(args.data, detects, network.input_size, _IMAGES)
+    data = read_data(args.data, detects, network.input_size)
     paths = list(network.path_space)
     before = score_paths(network, data, paths)
     images = data.learning[:_MOST_IMAGES_OF_DETECTOR] if detects else data.learning
-    inputs = torch.cat(list(image_batches(network.source, images, args.batch)))
+    inputs = torch.cat(list(image_batches(network.source, images, _BATCH)))
     if detects:
         with torch.no_grad():
-            found = [network.module(batch) for batch in inputs.split(args.batch)]
+            found = [network.module(batch) for batch in inputs.split(_BATCH)]
         targets = tuple(torch.cat(parts) for parts in zip(*found))
     else:
         labels = [network.class_names.index(name) for name in data.class_names]
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     generator = torch.Generator().manual_seed(0)
 
     def draw() -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        rows = torch.randperm(len(inputs), generator=generator)[:args.batch]
+        rows = torch.randperm(len(inputs), generator=generator)[:_BATCH]
         return inputs[rows], tuple(target[rows] for target in targets)
 
     trainer.measure(*draw())

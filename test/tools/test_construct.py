@@ -26,13 +26,15 @@ FAMILY = replace(COMPACT, name='small', input_size=(64, 64), stem_channels=16, s
 def family(tmp_path, monkeypatch):
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')  # stay in this process
     monkeypatch.setattr(construct, '_ROUNDS', 2)
+    monkeypatch.setattr(construct, 'is_installed', lambda: False)
+    monkeypatch.setattr(construct, 'SKIP_OPERATORS', 3)
     save_configuration(FAMILY, tmp_path / 'small.json')
-    return ['network', 'construct', '--engine', 'eager', '--family', str(tmp_path / 'small.json'),
+    return ['network', 'construct', '--family', str(tmp_path / 'small.json'),
             '--out', str(tmp_path / 'out' / 'built.json')]
 
 
 def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
-    assert main([*family, '--deadline-ms', '10000', '--memory-mb', '500', '--skips', '3']) == 0
+    assert main([*family, '--deadline-ms', '10000', '--memory-mb', '500']) == 0
     shown = capsys.readouterr().out
     assert 'ms at worst predicted' in shown and 'ms measured' in shown and 'built.json' in shown
     built = find_configuration(str(tmp_path / 'out' / 'built.json'))
@@ -65,14 +67,15 @@ def test_limits_that_are_none_are_refused_before_measuring(family, refusal, limi
     assert message in refusal(*family, '--deadline-ms', limits[0], '--memory-mb', *limits[1:])
 
 
-def test_blocks_are_timed_in_the_engine_that_will_run_them():
+def test_blocks_are_timed_in_the_engine_that_will_run_them(monkeypatch):
     pytest.importorskip('openvino')
     detector = build_detector(replace(building_blocks(FAMILY), input_size=(64, 64)), ('vehicle',))
     before, space = detector.engine, detector.path_space
-    with construct.engine_in_use(detector, read_device_facts(), 'auto', [space.smallest]):
+    with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
         assert detector.engine.identity.startswith('openvino ')
         assert len(detector.detect(np.zeros((64, 64, 3), np.uint8), space.smallest)) >= 0
         assert detector.engine.forms.keys() >= set(space.keys(space.smallest)) - {space.key(0, space.smallest)}
     assert detector.engine is before
-    with construct.engine_in_use(detector, read_device_facts(), 'eager', [space.smallest]):
+    monkeypatch.setattr(construct, 'is_installed', lambda: False)
+    with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
         assert detector.engine is before

@@ -20,9 +20,3 @@ def test_the_table_names_levels_sizes_groups_and_paths():
     assert table['paths'] == {'l1': {'accuracy': 0.725}, 'l2': {'accuracy': 0.8}}
     assert table['accuracy_of'] == {'traffic_sign': [[0.5, 0.7], [0.6, 0.8]], 'road_user': [[1.0, None], [1.0, None]]}
     assert table['objects']['vehicle'] == [4, 0] and table['accuracy_of_largest_level']['vehicle'] == [1.0, None]
-
-
-def test_a_negative_number_of_objects_is_refused_in_one_line(repository, tmp_path, refusal):
-    assert '--rendered is -1, expected at least 0' in refusal(
-        'evaluate', '--weights', repository / 'models/crop_classifier.safetensors', '--data', 'val.json', '--rendered',
-        '-1', '--json', tmp_path / 'table.json')

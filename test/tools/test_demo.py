@@ -86,9 +86,7 @@ def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
 @pytest.mark.parametrize(('words', 'message'), [
     (['--model', 'nowhere.safetensors'], 'weights file nowhere.safetensors does not exist'),
     (['--source', 'nowhere'], "source 'nowhere' does not exist"),
-    (['--rate', '0'], '--rate is 0.0, expected 0.01 to 100'),
     (['--threads', '0'], '--threads is 0, expected 1 to 1024'),
-    (['--rate', 'inf'], '--rate is inf'),
     (['--load', '-1'], '--load is -1'),
     (['--contention', 'waves'], 'contention schedule waves cannot be read'),
     (['--networks', '0'], '--networks is 0, expected 1 to 16'),

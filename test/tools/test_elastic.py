@@ -40,8 +40,7 @@ def test_one_command_makes_a_network_elastic(made):
 
 @pytest.mark.parametrize('words, message', [
     (['no_such_network'], "model is 'no_such_network', expected the name"),
-    (['resnet18'], 'weights do not fit resnet18'),
-    (['mobilenet_v3_small', '--limit', '1'], '--limit is 1')])
+    (['resnet18'], 'weights do not fit resnet18')])
 def test_refuses_in_one_line(made, words, message, monkeypatch, refusal, tmp_path):
     folder, data, _ = made
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')

@@ -15,7 +15,7 @@ from deadline_perception.timing.contention.levels import ContentionGrading
 def grade(measurable_weights):
     """Runs the command on a small network, by default with the settings that it needs."""
     def run(*words, environment=process_environment(DEFAULT_THREADS)):
-        return run_command('machine', 'grade', '--weights', measurable_weights, '--engine', 'eager', '--source',
+        return run_command('machine', 'grade', '--weights', measurable_weights, '--source',
                            'drive:seed=1,seconds=0.5', *words, environment=environment)
 
     return run

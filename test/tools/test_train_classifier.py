@@ -14,7 +14,17 @@ from deadline_perception.networks.classifier.checkpoint import load_classifier
 from deadline_perception.networks.multi_path.checkpoint import read_recipe
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.tools import crop_evaluation, train_classifier
 from deadline_perception.tools.command_line import main
+
+
+@pytest.fixture(scope='module', autouse=True)
+def few_views():
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (train_classifier, crop_evaluation):
+            patch.setattr(module, '_RENDERED', 1)
+            patch.setattr(module, '_BACKGROUNDS', 2)
+        yield
 
 
 @pytest.fixture(scope='module')
@@ -32,7 +42,7 @@ def weights(annotations, tmp_path_factory):
     """Ended after two of three steps, and gone on with."""
     folder = tmp_path_factory.mktemp('weights')
     before = torch.get_num_threads()
-    words = ['network', 'train-classifier', '--data', str(annotations), '--rendered', '1', '--backgrounds', '2',
+    words = ['network', 'train-classifier', '--data', str(annotations),
              '--steps', '3', '--batch', '4', '--state', str(folder / 'state.safetensors'),
              '--out', str(folder / 'small.safetensors')]
     assert main([*words, '--minutes', '1e-9']) == 0
@@ -53,7 +63,7 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
 
 
 def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(weights, annotations, tmp_path):
-    words = ['network', 'train-classifier', '--data', str(annotations), '--rendered', '1', '--steps', '1',
+    words = ['network', 'train-classifier', '--data', str(annotations), '--steps', '1',
              '--batch', '2', '--seed', '7',
              '--learning-rate', '1e-9', '--start', str(weights), '--state', str(tmp_path / 'state.safetensors'),
              '--out', str(tmp_path / 'next.safetensors')]
@@ -65,7 +75,7 @@ def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(weights, an
 
 def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, annotations, tmp_path, capsys):
     quality = weights.with_suffix('.quality.json')
-    assert main(['evaluate', '--weights', str(weights), '--data', str(annotations), '--rendered', '1', '--json',
+    assert main(['evaluate', '--weights', str(weights), '--data', str(annotations), '--json',
                  str(quality)]) == 0
     table = json.loads(quality.read_text())
     assert table['levels'] == [f'l{number}' for number in range(1, 11)] and set(table['paths']) == set(table['levels'])
@@ -83,8 +93,7 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
 
 
 @pytest.mark.parametrize(('words', 'match'), [
-    (['--seed', '1000'], '--seed is 1000, expected 0 to 999'), (['--rendered', '-1'], '--rendered is -1'),
-    (['--backgrounds', '0'], '--backgrounds is 0, expected at least 1'),
+    (['--seed', '1000'], '--seed is 1000, expected 0 to 999'),
     (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--start and --out are both a.safetensors, expected two'),
     (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist')])
 def test_arguments_that_cannot_be_are_refused_in_one_line(annotations, refusal, words, match):
