@@ -18,15 +18,11 @@ from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
 from deadline_perception.runtime.speed_filter import SpeedFilter
 
-TOPICS = {'odometry': (Odometry, 'odom'), 'twist': (TwistStamped, 'vehicle/speed')}
-
 _RATE_HZ = 20.0
 PARAMETERS = (
-    Parameter('source', 'auto', 'Where the speed comes from: odometry (topic odom), twist (topic vehicle/speed), '
-              'trace (a file), or auto: odometry or twist, whichever speaks first.', read_only=True,
-              choices=('auto', *TOPICS, 'trace')),
-    Parameter('trace_file', '', 'Speed trace of source trace: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes '
-              'vehicle JSON files or their folder. At its end the speed becomes unknown.', read_only=True),
+    Parameter('trace_file', '', 'Speed trace to replay: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes vehicle '
+              'JSON files or their folder. At its end the speed becomes unknown. Empty: the topics odom and '
+              'vehicle/speed, whichever speaks first.', read_only=True),
     Parameter('time_constant_s', 0.2, 'Time constant of the low-pass filter; 0 switches it off.', 's', 0.0, 60.0),
     Parameter('timeout_s', 0.5, 'Age of the latest speed above which the speed is unknown.', 's', 0.01, 60.0),
 )
@@ -59,18 +55,16 @@ class VehicleSpeedNode(Node):
         self._intake = MessageIntake(self)
         self._clock_of_ages = periodic_clock(self)
         self._replay = None
-        if self._values['source'] == 'trace':
+        if self._values['trace_file']:
             self._replay = TraceReplay(read_speed_trace(Path(self._values['trace_file']).expanduser()))
-        for source, (kind, topic) in TOPICS.items():
-            if self._values['source'] in (source, 'auto'):
-                self._intake.listen(kind, topic, getattr(self, f'_on_{source}'), ANY_SOURCE)
+        else:
+            self._intake.listen(Odometry, 'odom', self._on_odometry, ANY_SOURCE)
+            self._intake.listen(TwistStamped, 'vehicle/speed', self._on_twist, ANY_SOURCE)
         self._publisher = open_output(self, TwistStamped, '~/speed')
         self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
     def _apply(self, values: Mapping) -> None:
-        if values['source'] == 'trace' and not values['trace_file']:
-            raise ValueError('source is trace and trace_file is empty, expected a file')
         wanted = (values['time_constant_s'], values['timeout_s'])
         if self._filter is None or wanted != (self._values['time_constant_s'], self._values['timeout_s']):
             self._filter = SpeedFilter(*wanted)
@@ -107,7 +101,7 @@ class VehicleSpeedNode(Node):
     def _report(self) -> Report:
         now_s = self._now_s()
         speed_mps, age_s = self._filter.speed_mps(now_s), self._filter.age_s(now_s)
-        values = {'speed_mps': speed_mps, 'age_s': age_s, 'source': self._source or self._values['source'],
+        values = {'speed_mps': speed_mps, 'age_s': age_s, 'source': self._source or 'none yet',
                   'accepted': self._filter.accepted, 'rejected': self._intake.refused,
                   'last_rejection': self._intake.last_problem}
         silence = '' if self._filter.is_fresh(now_s) else self._silence(age_s)
@@ -116,8 +110,7 @@ class VehicleSpeedNode(Node):
     def _silence(self, age_s: float) -> str:
         if self._replay is not None:
             return 'the speed trace is over' if self._filter.accepted else 'waiting for the clock to start the trace'
-        topics = ' or '.join(self.resolve_topic_name(topic) for source, (_, topic) in TOPICS.items()
-                             if self._values['source'] in (source, 'auto'))
+        topics = ' or '.join(map(self.resolve_topic_name, ('odom', 'vehicle/speed')))
         if math.isnan(age_s):
             return f'no speed has come yet on {topics}'
         return (f'the latest speed on {topics} is {age_s:.2f} s old, expected at most '

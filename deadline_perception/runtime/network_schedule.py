@@ -44,8 +44,7 @@ class NetworkSchedule:
                    for now_ms, then_ms in zip(task.bounds_ms(), bounds_ms))
 
 
-def make_schedule(tasks: Sequence[NestedTask], speed_mps: float,
-                  method: Method = Method.GREEDY_NEXT) -> NetworkSchedule:
+def make_schedule(tasks: Sequence[NestedTask], speed_mps: float) -> NetworkSchedule:
     """Selects level and period of each task.
 
     Where nothing is schedulable, each task gets its cheapest level at its longest period, and the schedule says why.
@@ -53,7 +52,6 @@ def make_schedule(tasks: Sequence[NestedTask], speed_mps: float,
     Args:
         tasks: of one device, with the slowdown in force; at least one.
         speed_mps: of the vehicle.
-        method: how.
 
     Raises:
         ValueError: there is no task, or the speed is negative.
@@ -62,7 +60,7 @@ def make_schedule(tasks: Sequence[NestedTask], speed_mps: float,
     options = [task.options(speed_mps, bounds) for task, bounds in zip(tasks, bounds_ms)]
     refusal = ''
     try:
-        allocation = allocate(options, method, names=[task.name for task in tasks])
+        allocation = allocate(options, Method.GREEDY_NEXT, names=[task.name for task in tasks])
     except Infeasible as error:
         refusal = str(error)
         allocation = Allocation(tuple(max(row, key=_ease) for row in options), False)

@@ -74,20 +74,20 @@ def read_real_time_share(root: Path = Path('/')) -> RealTimeShare:
 
 
 @contextmanager
-def inference_thread(mode: str = 'auto', *, cores: Collection[int] = (), lock_memory: bool = True,
-                     share: RealTimeShare | None = None) -> Iterator[ThreadPriority]:
+def inference_thread(mode: str = 'auto', *, cores: Collection[int] = (),
+                     lock_memory: bool = True) -> Iterator[ThreadPriority]:
     """Meanwhile the calling thread bears the name of the detector's thread, and so do threads that it starts.
 
     `raise_thread(Role.INFERENCE)` of what this gives raises it and them, once they are there. At the end, however that
     comes, its name, and the priority of all of them, are as before.
 
     Args:
-        mode, cores, lock_memory, share: as for `ThreadPriority`.
+        mode, cores, lock_memory: as for `ThreadPriority`.
 
     Raises:
         ValueError: as `ThreadPriority`.
     """
-    priority = ThreadPriority(mode, cores=cores, lock_memory=lock_memory, share=share)
+    priority = ThreadPriority(mode, cores=cores, lock_memory=lock_memory)
     name = thread_name(threading.get_native_id()) or threading.current_thread().name
     name_thread(_INFERENCE_NAME)
     try:

@@ -127,7 +127,7 @@ def _file_pages() -> list[tuple[int, int]]:
     return found
 
 
-def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
+def touch_memory() -> None:
     """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the
     first ones: 3,500 pages, 10 to 30 ms.
 
@@ -136,7 +136,7 @@ def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
     import numpy as np  # which `doctor` has to do without
 
     # all at once: each is another
-    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]
+    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(_FRAME_BYTES // _BLOCK_BYTES)]
     for block in blocks:
         block[::_PAGE_BYTES] = 0
 

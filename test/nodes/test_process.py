@@ -22,10 +22,8 @@ def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node
         (tmp_path / name).write_text(text)
     refused = []
     for name, parameters, complaint in (
-            ('vehicle_speed', {'source': 'trace'}, 'source is trace and trace_file is empty, expected a file'),
-            ('vehicle_speed', {'source': 'trace', 'trace_file': '/none.csv'}, 'speed trace /none.csv does not exist'),
-            ('vehicle_speed', {'source': 'wheel'},
-             "source is 'wheel', expected one of auto, odometry, twist, trace"),
+            ('vehicle_speed', {'trace_file': '/none.csv'}, 'speed trace /none.csv does not exist'),
+            ('time_budget', {'policy': 'wheel'}, "policy is 'wheel', expected one of table, stopping_distance"),
             ('vehicle_speed', {'timeout_s': 1000.0}, 'timeout_s is 1000.0 s, expected [0.01, 60] s'),
             ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
             ('contention_monitor', {'device': 'tpu'}, "device is 'tpu', expected cpu, cuda or cuda:N"),

@@ -49,7 +49,7 @@ def test_speed_follows_its_source_and_becomes_unknown_when_it_falls_silent(start
 
 
 def test_impossible_speeds_are_counted_named_and_left_out(start_node, observer, wait_for, repeat):
-    start_node('vehicle_speed', {'source': 'odometry', 'time_constant_s': 0.0, 'timeout_s': 30.0})
+    start_node('vehicle_speed', {'time_constant_s': 0.0, 'timeout_s': 30.0})
     heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
     publisher = observer.speaker(Odometry, 'odom')
     good = repeat(partial(publisher.publish, odometry(3.0)))
@@ -102,7 +102,7 @@ def test_nothing_falls_silent_when_the_system_clock_steps(start_node, observer, 
 def test_trace_file_drives_the_speed_on_a_simulated_clock(start_node, observer, wait_for, tmp_path):
     trace = tmp_path / 'trace.csv'
     trace.write_text('stamp_s,speed_mps\n5,10\n105,10\n')
-    start_node('vehicle_speed', {'source': 'trace', 'trace_file': trace, 'use_sim_time': True, 'timeout_s': 60.0})
+    start_node('vehicle_speed', {'trace_file': trace, 'use_sim_time': True, 'timeout_s': 60.0})
     heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
     clock = observer.speaker(Clock, '/clock')
     now_ns = [1_000_000_000]
