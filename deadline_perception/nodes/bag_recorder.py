@@ -1,13 +1,12 @@
-"""The node `bag_recorder`: writes topics to an mcap file that can be read whatever ends the recording."""
+"""The node `bag_recorder`: what the report needs becomes an mcap file that can be read whatever ends the recording."""
 from __future__ import annotations
 
-import fnmatch
 import signal
 from functools import partial
 from pathlib import Path
 
 from rclpy.node import Node
-from rclpy.qos import QoSDurabilityPolicy, QoSReliabilityPolicy
+from rclpy.qos import QoSReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.task import Future
 
@@ -21,7 +20,7 @@ from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import SubscriptionEventCallbacks, newest
 
 # What a run is judged by: the package's own topics, and of the camera all but the images.
-DEFAULT_TOPICS = {
+TOPICS = {
     'detector/detections': 'vision_msgs/msg/Detection2DArray', 'detector/path': 'deadline_perception/msg/PathDecision',
     'detector/latency': 'deadline_perception/msg/FrameLatency', 'detector/label_info': 'vision_msgs/msg/LabelInfo',
     'time_budget/budget': 'deadline_perception/msg/TimeBudget',
@@ -30,17 +29,13 @@ DEFAULT_TOPICS = {
     'contention_monitor/state': 'deadline_perception/msg/ContentionState',
     'vehicle_speed/speed': 'geometry_msgs/msg/TwistStamped', '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
     'camera/camera_info': 'sensor_msgs/msg/CameraInfo', '/ground_truth': 'vision_msgs/msg/Detection2DArray'}
-LATCHED_TOPICS = ('detector/label_info', 'qos_scheduler/schedule', '/tf_static')
+LATCHED_TOPICS = ('detector/label_info', 'qos_scheduler/schedule')
 
 PARAMETERS = (
     Parameter('output', 'recording.mcap', 'mcap file to write, which must not exist yet.', read_only=True),
-    Parameter('topics', [''], "Topics to record, each as NAME, NAME:pkg/msg/Type or a pattern with * and ?; ['*'] "
-              "records all topics that are published, images too; [''] what the report needs: this package's topics, "
-              'diagnostics, camera_info and ground truth.', read_only=True),
 )
 _TICK_S = 0.1
 _DEPTH = 1000  # messages per topic that the middleware keeps until they are taken
-_DISCOVERY_PERIOD_S = 0.2  # between two looks for topics without a known type
 _QUIET_TICKS = 3  # without a message, before a recording that shall end is closed
 _LONGEST_END_TICKS = 30
 
@@ -56,19 +51,13 @@ class BagRecorderNode(Node):
         self._values = declare(self, PARAMETERS)
         self._writer: BagWriter | None = None
         self._topics: dict[str, Subscription] = {}
-        self._unknown: dict[str, str] = {}  # topic -> why it is not recorded yet
+        self._unknown: dict[str, str] = {}  # topic -> why it is not recorded
         self._taken = 0
         self._ending_ticks, self._quiet_ticks, self._taken_before = -1, 0, 0
         self.done: Future = Future()
         self._writer = BagWriter(Path(self._values['output']).expanduser(), message_types())
-        wanted = [topic for topic in self._values['topics'] if topic]
-        patterns = [topic for topic in wanted if '*' in topic or '?' in topic]
-        space = self.get_namespace().rstrip('/')
-        self._patterns = [topic if topic[0] in '/*?' else f'{space}/{topic}' for topic in patterns]
-        for topic, msgtype in (_named(wanted) if wanted else DEFAULT_TOPICS).items():
-            if topic not in patterns:
-                self._want(topic, msgtype)
-        steady_timer(self, _DISCOVERY_PERIOD_S, self._discover)
+        for topic, msgtype in TOPICS.items():
+            self._record(topic, msgtype)
         steady_timer(self, _TICK_S, self._tick)
         self._health = Health(self, self._report)
         self.get_logger().info(f'recording {len(self._topics)} topics to {self._values["output"]}')
@@ -77,11 +66,8 @@ class BagRecorderNode(Node):
         """Asks for the end: what is still on its way is taken in, then the bag is closed. Safe in a signal handler."""
         self._ending_ticks = max(self._ending_ticks, 0)
 
-    def _want(self, topic: str, msgtype: str) -> None:
+    def _record(self, topic: str, msgtype: str) -> None:
         name = self.resolve_topic_name(topic)
-        if not msgtype:
-            self._unknown[name] = 'nobody publishes it yet'
-            return
         try:
             kind = message_class(msgtype)
             self._writer.add_topic(name, msgtype)
@@ -89,8 +75,7 @@ class BagRecorderNode(Node):
             self._unknown[name] = str(error)
             self.get_logger().error(f'{name} is not recorded: {error}')
             return
-        self._unknown.pop(name, None)
-        self._subscribe(name, kind, latched=topic in LATCHED_TOPICS or self._is_latched(name))
+        self._subscribe(name, kind, latched=topic in LATCHED_TOPICS)
 
     def _subscribe(self, name: str, kind: type, *, reliable: bool = True, latched: bool = False) -> None:
         quality = newest(_DEPTH, reliable=reliable, latched=latched)
@@ -109,17 +94,6 @@ class BagRecorderNode(Node):
     def _take(self, name: str, raw: bytes) -> None:
         self._taken += 1
         self._writer.put(name, self.get_clock().now().nanoseconds, raw)
-
-    def _is_latched(self, name: str) -> bool:
-        durabilities = {end.qos_profile.durability for end in self.get_publishers_info_by_topic(name)}
-        return durabilities == {QoSDurabilityPolicy.TRANSIENT_LOCAL}
-
-    def _discover(self) -> None:
-        waiting = {name for name, why in self._unknown.items() if why.startswith('nobody')}
-        for name, types in self.get_topic_names_and_types() if waiting or self._patterns else ():
-            is_new = name not in self._topics and name not in self._unknown
-            if name in waiting or is_new and any(fnmatch.fnmatch(name, pattern) for pattern in self._patterns):
-                self._want(name, types[0])
 
     def _tick(self) -> None:
         """Watches for the end; on the executor, for a signal handler may hardly do anything."""
@@ -162,11 +136,6 @@ class BagRecorderNode(Node):
             name, why = next(iter(self._unknown.items()))
             return Report(Level.WARN, f'{len(self._unknown)} topics are not recorded, {name}: {why}', values)
         return Report(Level.OK, f'recording to {self._values["output"]}', values)
-
-
-def _named(words: list[str]) -> dict[str, str]:
-    """Topic -> type, empty where the type is not given."""
-    return {topic: msgtype for topic, _, msgtype in (word.partition(':') for word in words)}
 
 
 def main() -> int:

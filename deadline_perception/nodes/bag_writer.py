@@ -10,7 +10,6 @@ from pathlib import Path
 from mcap.writer import CompressionType, Writer
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.nodes.bag_types import define
 
 FLUSH_PERIOD_S = 0.5  # what a power cut or a killed recorder takes away at most, beside the disk's own delay
 
@@ -27,7 +26,7 @@ class BagWriter:
 
     Args:
         file: mcap file to write.
-        store: rosbags type store; it learns the definitions of types that it lacks.
+        store: rosbags type store.
 
     Raises:
         RecordingFailed: the name is taken or no mcap file's, or the file cannot be written.
@@ -56,12 +55,7 @@ class BagWriter:
         self._thread.start()
 
     def add_topic(self, topic: str, msgtype: str) -> None:
-        """Announces a topic; to be called before its first message. Blocks for milliseconds.
-
-        Raises:
-            MessageTypeError: the type's definition is not found.
-        """
-        define(self._store, msgtype)
+        """Announces a topic, of a type that the store knows; to be called before its first message."""
         self.written[topic] = 0
         self._queue.put((topic, msgtype, None))
 

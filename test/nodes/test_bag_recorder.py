@@ -4,16 +4,15 @@ import signal
 import time
 
 import pytest
-from geometry_msgs.msg import TwistStamped
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import CameraInfo, Image
-from stamped_messages import twist
-from std_msgs.msg import String
+from sensor_msgs.msg import CameraInfo
+from vision_msgs.msg import LabelInfo
 
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.bag_writer import FLUSH_PERIOD_S
+from deadline_perception.nodes.service_quality import LATCHED
 
 BEST_EFFORT = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -57,32 +56,21 @@ def test_best_effort_publisher_is_heard_all_the_same(start_node, observer, wait_
     assert deserialize_message(raw, CameraInfo).width == 640
 
 
-def test_named_topics_are_recorded_as_soon_as_their_type_is_known(start_node, observer, wait_for, tmp_path):
-    topics = "['/word', '/speed:geometry_msgs/msg/TwistStamped', '/x:none_msgs/msg/None']"
-    recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap', 'topics': topics})
-    speeds = observer.speaker(TwistStamped, '/speed')
-    words = observer.node.create_publisher(String, '/word', 10)
-    first_recorded(observer, wait_for, '/word', lambda: words.publish(String(data='hello')))
-    first_recorded(observer, wait_for, '/speed', lambda: speeds.publish(twist(3)))
+def test_latched_messages_from_before_are_recorded_and_a_type_that_is_not_installed_is_told(
+        start_script, observer, wait_for, tmp_path, namespace):
+    topic = f'{namespace}/detector/label_info'
+    latched = observer.node.create_publisher(LabelInfo, topic, LATCHED)
+    latched.publish(LabelInfo(threshold=0.5))
+    recorder = start_script('bag_recorder', '''
+        from deadline_perception.nodes import bag_recorder
+        bag_recorder.TOPICS["/x"] = "none_msgs/msg/None"
+        raise SystemExit(bag_recorder.main())
+        ''', parameters={'output': tmp_path / 'run.mcap'})
+    first_recorded(observer, wait_for, topic, lambda: None)
     wait_for(lambda: observer.status('bag_recorder')[0] == 1 and 'none_msgs/msg/None is not installed'
              in observer.status('bag_recorder')[1], 'a warning')
     assert recorder.end() == 0, recorder.output
-    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/word')[0], String).data == 'hello'
-    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/speed')[0], TwistStamped) == twist(3)
-
-
-def test_a_pattern_records_every_topic_that_appears_and_latched_messages_too(start_node, observer, wait_for, tmp_path):
-    latched = observer.node.create_publisher(String, '/early/latched', QoSProfile(
-        depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
-    latched.publish(String(data='before'))
-    recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap', 'topics': "['*']"})
-    late = observer.speaker(Image, '/late/image')
-    first_recorded(observer, wait_for, '/late/image', lambda: late.publish(Image(width=7)))
-    first_recorded(observer, wait_for, '/early/latched', lambda: None)
-    first_recorded(observer, wait_for, '/diagnostics', lambda: None)
-    assert recorder.end() == 0, recorder.output
-    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/early/latched')[0], String).data == 'before'
-    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/late/image')[0], Image).width == 7
+    assert deserialize_message(recorded(tmp_path / 'run.mcap', topic)[0], LabelInfo).threshold == 0.5
 
 
 def test_a_killed_recorder_leaves_what_it_had_counted_a_second_before(start_node, observer, wait_for, tmp_path,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import yaml
 
-from deadline_perception.nodes.bag_recorder import DEFAULT_TOPICS
+from deadline_perception.nodes.bag_recorder import TOPICS
 from deadline_perception.nodes.bag_types import message_class
 from deadline_perception.nodes.bringup import RVIZ_REMAPS
 
-TYPES = {f'/{topic.lstrip("/")}': msgtype for topic, msgtype in DEFAULT_TOPICS.items()} | {
+TYPES = {f'/{topic.lstrip("/")}': msgtype for topic, msgtype in TOPICS.items()} | {
     '/path_visualizer/image': 'sensor_msgs/msg/Image',
     '/path_visualizer/markers': 'visualization_msgs/msg/MarkerArray'}
 
