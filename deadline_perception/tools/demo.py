@@ -44,10 +44,8 @@ class DemoError(DeadlinePerceptionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    given = parser.add_mutually_exclusive_group()
-    given.add_argument('--source', default='drive', help='drive (rendered), a COCO, Cityscapes or BDD100K folder, '
-                                                         'or a video')
-    given.add_argument('--bag', help='a recorded bag with camera images, instead of --source')
+    parser.add_argument('--source', default='drive', help='drive (rendered), a COCO, Cityscapes or BDD100K folder, a '
+                                                          'video, or a recorded bag with camera images')
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
     parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
     parser.add_argument('--seconds', type=float, default=32.0, help='play at most so many seconds of the source')
@@ -109,7 +107,7 @@ def check_ros() -> None:
 
 def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     """What will be played, with a speed in every frame, and what a reader of the report must know about it."""
-    name = args.bag or args.source
+    name = args.source
     if name == 'drive':
         name = f'drive:seed={_DRIVE_SEED},seconds={args.seconds}'
     sequence, cut = limited(open_source(name, classes=args.classes), args.seconds)
