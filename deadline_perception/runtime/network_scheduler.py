@@ -94,12 +94,6 @@ class TaskCount:
             return sum(self.outcomes.values()) - self.outcomes[Outcome.DETECTED]
 
     @property
-    def miss_ratio(self) -> float:
-        """Share of the jobs; 0 without any."""
-        jobs = self.jobs
-        return self.misses / jobs if jobs else 0.0
-
-    @property
     def miss_ratio_upper_95(self) -> float:
         """Clopper-Pearson upper 95 % limit of the miss probability; 1 without jobs."""
         return clopper_pearson_upper(self.misses, self.jobs)
