@@ -90,9 +90,9 @@ def run(args: argparse.Namespace) -> int:
             return stop.exit_status
         judgement = judge(log, jobs, teachers, len(names), args.min_score, args.precision)
         counts = write_labels(log, jobs, judgement, names, args.out)
+        log.file.unlink()  # while nobody else can have it
     finally:
         log.close()
-    log.file.unlink()
     report(args, names, teachers, judgement, counts, jobs)
     return 0
 

@@ -19,6 +19,7 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.training.box_fusion import fuse
 from deadline_perception.training.label_log import LabelLog, SeenImage
 from deadline_perception.training.labelling import Judgement, LabelJob, LabellingError, new_boxes
+from deadline_perception.training.line_log import named_errors
 
 
 @dataclass
@@ -60,7 +61,7 @@ def write_labels(log: LabelLog, jobs: Sequence[LabelJob], judgement: Judgement, 
                              f'models find nothing of them with enough precision')
     counts = LabelCounts()
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as stream, \
+    with named_errors(out), tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as stream, \
             tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as boxes:
         _write_rows(stream, boxes, zip(jobs, log), judgement, class_names, named, counts)
         if not counts.images:

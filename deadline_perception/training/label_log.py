@@ -11,6 +11,7 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.training.line_log import named_errors, open_lines
 
 
 class LabelLogError(DeadlinePerceptionError):
@@ -47,38 +48,37 @@ class LabelLog:
 
     Raises:
         LabelLogError: the file is another run's.
+        LogInUse: another run writes it at this moment.
         OSError: it cannot be read or written.
     """
 
     def __init__(self, file: Path, facts: Sequence[str]) -> None:
-        self.file, self.count = file, 0
+        self.file, self.count = file, -1
         head = json.dumps({'labels': hashlib.sha256(json.dumps(list(facts)).encode()).hexdigest()[:16]}) + '\n'
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open('a+b') as stream:
-            stream.seek(0)
-            first = stream.readline()
-            if first and first.endswith(b'\n') and first != head.encode():
+
+        def keeps(line: bytes) -> bool:
+            if self.count < 0 and line != head.encode():
                 raise LabelLogError(f'{file} was begun with other images, models or classes; expected the same ones, '
                                     f'or no such file: delete it to begin anew')
-            end = len(first) if first == head.encode() else 0
-            for line in stream if end else ():
-                if not line.endswith(b'\n'):
-                    break
-                end += len(line)
-                self.count += 1
-            stream.truncate(end)
-            if not end:
-                stream.write(head.encode())
-        self._stream = file.open('a', encoding='utf-8')
+            self.count += 1
+            return True
+
+        self._stream = open_lines(file, keeps)
+        if self.count < 0:
+            self._write(head)
+
+    def _write(self, line: str) -> None:
+        with named_errors(self.file):
+            self._stream.write(line.encode())
+            self._stream.flush()
+        self.count += 1
 
     def add(self, seen: SeenImage) -> None:
         """Writes the next image's line."""
         row = {'size': seen.size, 'found': [_rows(one) for one in seen.found]}
         if seen.unreadable:
             row['unreadable'] = seen.unreadable
-        self._stream.write(json.dumps(row) + '\n')
-        self._stream.flush()
-        self.count += 1
+        self._write(json.dumps(row) + '\n')
 
     def __iter__(self) -> Iterator[SeenImage]:
         """The images from the first on, one in memory at a time.
@@ -100,7 +100,8 @@ class LabelLog:
 
     def close(self) -> None:
         """Ends writing; the file stays."""
-        self._stream.close()
+        with named_errors(self.file):
+            self._stream.close()
 
 
 def _rows(found: Detections) -> list[list[float]]:

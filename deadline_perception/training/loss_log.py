@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.training.line_log import named_errors, open_lines
 
 _POINTS = 400  # of a curve in the picture; each is the mean of the steps that it stands for
 
@@ -17,25 +19,24 @@ _POINTS = 400  # of a curve in the picture; each is the mean of the steps that i
 class LossLog:
     """Lines such as `{"step": 3, "objectness": 0.02}`; made by `open_log`."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._lines = file.open('a', encoding='utf-8')
+    def __init__(self, file: Path, lines: BinaryIO) -> None:
+        self._file, self._lines = file, lines
 
     def add(self, step: int, losses: dict[str, float]) -> None:
         """Notes the losses of one step, which come in the order of steps."""
         row = {'step': step, **{name: round(value, 5) for name, value in losses.items()}}
-        with _named(self._file):
-            self._lines.write(json.dumps(row) + '\n')
+        with named_errors(self._file):
+            self._lines.write(f'{json.dumps(row)}\n'.encode())
 
     def publish(self) -> None:
         """Brings all that was noted to disk and draws the picture, a PNG beside the lines."""
-        with _named(self._file):
+        with named_errors(self._file):
             self._lines.flush()
         draw_curves(self._file, self._file.with_suffix('.png'))
 
     def close(self) -> None:
         """Ends the log."""
-        with _named(self._file):
+        with named_errors(self._file):
             self._lines.close()
 
 
@@ -46,10 +47,12 @@ def open_log(file: Path, step: int) -> Iterator[LossLog]:
     Args:
         file: JSON lines.
         step: number of the last step that counts, 0 for a run from the start.
+
+    Raises:
+        LogInUse: another run writes it at this moment.
+        ValueError: a line is none of a log.
     """
-    kept = [row for row in _rows(file) if row['step'] <= step] if file.is_file() else []
-    replace_file(file, ''.join(json.dumps(row) + '\n' for row in kept))
-    log = LossLog(file)
+    log = LossLog(file, open_lines(file, lambda line: _row(line, file)['step'] <= step))
     try:
         yield log
     finally:
@@ -82,16 +85,15 @@ def draw_curves(file: Path, picture: Path) -> None:
     replace_file(picture, content.getbuffer())
 
 
-@contextmanager
-def _named(file: Path) -> Iterator[None]:
-    """Errors of a file that is open name it, such as those of a full disk."""
-    try:
-        yield
-    except OSError as error:
-        raise type(error)(error.errno, error.strerror, str(file)) from error
-
-
 def _rows(file: Path) -> list[dict[str, float]]:
     """The whole lines of a log; a kill can leave a part of one at the end."""
-    lines = file.read_text(encoding='utf-8').split('\n')
-    return [json.loads(line) for line in lines[:-1] if line]
+    return [_row(line, file) for line in file.read_bytes().split(b'\n')[:-1]]
+
+
+def _row(line: bytes, file: Path) -> dict[str, float]:
+    try:
+        row = json.loads(line)
+        return {name: float(row[name]) for name in ('step', *row)}
+    except (ValueError, TypeError, LookupError) as error:
+        raise ValueError(f'{file} is damaged, expected the losses of a training, one step a line: delete it, and the '
+                         f'curve begins anew') from error

@@ -5,6 +5,7 @@ import pytest
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.training.label_log import LabelLog, LabelLogError, SeenImage
+from deadline_perception.training.line_log import LogInUse
 
 SEEN = SeenImage((90, 60), (Detections([[1.25, 2, 30, 40]], [0.75], [2]), Detections.none()))
 BROKEN = SeenImage((0, 0), (), 'b.jpg cannot be decoded')
@@ -74,3 +75,14 @@ def test_a_damaged_line_is_named(tmp_path, line):
         stream.write(line + '\n')
     with pytest.raises(LabelLogError, match='line 2 of .* is damaged'):
         list(opened(tmp_path))
+
+
+def test_two_runs_do_not_mix_their_images(tmp_path):
+    log = opened(tmp_path)
+    log.add(SEEN)
+    with pytest.raises(LogInUse):
+        opened(tmp_path)
+    log.add(BROKEN)
+    assert [seen.unreadable for seen in log] == ['', 'b.jpg cannot be decoded']
+    log.close()
+    assert opened(tmp_path).count == 2

@@ -1,6 +1,7 @@
 import json
 
 import cv2
+import pytest
 
 from deadline_perception.training.loss_log import draw_curves, open_log
 
@@ -39,3 +40,11 @@ def test_empty_log_has_no_picture(tmp_path):
     (tmp_path / 'state.jsonl').write_text('')
     draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
     assert not (tmp_path / 'state.png').exists()
+
+
+@pytest.mark.parametrize('line', ['x', '[]', '{}', '{"step": "a"}', '{"step": 1, "path0": []}'])
+def test_a_damaged_log_is_named(tmp_path, line):
+    (tmp_path / 'state.jsonl').write_text(f'{line}\n')
+    with pytest.raises(ValueError, match='state.jsonl is damaged, expected .* delete it'), \
+            open_log(tmp_path / 'state.jsonl', 1):
+        pass
