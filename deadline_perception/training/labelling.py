@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.training.box_fusion import fuse, intersection_over_union
@@ -23,6 +23,7 @@ _LEAST_SCORE = 0.03  # of a detection that is kept until the thresholds are know
 _SAME_PLACE_IOU = 0.8  # from which on two boxes of different classes are one object, of the class that is known better
 _LEAST_SIDE_PX = 1.0  # of a box that is added; others are what is left of boxes at the image's edge
 _JPEG_QUALITY = 95
+_MOST_GONE = 10  # images in a row whose files cannot be opened, from which on the data are taken to be gone
 
 
 class LabellingError(DeadlinePerceptionError):
@@ -81,24 +82,44 @@ def see_all(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher]
 
     Returns:
         whether all images are done.
+
+    Raises:
+        LabellingError: the files are gone; the log ends with the last image that was there.
     """
+    gone: list[SeenImage] = []  # in a row; noted once a later image shows that the others are there
     for job in islice(jobs, log.count, None):
         if stop():
             return False
-        seen = _see(job, teachers)
-        log.add(seen)
-        report(log.count, job, seen)
+        seen, is_gone = _see(job, teachers)
+        gone.append(seen)
+        if len(gone) > _MOST_GONE and is_gone:
+            break
+        if not is_gone:
+            _note(log, gone)
+        report(log.count + len(gone), job, seen)
+    if len(gone) > _MOST_GONE or gone and not log.count:
+        raise LabellingError(f'{len(gone)} images in a row cannot be opened, the last: {gone[-1].unreadable}; expected '
+                             f'the data to stay where they are. The same command goes on once they are back')
+    _note(log, gone)
     return True
 
 
-def _see(job: LabelJob, teachers: Sequence[Teacher]) -> SeenImage:
+def _note(log: LabelLog, seen: list[SeenImage]) -> None:
+    for one in seen:
+        log.add(one)
+    seen.clear()
+
+
+def _see(job: LabelJob, teachers: Sequence[Teacher]) -> tuple[SeenImage, bool]:
+    """What is seen, and whether the file of the image cannot even be opened."""
     try:
         image = job.frame.load_bgr()
     except (ValueError, OSError, DeadlinePerceptionError, cv2.error) as error:
-        return SeenImage((0, 0), (), ' '.join(str(error).split())[:300] or type(error).__name__)
+        return (SeenImage((0, 0), (), printable(error) or type(error).__name__),
+                isinstance(error.__cause__ or error, OSError))
     if job.copy is not None:
         _write_image(job.copy, image)
-    return SeenImage((image.shape[1], image.shape[0]), tuple(teacher.detect(image) for teacher in teachers))
+    return SeenImage(image.shape[1::-1], tuple(teacher.detect(image) for teacher in teachers)), False
 
 
 def _write_image(file: Path, image: np.ndarray) -> None:

@@ -1,12 +1,15 @@
+from functools import partial
+
 import cv2
 import numpy as np
 import pytest
 from invented_networks import InventedRun, make_single
 from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
 
+from deadline_perception.datasets.image_file import load_image
 from deadline_perception.datasets.records import Frame
 from deadline_perception.training.label_log import SeenImage
-from deadline_perception.training.labelling import LabelJob, Teacher, judge, new_boxes, see_all
+from deadline_perception.training.labelling import LabelJob, LabellingError, Teacher, judge, new_boxes, see_all
 from deadline_perception.training.score_thresholds import ScoreThreshold
 
 HALF = ScoreThreshold(0.5)
@@ -89,3 +92,32 @@ def test_images_are_seen_in_order_a_stop_is_gone_on_from_and_a_broken_one_is_not
     assert seen[1].unreadable == 'b.png cannot be decoded' and seen[1].found == ()
     assert seen[0].size == (90, 60) and seen[0].found[0].labels.tolist() == [PERSON]
     assert cv2.imread(str(tmp_path / 'out' / 'frame2.png')).shape == (60, 90, 3)
+
+
+def test_data_that_vanish_end_the_run_and_it_goes_on_once_they_are_back(tmp_path, monkeypatch):
+    """Otherwise the labels of all images would be overwritten by those of the few that were still there."""
+    monkeypatch.setattr(InventedRun, 'result', lambda run: found())
+    folder = tmp_path / 'images'
+    folder.mkdir()
+    files = [folder / f'{number:02d}.png' for number in range(16)]
+    for file in files:
+        cv2.imwrite(str(file), np.zeros((60, 90, 3), np.uint8))
+    jobs = [LabelJob(Frame(file.name, number, partial(load_image, file)), frozenset(), file.name)
+            for number, file in enumerate(files)]
+    files[1].rename(tmp_path / '01.png')  # one that is missed alone
+    teachers, log = [Teacher('one', make_single(), np.array([-1, PERSON]))], log_of(tmp_path)
+
+    def vanish(done, *_):
+        if done == 3:
+            folder.rename(tmp_path / 'away')
+
+    with pytest.raises(LabellingError, match='11 images in a row cannot be opened, .*13.png.* once they are back'):
+        see_all(log, jobs, teachers, report=vanish)
+    assert log.count == 3
+    (tmp_path / 'away').rename(folder)
+    assert see_all(log, jobs, teachers, report=lambda *_: None)
+    assert ['No such file' in seen.unreadable for seen in log] == [False, True, *[False] * 14]
+    folder.rename(tmp_path / 'away')
+    log.file.unlink()
+    with pytest.raises(LabellingError, match='1 images in a row cannot be opened'):
+        see_all(log_of(tmp_path), jobs[:1], teachers, report=lambda *_: None)
