@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
-    check_file('--json', args.json)
+    check_file('--json', args.json, args.weights, args.classes, args.profile, *args.data)
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
     detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)

@@ -11,19 +11,23 @@ from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.engines.choice import ENGINES
 
 
-def check_file(option: str, file: Path) -> None:
+def check_file(option: str, file: Path, *others: str | Path | None) -> None:
     """Makes sure that a file can be written, and its folder made; writes and makes nothing.
 
     Args:
         option: name of the option, for the message.
         file: place of the file.
+        others: what the command reads, or writes as well; None for what is not given.
 
     Raises:
-        ValueError: a folder lies there, a file lies where a folder must be, or this user may not write there.
+        ValueError: a folder or a device lies there, or one of the others; a file lies where a folder must be; or this
+            user may not write there.
     """
-    if file.is_dir():
-        raise ValueError(f'{option} is {file}, which is a folder; expected a file')
-    _check(option, file)
+    if file.exists() and not file.is_file():
+        raise ValueError(f'{option} is {file}, which is {"a folder" if file.is_dir() else "a device"}; expected a file')
+    if os.path.realpath(file) in [os.path.realpath(other) for other in others if other is not None]:
+        raise ValueError(f'{option} is {file}, as another file of this command; expected one of its own')
+    _check(option, file, file.absolute().parent)
 
 
 def check_folder(option: str, folder: Path) -> None:
@@ -34,7 +38,7 @@ def check_folder(option: str, folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f'{option} is {folder}, which is a file; expected a folder')
-    _check(option, folder)
+    _check(option, folder, folder.absolute())
 
 
 def check_numbers(args: argparse.Namespace, **ranges: tuple[float, float]) -> None:
@@ -63,12 +67,13 @@ def add_device_arguments(parser: argparse.ArgumentParser, threads: int = DEFAULT
         parser.add_argument('--engine', choices=ENGINES, default='auto', help=engine)
 
 
-def _check(option: str, place: Path) -> None:
-    there = next(path for path in (place, *place.absolute().parents) if path.exists())
-    if there != place and not there.is_dir():
+def _check(option: str, place: Path, folder: Path) -> None:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
         raise ValueError(f'{option} is {place}, but {there} is a file; expected a folder')
-    if not os.access(there, os.W_OK):
-        raise ValueError(f'{option} is {place}, but this user may not write {there}; expected another place')
+    for path in (there, place):  # a file is replaced by one that is written beside it
+        if path.exists() and not os.access(path, os.W_OK):
+            raise ValueError(f'{option} is {place}, but this user may not write {path}; expected another place')
 
 
 DEFAULT_WEIGHTS = Path(f'models/{DEFAULT_MODEL}.safetensors')

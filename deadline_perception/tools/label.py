@@ -98,13 +98,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    check_file('--out', args.out)
+    check_file('--out', args.out, args.rename, *args.sources, *args.data)
     args.images = args.images or args.out.with_suffix('')
     check_folder('--images', args.images)
     check_numbers(args, min_score=(0.001, 1.0), precision=(0.001, 1.0))
-    for text in (*args.sources, *args.data):
-        if Path(text).is_file() and Path(text).resolve() == args.out.resolve():
-            raise ValueError(f'--out is {args.out}, which is a source; expected another file')
 
 
 def _with_conventions(spec: ModelSpec, sequences: Sequence[DrivingSequence]) -> ModelSpec:

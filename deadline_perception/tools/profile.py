@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     check_numbers(args, minutes=(0.001, 600.0))
     minutes = args.minutes or (_QUICK_MINUTES if args.quick else 2.0)
     if args.out is not None:
-        check_file('--out', args.out)
+        check_file('--out', args.out, args.weights, args.source)
     restart_with_environment(args.threads)
     if args.prepare_only:
         return _prepare(args)

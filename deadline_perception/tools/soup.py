@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     """Writes the mean; returns the exit status."""
     if len(args.weights) < 2:
         raise ValueError(f'{args.weights[0]} is the only weights file, expected at least two for a soup')
-    check_file('--out', args.out)
+    check_file('--out', args.out, *args.weights)
     mean = load_detector(args.weights[0])
     mean.score_calibration = None  # of one run's scores; `evaluate --calibrate` fits the mean's own
     sums = {name: tensor.double() for name, tensor in mean.state_dict().items()}

@@ -107,10 +107,11 @@ def run(args: argparse.Namespace) -> int:
 
 def begun_run(args: argparse.Namespace) -> StopRequest:
     """Refuses places that a training cannot write to, and sets its threads and its end."""
-    check_file('--state', args.state)
-    check_file('--out', args.out)
-    if args.start is not None and args.start.resolve() == args.out.resolve():
-        raise ValueError(f'--start and --out are both {args.out}, expected two files')
+    read = (args.start, *args.data)
+    check_file('--out', args.out, *read)
+    check_file('--state', args.state, args.out, *read)
+    for suffix in ('.jsonl', '.png'):  # the losses
+        check_file('--state', args.state.with_suffix(suffix), args.state, args.out, *read)
     torch.set_num_threads(args.threads)
     return StopRequest(args.minutes)
 

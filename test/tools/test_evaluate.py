@@ -141,7 +141,9 @@ def test_paths_are_chosen_by_words_and_names_each_once(weights):
     (['--paths', 'full,,cheapest'], "execution path is ''"),
     (['--data', 'nowhere.json'], 'nowhere.json'),
     (['--limit', '0'], 'limit is 0'),
+    (['--json', 'val.json'], '--json is val.json, as another file of this command'),
 ])
-def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said):
+def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert said in refusal(*words('full', *arguments))
     assert not (tmp_path / 'q.json').exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,33 @@ def test_a_place_of_others_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, 'access', lambda place, mode: False)
     with pytest.raises(ValueError, match='this user may not write'):
         check_file('--out', tmp_path / 'new.json')
+
+
+def test_a_file_in_a_folder_of_others_is_refused(tmp_path, monkeypatch):
+    (tmp_path / 'mine').touch()
+    monkeypatch.setattr(os, 'access', lambda place, mode: place != tmp_path)
+    with pytest.raises(ValueError, match=f'--out is .*mine, but this user may not write {tmp_path};'):
+        check_file('--out', tmp_path / 'mine')
+
+
+def test_a_device_is_not_replaced(tmp_path):
+    """As root, a file would take the place of /dev/null."""
+    os.mkfifo(tmp_path / 'pipe')
+    for place in (tmp_path / 'pipe', Path('/dev/null')):
+        with pytest.raises(ValueError, match='which is a device; expected a file'):
+            check_file('--json', place)
+
+
+def test_what_is_read_or_written_as_well_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'data.json').touch()
+    (tmp_path / 'link.json').symlink_to('data.json')
+    (tmp_path / 'loop').symlink_to('loop')
+    check_file('--out', tmp_path / 'new.json', 'data.json', None, tmp_path, 'drive')
+    check_file('--out', tmp_path / 'loop', 'data.json')
+    for file in (tmp_path / 'data.json', Path('link.json'), Path('./data.json')):
+        with pytest.raises(ValueError, match='--out is .*, as another file of this command; expected one of its own'):
+            check_file('--out', file, None, 'data.json')
 
 
 @pytest.mark.parametrize('value, said', [(0, '--at-once is 0, expected at least 1'), (math.nan, '--at-once is nan')])

@@ -155,7 +155,7 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(detector, tmp_pat
     (['--min-score', '0'], '--min-score is 0.0, expected 0.001 to 1'),
     (['--precision', 'nan'], '--precision is nan'),
     (['--data', 'camera'], '--data camera has no annotations, expected images with known objects'),
-    (['--out', 'data/train.json'], '--out is data/train.json, which is a source'),
+    (['--out', 'data/train.json'], '--out is data/train.json, as another file of this command'),
     (['--images', 'data/train.json'], '--images is data/train.json, which is a file; expected a folder'),
     (['camera'], 'image .*camera/0.png occurs in two sources, expected it once')])
 def test_arguments_that_make_no_sense_are_refused_in_one_line(detector, tmp_path, refusal, monkeypatch, words, said):

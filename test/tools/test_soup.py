@@ -50,5 +50,12 @@ def test_weights_of_other_classes_are_refused(files, tmp_path, refusal):
     assert not (tmp_path / 'mean.safetensors').exists()
 
 
+def test_a_mean_does_not_replace_what_it_is_of(files, refusal):
+    before = files[1].read_bytes()
+    assert 'as another file of this command; expected one of its own' in refusal(
+        'network', 'soup', *files, '--out', files[1])
+    assert files[1].read_bytes() == before
+
+
 def test_one_file_is_no_soup(files, refusal):
     assert 'expected at least two for a soup' in refusal('network', 'soup', files[0])

@@ -94,7 +94,7 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
 
 @pytest.mark.parametrize(('words', 'match'), [
     (['--seed', '1000'], '--seed is 1000, expected 0 to 999'),
-    (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--start and --out are both a.safetensors, expected two'),
+    (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--out is a.safetensors, as another file of this command'),
     (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist')])
 def test_arguments_that_cannot_be_are_refused_in_one_line(annotations, refusal, words, match):
     assert match in refusal('network', 'train-classifier', '--data', annotations, *words)
