@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadline_perception.core.errors import printable_lines
+
 MAX_CLASSES = 10_000  # the largest vocabularies of published detection sets have about 1,200
 _MAX_NAME = 100
 
@@ -65,7 +67,7 @@ class Frame:
     """One camera image of a sequence; its pixels are read when asked for.
 
     Attributes:
-        name: unique within the sequence.
+        name: unique within the sequence; letters that cannot be printed, as file names may have, are escaped.
         stamp_ns: time of capture, ns since the sequence's own epoch, >= 0.
         load_bgr: returns the image, uint8 `[height, width, 3]` in OpenCV's channel order.
         speed_mps: speed of the vehicle in m/s, None where it is not recorded.
@@ -79,6 +81,7 @@ class Frame:
     ground_truth: GroundTruth | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, 'name', _one_line(self.name))
         if self.stamp_ns < 0:
             raise ValueError(f'stamp of frame {self.name!r} is {self.stamp_ns} ns, expected at least 0')
 
@@ -88,7 +91,7 @@ class Sequence:
     """Frames in the order of their stamps.
 
     Attributes:
-        name: what the sequence is called in reports.
+        name: what the sequence is called in reports; escaped as names of frames are.
         class_names: names that the labels of `GroundTruth` index; empty without annotations.
         frames: at least one frame, stamps strictly ascending.
         camera_matrix: intrinsics `[3, 3]` in px for all frames, None where they are not known.
@@ -103,6 +106,7 @@ class Sequence:
     camera_matrix: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, 'name', _one_line(self.name))
         if not self.frames:
             raise ValueError(f'sequence {self.name!r} holds no frame, expected at least one')
         check_class_names(self.class_names)
@@ -113,6 +117,10 @@ class Sequence:
         if self.camera_matrix is not None and np.shape(self.camera_matrix) != (3, 3):
             raise ValueError(f'camera matrix of sequence {self.name!r} has shape {np.shape(self.camera_matrix)}, '
                              f'expected (3, 3)')
+
+
+def _one_line(name: str) -> str:
+    return printable_lines(name.replace('\n', '\\n'))
 
 
 def spread_evenly(frames: list, count: int) -> list:

@@ -5,11 +5,13 @@ import argparse
 import errno
 import importlib
 import sys
+import warnings
 from collections.abc import Callable
 
-from deadline_perception.core.errors import DeadlinePerceptionError, printable_lines
+from deadline_perception.core.errors import DeadlinePerceptionError, printable, printable_lines
 
 _PROGRAM = 'deadline-perception'
+_LONGEST_WARNING = 2000  # characters
 COMMANDS = {
     'demo': 'play a drive through the running nodes and write a report',
     'doctor': 'say what this machine has and what is missing',
@@ -81,12 +83,14 @@ def module_of(command: str) -> str:
 def exit_status(name: str, run: Callable[[], int | None]) -> int:
     """Runs a program; returns what it returns (0 for None), or 1 when an expected error ends it, which it prints.
 
-    Whatever of a file the error repeats, nothing that a terminal would obey is printed.
+    Warnings are one line each. Whatever of a file they and the error repeat, nothing that a terminal would obey is
+    printed.
 
     Args:
         name: of the program, put before the error.
         run: does all the work.
     """
+    warnings.formatwarning = lambda message, *rest: f'{name}: {printable(message, _LONGEST_WARNING)}\n'
     try:
         return run() or 0
     except (ValueError, OSError, DeadlinePerceptionError) as error:

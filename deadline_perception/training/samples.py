@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import cv2
 import numpy as np
 
-from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.rendering.painter import CROWD_AREA_PX
@@ -166,7 +166,7 @@ class SampleSource:
             count = len(self.unreadable)
             of_sequence = self._sequence == self._sequence[index]
             lost, whole = int(of_sequence[list(self.unreadable)].sum()), int(of_sequence.sum())
-        reason = ' '.join(str(error).split())[:300]
+        reason = printable(error)
         if lost == whole or lost > max(1.0, _MOST_UNREADABLE * whole):
             raise TrainingDataLost(f'{lost} of {whole} images of {self._names[self._sequence[index]]} cannot be read, '
                                    f'the last: {reason}; expected the data to stay where they are while training. The '

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,13 @@ def test_ground_truth_takes_lists_and_fixes_their_types():
     assert ground_truth.boxes_xyxy_px.dtype == np.float32
     assert (ground_truth.labels.dtype, ground_truth.crowd.dtype) == (np.int64, bool)
     assert len(ground_truth) == 1 and len(GroundTruth([], [], [])) == 0
+
+
+def test_names_hold_nothing_that_a_terminal_obeys_or_that_is_no_text():
+    name = 'two  words\x1b[31m\n\udcff.jpg'
+    harmless = 'two  words\\x1b[31m\\n\\udcff.jpg'
+    one = Frame(name, 0, lambda: np.zeros((2, 2, 3), np.uint8))
+    assert one.name == replace(one, stamp_ns=1).name == Sequence(name, (), (one,)).name == harmless
 
 
 @pytest.mark.parametrize(('make', 'words'), [

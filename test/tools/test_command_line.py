@@ -5,6 +5,7 @@ import argparse
 import errno
 import subprocess
 import sys
+import warnings
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,14 @@ def test_expected_errors_are_told_without_a_traceback(command, capsys: pytest.Ca
     command(raiser(error))
     assert command_line.main(['bag']) == 1
     assert capsys.readouterr().err == f'deadline-perception bag: {said}\n'
+
+
+def test_a_warning_is_one_line_that_no_terminal_obeys(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, 'formatwarning', None)
+    command(lambda args: 0)
+    assert command_line.main(['bag']) == 0
+    said = warnings.formatwarning(UserWarning(f'{FORGED}.jpg'), UserWarning, 'coco.py', 1)
+    assert said == f'deadline-perception bag: {" ".join(HARMLESS.split())}.jpg\n'
 
 
 def test_a_file_that_cannot_be_used_is_named_in_one_line(command, tmp_path: Path,
