@@ -307,7 +307,7 @@ def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile
                           '-' if scores is None else f'{100 * _value(scores, bool(ranking)):.1f}',
                           '-' if scores is None else f'{100 * (scores.precision.ap50 or 0.0):.1f}',
                           f'{one.facts.memory_mb:.0f}')
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)
     for sentence in words:
         print(sentence)
     chosen = quality or PathQuality.from_forecast(network.path_space, forecast)

@@ -5,7 +5,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from deadline_perception.tools.terminal import say
+from deadline_perception.tools.terminal import print_table, say
 from deadline_perception.training.label_file import LabelCounts
 from deadline_perception.training.label_log import SeenImage
 from deadline_perception.training.labelling import Judgement, LabelJob, Teacher
@@ -44,13 +44,7 @@ class LabelProgress:
 def report(args: argparse.Namespace, names: tuple[str, ...], teachers: Sequence[Teacher], judgement: Judgement,
            counts: LabelCounts, jobs: Sequence[LabelJob]) -> None:
     """One line per class, and what else to know."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f'{args.out.name}: {counts.images} images', caption='unsure: neither object nor background; '
-                  'precision and recall at IoU 0.5, on the images that the threshold was chosen on')
-    for title in ('class', 'known', 'added', 'unsure', 'threshold', 'precision', 'recall', 'objects', 'weights'):
-        table.add_column(title, justify='left' if title == 'class' else 'right', no_wrap=True)
+    rows = []
     for label, name in enumerate(names):
         threshold = judgement.thresholds.get(label)
         cells = [name, *(str(part[name]) for part in (counts.kept, counts.added, counts.unsure))]
@@ -61,8 +55,11 @@ def report(args: argparse.Namespace, names: tuple[str, ...], teachers: Sequence[
             cells += [_shown(threshold.score, 'none'), _shown(threshold.precision, '-'), _shown(threshold.recall, '-'),
                       str(threshold.objects or '-'), ' '.join(f'{weight / total:.2f}'
                                                               for weight in judgement.weights[:, label])]
-        table.add_row(*cells)
-    Console(width=max(110, Console().width)).print(table)
+        rows.append(cells)
+    print_table(f'{args.out.name}: {counts.images} images',
+                ('class', 'known', 'added', 'unsure', 'threshold', 'precision', 'recall', 'objects', 'weights'), rows,
+                left=('class',), no_wrap=True, least_width=110, caption='unsure: neither object nor background; '
+                'precision and recall at IoU 0.5, on the images that the threshold was chosen on')
     print(f'weights: {", ".join(teacher.name for teacher in teachers)}')
     for label, threshold in judgement.thresholds.items():
         if threshold.score is None:

@@ -15,8 +15,8 @@ def say(text: object) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = (),
-                caption: str | None = None, no_wrap: bool = False) -> None:
-    """A table of results.
+                caption: str | None = None, no_wrap: bool = False, least_width: int = 0) -> None:
+    """A table of results, its texts as they are: names of classes and folders may hold what rich takes for markup.
 
     Args:
         title: above it.
@@ -25,6 +25,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         left: columns that are aligned to the left; the others to the right.
         caption: below it.
         no_wrap: cells are cut off rather than broken into lines.
+        least_width: letters of a line, also on a narrower terminal.
     """
     from rich.console import Console
     from rich.table import Table
@@ -34,7 +35,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         table.add_column(column, justify='left' if column in left else 'right', no_wrap=no_wrap)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console(width=max(least_width, Console().width), markup=False, emoji=False).print(table)
 
 
 @contextmanager
@@ -54,8 +55,9 @@ def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool 
 
     kinds = {'count': progress.MofNCompleteColumn, 'percent': progress.TaskProgressColumn,
              'passed': progress.TimeElapsedColumn, 'left': progress.TimeRemainingColumn}
+    words_column = progress.TextColumn('{task.description}', markup=False)
     behind = [kinds[column]() if column in kinds else progress.TextColumn(column) for column in columns]
-    with progress.Progress(progress.TextColumn('{task.description}'), progress.BarColumn(), *behind,
+    with progress.Progress(words_column, progress.BarColumn(), *behind,
                            console=Console(stderr=True), disable=not shown) as bars:
         bar = bars.add_task(words, total=total, **fields)
         yield lambda **values: bars.update(bar, **values)

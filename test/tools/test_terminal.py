@@ -1,0 +1,12 @@
+from deadline_perception.tools.terminal import print_table, progress_bar
+
+NAME = 'sign [/stop] [red] :car:'
+
+
+def test_texts_are_shown_as_they_are(capsys):
+    """As markup, the first would end the command after its work, and the others would be swallowed."""
+    print_table(NAME, ('class', '[b]n'), [(NAME, '1')], left=('class',), caption=NAME, no_wrap=True, least_width=110)
+    with progress_bar(NAME, 1.0) as update:
+        update(completed=1.0)
+    said = capsys.readouterr()
+    assert said.out.count(NAME) == 3 and '[b]n' in said.out and NAME in said.err
