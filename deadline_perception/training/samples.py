@@ -25,6 +25,7 @@ _SCALES = (0.5, 2.2)
 _MOSAIC_SCALES = (0.6, 2.4)
 _NIGHT_SHARE, _JPEG_SHARE = 0.1, 0.25
 _CROP_ON_OBJECT_SHARE = 0.8
+_MOST_SIDE_PX = 32_767  # of what OpenCV warps
 _MOST_UNREADABLE = 0.1  # of a sequence's images, from which on the data are taken to be gone
 _NAMED = 10  # images that are named as they cannot be read
 
@@ -149,6 +150,9 @@ class SampleSource:
         if image is None and index not in self.unreadable:
             try:
                 image = self._frames[index].load_bgr()
+                if max(image.shape) >= _MOST_SIDE_PX:
+                    raise ValueError(f'it is {image.shape[1]} x {image.shape[0]} px, expected less than '
+                                     f'{_MOST_SIDE_PX} px a side')
             except (ValueError, OSError, DeadlinePerceptionError, cv2.error) as error:
                 self._leave_out(index, error)
                 return None

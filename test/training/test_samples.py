@@ -281,6 +281,18 @@ def test_corrupt_images_are_named_once_and_left_out_of_the_draw(tmp_path):
     assert len(samples) == 80 and sum(len(sample.ground_truth) for sample in samples) > 40
 
 
+def test_an_image_that_is_too_long_to_be_warped_is_left_out(tmp_path):
+    files = _files(tmp_path)
+    cv2.imwrite(str(tmp_path / '3.jpg'), np.zeros((3, 32_767, 3), np.uint8))
+    source = SampleSource([files], [1.0], (64, 96))
+    with pytest.warns(UserWarning, match='3.jpg is left out, .* it is 32767 x 3 px, expected less than 32767'):
+        for seed in range(80):
+            source.draw(np.random.default_rng(seed))
+    cv2.imwrite(str(tmp_path / '3.jpg'), np.zeros((3, 32_766, 3), np.uint8))
+    source = SampleSource([files], [1.0], (64, 96))
+    assert all(source.draw(np.random.default_rng(seed)).image_bgr.shape == (64, 96, 3) for seed in range(80))
+
+
 @pytest.mark.filterwarnings('ignore:image')
 def test_what_is_drawn_beside_corrupt_images_depends_on_the_generator_alone(tmp_path):
     """Whether an image is known to be corrupt already or found so now, another is drawn in its place, the same."""
