@@ -62,10 +62,14 @@ def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[
         rank_by: names with commas, or the least number of objects; None for `RANKING_OBJECTS`.
 
     Raises:
-        ValueError: a name is not the network's, or occurs nowhere in the ground truth, or the number is below 1.
+        ValueError: no image holds an object of the classes; a name is not the network's, or occurs nowhere in the
+            ground truth; or the number is below 1.
     """
     counts = {name: sum(int((known.labels[~known.crowd] == label).sum()) for known in ground_truths)
               for label, name in enumerate(class_names)}
+    if not any(counts.values()):
+        raise ValueError(f'none of {len(ground_truths)} images holds an object of {", ".join(class_names)}, expected '
+                         f'some to score')
     if rank_by is None or rank_by.strip().isdecimal():
         least = RANKING_OBJECTS if rank_by is None else int(rank_by)
         if least < 1:

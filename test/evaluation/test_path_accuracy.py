@@ -113,6 +113,8 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
                            ('0', 'of 0 objects'), ('', "''")):
         with pytest.raises(ValueError, match=words):
             ranking_classes(ground_truths, names, rank_by)
+    with pytest.raises(ValueError, match='none of 2 images holds an object of vehicle, bike, .* expected some'):
+        ranking_classes([GroundTruth([], [], []), GroundTruth([BOX], [0], [True])], names)
 
 
 @pytest.mark.parametrize('weights', ['compact', 'street'])
