@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     if text == 'drive' or text.startswith('drive:'):
         options = drive_options(text)
         return render_drive(**(options if rate_hz is None else {**options, 'rate_hz': rate_hz}))
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if not path.exists():
         raise FileNotFoundError(f'source {text!r} does not exist, {KNOWN}')
     made_up_hz = 10.0 if rate_hz is None else rate_hz

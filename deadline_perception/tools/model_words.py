@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +107,7 @@ def read_classes(text: str) -> tuple[str, ...]:
     """
     if text == COCO:
         return COCO_NAMES
-    file = Path(text).expanduser()
+    file = Path(os.path.expanduser(text))
     if not file.is_file():
         if file.suffix and ',' not in text:
             raise ValueError(f'--classes is {text!r}, a file that does not exist; expected {CLASSES_HELP}')

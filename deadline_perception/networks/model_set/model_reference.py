@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -50,17 +51,17 @@ class ModelReference:
     def parse(cls, text: str | Path) -> ModelReference:
         """The meaning of `set.yaml`, `model.onnx`, `ARCHITECTURE:weights.pth`, `package.module:callable`,
         `weights.safetensors`, the name of shipped weights, or one of the last two as `WEIGHTS:PATH`."""
-        file = Path(text).expanduser()
+        file = Path(os.path.expanduser(text))
         before, _, after = str(text).partition(':')
         if is_set(file):
             return cls(ModelKind.SET, file)
         if file.suffix.lower() in SUFFIXES:
             return cls(ModelKind.EXPORT, file)
         if Path(after).suffix in _TORCH_SUFFIXES:
-            return cls(ModelKind.TORCHVISION, Path(after).expanduser(), before)
+            return cls(ModelKind.TORCHVISION, Path(os.path.expanduser(after)), before)
         if after.isidentifier() and all(part.isidentifier() for part in before.split('.')):
             return cls(ModelKind.CALLABLE, Path(before), after)
-        return cls(ModelKind.WEIGHTS, Path(before).expanduser(), after)
+        return cls(ModelKind.WEIGHTS, Path(os.path.expanduser(before)), after)
 
     def find(self) -> Callable:
         """The callable that is meant.
@@ -91,7 +92,7 @@ def find_weights(model: str | Path, models_folder: Path | None = None) -> Path:
         ModelNotFound: there is neither.
     """
     models_folder = models_folder or share_folder() / 'models'
-    file = Path(model).expanduser()
+    file = Path(os.path.expanduser(model))
     for place in (file, models_folder.parent / file, models_folder / f'{model}.safetensors'):
         if place.is_file():
             return place.resolve()

@@ -45,7 +45,7 @@ def test_a_file_of_that_name_in_the_working_folder_comes_first(tmp_path, monkeyp
     assert find_weights('models/compact.safetensors') == own
 
 
-@pytest.mark.parametrize('name', ['absent.safetensors', '.', 'large'])
+@pytest.mark.parametrize('name', ['absent.safetensors', '.', 'large', '~nobody-here/large'])
 def test_what_is_no_model_is_refused_with_those_that_exist(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelNotFound, match=rf'weights file {name} does not exist; expected .* \(none\)'):
