@@ -27,7 +27,7 @@ from deadline_perception.timing.contention.levels import ContentionGrading
 from deadline_perception.timing.contention.load import busy_programs, units_text
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, check_numbers
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, THREADS, check_folder, check_numbers
 from deadline_perception.tools.profile_at_hand import ensure_profile, run_quietly
 from deadline_perception.tools.terminal import progress_bar
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     """Plays, records and reports; returns the exit status."""
     if args.threads is None:
         args.threads = 1 if args.contention else DEFAULT_THREADS
-    check_numbers(args, threads=(1, 1024), load=(0, 1024), networks=(1, 16))
+    check_numbers(args, threads=THREADS, load=(0, 1024), networks=(1, 16))
     schedule = None
     if args.contention:
         schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds, {'core': _UNITS * args.threads})

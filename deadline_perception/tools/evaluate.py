@@ -42,7 +42,7 @@ from deadline_perception.networks.model_set.model_reference import find_weights,
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.crop_evaluation import evaluate_crops
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, THREADS, check_file, check_numbers
 from deadline_perception.tools.terminal import print_table, progress_bar
 
 _SAMPLE = 60
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     check_file('--json', args.json, args.weights, args.classes, args.profile, *args.data)
+    check_numbers(args, threads=THREADS)
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
     detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)

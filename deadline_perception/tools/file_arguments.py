@@ -76,4 +76,5 @@ def _check(option: str, place: Path, folder: Path) -> None:
             raise ValueError(f'{option} is {place}, but this user may not write {path}; expected another place')
 
 
+THREADS = (1, 1024)  # of a command; OpenMP ends the process, without a word, where it cannot start so many
 DEFAULT_WEIGHTS = Path(f'models/{DEFAULT_MODEL}.safetensors')

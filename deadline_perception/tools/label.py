@@ -21,7 +21,8 @@ from deadline_perception.datasets.records import Frame, Sequence as DrivingSeque
 from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
-from deadline_perception.tools.file_arguments import add_device_arguments, check_file, check_folder, check_numbers
+from deadline_perception.tools.file_arguments import (THREADS, add_device_arguments, check_file, check_folder,
+                                                      check_numbers)
 from deadline_perception.tools.label_report import LabelProgress, report
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, classes_of_set, read_models, renamed
@@ -101,7 +102,7 @@ def _check(args: argparse.Namespace) -> None:
     check_file('--out', args.out, args.rename, *args.sources, *args.data)
     args.images = args.images or args.out.with_suffix('')
     check_folder('--images', args.images)
-    check_numbers(args, min_score=(0.001, 1.0), precision=(0.001, 1.0))
+    check_numbers(args, min_score=(0.001, 1.0), precision=(0.001, 1.0), threads=THREADS)
 
 
 def _with_conventions(spec: ModelSpec, sequences: Sequence[DrivingSequence]) -> ModelSpec:

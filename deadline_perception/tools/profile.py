@@ -34,7 +34,8 @@ from deadline_perception.timing.profile import LatencyProfile, default_profile_p
 from deadline_perception.timing.quantiles import bounded_share, samples_needed
 from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
 from deadline_perception.timing.wcet.segment_model import with_wcet
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, add_device_arguments, check_file, check_numbers
+from deadline_perception.tools.file_arguments import (DEFAULT_WEIGHTS, THREADS, add_device_arguments, check_file,
+                                                      check_numbers)
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
@@ -86,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and writes a profile; returns the exit status."""
-    check_numbers(args, minutes=(0.001, 600.0))
+    check_numbers(args, minutes=(0.001, 600.0), threads=THREADS)
     minutes = args.minutes or (_QUICK_MINUTES if args.quick else 2.0)
     if args.out is not None:
         check_file('--out', args.out, args.weights, args.source)

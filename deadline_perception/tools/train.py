@@ -29,7 +29,7 @@ from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
 from deadline_perception.networks.multi_path.weights_start import start_from_weights
-from deadline_perception.tools.file_arguments import check_file, check_numbers
+from deadline_perception.tools.file_arguments import THREADS, check_file, check_numbers
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.terminal import progress_bar, say
@@ -99,7 +99,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, folder: str, **defaults: 
 
 def run(args: argparse.Namespace) -> int:
     """Trains, saving every minute; returns the exit status."""
-    check_numbers(args, threads=(1, math.inf), drives=(0, math.inf), seed=(0, math.inf), drive_share=(0.001, 0.999))
+    check_numbers(args, threads=THREADS, drives=(0, math.inf), seed=(0, 2**63 - 1), drive_share=(0.001, 0.999))
     stop = begun_run(args)
     with joined_workers() as workers:
         return _train(args, workers, stop)

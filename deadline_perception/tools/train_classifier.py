@@ -6,7 +6,6 @@ and the averaged weights so far; the same command goes on.
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from deadline_perception.core.device import check_device
@@ -17,7 +16,7 @@ from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.classifier.checkpoint import load_classifier, save_classifier
 from deadline_perception.networks.classifier.classes import CLASS_NAMES
 from deadline_perception.networks.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
-from deadline_perception.tools.file_arguments import check_numbers
+from deadline_perception.tools.file_arguments import THREADS, check_numbers
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.train import add_run_arguments, begun_run, ended_run, run_and_save
 from deadline_perception.training.crop_samples import CropSource
@@ -36,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, saving every minute; returns the exit status."""
-    check_numbers(args, threads=(1, math.inf))
+    check_numbers(args, threads=THREADS)
     if not 0 <= args.seed < 1000:
         raise ValueError(f'--seed is {args.seed}, expected 0 to 999: objects to be judged on have seeds from 1000 on')
     check_device(args.device)

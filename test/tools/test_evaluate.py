@@ -141,6 +141,7 @@ def test_paths_are_chosen_by_words_and_names_each_once(weights):
     (['--paths', 'full,,cheapest'], "execution path is ''"),
     (['--data', 'nowhere.json'], 'nowhere.json'),
     (['--limit', '0'], 'limit is 0'),
+    (['--threads', '100000'], '--threads is 100000, expected 1 to 1024'),
     (['--json', 'val.json'], '--json is val.json, as another file of this command'),
 ])
 def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said, monkeypatch):

@@ -152,6 +152,7 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(detector, tmp_pat
 
 @pytest.mark.parametrize(('words', 'said'), [
     (['--only', 'dragon'], 'no model knows dragon; expected some of vehicle, person. Bring names together with'),
+    (['--threads', '100000'], '--threads is 100000, expected 1 to 1024'),
     (['--min-score', '0'], '--min-score is 0.0, expected 0.001 to 1'),
     (['--precision', 'nan'], '--precision is nan'),
     (['--data', 'camera'], '--data camera has no annotations, expected images with known objects'),

@@ -64,6 +64,7 @@ def test_missing_weights_and_devices_are_told_in_one_line(device, said):
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [(('--threads', '0'), 'threads is 0'),
+                                                    (('--threads', '100000'), '100000, expected 1 to 1024'),
                                                     (('--minutes', '-1'), '--minutes is -1.0'),
                                                     (('--minutes', 'nan'), '--minutes is nan')])
 def test_impossible_numbers_are_refused(arguments, message, refusal):

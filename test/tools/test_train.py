@@ -117,9 +117,10 @@ def test_any_annotated_source_is_trained_on(words, capsys, monkeypatch):
     assert '7 images' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('options, message', [(['--threads', '0'], '--threads is 0, expected at least 1'),
+@pytest.mark.parametrize('options, message', [(['--threads', '0'], '--threads is 0, expected 1 to 1024'),
+                                            (['--seed', str(2**70)], f'--seed is {2**70}, expected 0 to 9.2'),
                                             (['--drives', '-1'], '--drives is -1, expected at least 0'),
-                                            (['--seed', '-1'], '--seed is -1, expected at least 0'),
+                                            (['--seed', '-1'], '--seed is -1, expected 0 to 9.2'),
                                             (['--batch', '0'], 'batch 0, expected at least 1'),
                                             (['--out', '.'], '--out is ., which is a folder; expected a file'),
                                             (['--state', '.'], '--state is ., which is a folder; expected a file'),
