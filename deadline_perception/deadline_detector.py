@@ -313,5 +313,4 @@ def _rendered_images() -> Sequence[np.ndarray]:
     """Of a drive, to measure on where there is no profile."""
     from deadline_perception.datasets.rendering.drive import render_drive
 
-    frames = render_drive().frames
-    return [frame.load_bgr() for frame in frames[::max(1, len(frames) // _MEASURED_IMAGES)]]
+    return [frame.load_bgr() for frame in render_drive(40.0, rate_hz=_MEASURED_IMAGES / 40.0).frames]

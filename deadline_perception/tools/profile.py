@@ -41,6 +41,7 @@ from deadline_perception.tools.terminal import print_table, progress_bar, say
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES, _PREPARED_IMAGES = 40, 16  # that are measured on, and that segments are prepared with
+_DRIVE_S = 40.0  # of the rendered drive that they come from
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _BUSY_CORES = 0.25  # of other programs; at more the device is not idle
 
@@ -183,7 +184,8 @@ def read_images(source: str | None, count: int = _IMAGES) -> list[np.ndarray]:
     if source is None:
         from deadline_perception.datasets.rendering.drive import render_drive
 
-        frames = render_drive().frames
+        # As many frames as are wanted: the boxes of each are computed at once, which takes longer than an image.
+        frames = render_drive(_DRIVE_S, rate_hz=count / _DRIVE_S).frames
     else:
         from deadline_perception.datasets.source import open_source
 

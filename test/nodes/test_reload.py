@@ -57,7 +57,7 @@ def files(tmp_path):
 @pytest.fixture
 def start_camera(observer, repeat, namespace):
     """Publishes an image after each period, and keeps the stamps, until it is stopped."""
-    def start(period_s=PERIOD_S):
+    def start():
         speaker, stamps_ns = observer.speaker(Image, f'{namespace}/image'), []
 
         def show():
@@ -65,7 +65,7 @@ def start_camera(observer, repeat, namespace):
             stamps_ns.append(stamp_to_ns(image.header.stamp))
             speaker.publish(image)
 
-        camera = repeat(show, period_s)
+        camera = repeat(show, PERIOD_S)
         camera.stamps_ns = stamps_ns
         return camera
 
@@ -190,7 +190,7 @@ def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segme
                       environment=environment)
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
-    camera = start_camera(period_s=0.02)
+    camera = start_camera()
     wait_for(lambda: found, f'detections: {node.output}')
     wait_for(lambda: 'engine' in observer.status('detector')[2], 'diagnostics')
     assert observer.status('detector')[2]['engine'] == 'eager'

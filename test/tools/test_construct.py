@@ -1,10 +1,13 @@
 """The command as a user calls it, on a family that is small enough to be measured within a second."""
+import shutil
+import tempfile
+from contextlib import nullcontext
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from deadline_perception.core.device import read_device_facts
+from deadline_perception.engines.segment_store import SegmentStore, store_origin
 from deadline_perception.engines.sliced_layers import weight_bytes
 from deadline_perception.networks.multi_path.checkpoint import build_detector
 from deadline_perception.networks.multi_path.configuration import (
@@ -67,13 +70,17 @@ def test_limits_that_are_none_are_refused_before_measuring(family, refusal, limi
     assert message in refusal(*family, '--deadline-ms', limits[0], '--memory-mb', *limits[1:])
 
 
-def test_blocks_are_timed_in_the_engine_that_will_run_them(monkeypatch):
-    pytest.importorskip('openvino')
-    detector = build_detector(replace(building_blocks(FAMILY), input_size=(64, 64)), ('vehicle',))
+def test_blocks_are_timed_in_the_engine_that_will_run_them(prepared, tmp_path, monkeypatch):
+    """Most segments lie in its folder already; the others are prepared."""
+    detector = prepared.network()
     before, space = detector.engine, detector.path_space
+    shutil.copytree(prepared.folder, tmp_path / 'segments')
+    for segment in list(SegmentStore.load(prepared.folder, store_origin(read_device_facts())).segments.values())[:2]:
+        (tmp_path / 'segments' / segment.file).unlink()
+    monkeypatch.setattr(tempfile, 'TemporaryDirectory', lambda: nullcontext(tmp_path))
     with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
         assert detector.engine.identity.startswith('openvino ')
-        assert len(detector.detect(np.zeros((64, 64, 3), np.uint8), space.smallest)) >= 0
+        assert len(detector.detect(prepared.images[0], space.smallest)) >= 0
         assert detector.engine.forms.keys() >= set(space.keys(space.smallest)) - {space.key(0, space.smallest)}
     assert detector.engine is before
     monkeypatch.setattr(construct, 'is_installed', lambda: False)

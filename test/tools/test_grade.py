@@ -9,6 +9,7 @@ from measurable_network import run_command
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.timing.contention.levels import ContentionGrading
+from deadline_perception.tools import grade as grade_module
 
 
 @pytest.fixture(scope='module')
@@ -54,12 +55,15 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     assert not os.path.exists(f'/proc/{int(mark.read_text())}')
 
 
-def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, grade):
+def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, grade, measurable_weights,
+                                                                              monkeypatch, refusal):
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     run = grade('--seconds', 60, '--', sys.executable, '-c', 'raise SystemExit(3)')
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
-    run = grade('--reuse', file, '--path', ContentionGrading.load(file).path.replace('w1.00', 'w0.25'))
-    assert run.returncode == 1 and 'of the network measurable on the path' in run.stderr.splitlines()[-1]
+    monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
+    assert 'of the network measurable on the path' in refusal(
+        'machine', 'grade', '--weights', measurable_weights, '--engine', 'eager', '--reuse', file, '--path',
+        ContentionGrading.load(file).path.replace('w1.00', 'w0.25'))
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [
@@ -72,7 +76,5 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
     (('--out', '/proc/version/levels.json'), '--out is /proc/version/levels.json')])
 def test_wrong_arguments_are_told_in_one_line(monkeypatch, refusal, arguments, message):
-    from deadline_perception.tools import grade
-
-    monkeypatch.setattr(grade, 'restart_with_environment', lambda threads: None)
+    monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
     assert message in refusal('machine', 'grade', *arguments)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import shutil
 from functools import partial
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,6 @@ from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.tools.model_conventions import TrialImages
 from deadline_perception.tools.profile import spread_images, sufficiency
-
-SETTINGS = process_environment(DEFAULT_THREADS)  # with which the command need not start itself anew
 
 
 @pytest.mark.parametrize('count', [39, 79, 400])
@@ -40,17 +40,22 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     assert 'measuring measurable on cpu' in run.stderr
 
 
-def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_each_has(prepared):
+def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_each_has(prepared, tmp_path):
     for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
         blob.unlink()
-    run = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03',
-                      environment={'XDG_CACHE_HOME': str(prepared.cache)})
+    (tmp_path / 'images').mkdir()
+    for number, image in enumerate(prepared.images):
+        cv2.imwrite(str(tmp_path / 'images' / f'{number:02}.png'), image)
+    shutil.copy(prepared.weights, tmp_path)
+    shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
+    command = ['profile', '--weights', tmp_path / 'small.safetensors', '--source', tmp_path / 'images']
+    environment = {'XDG_CACHE_HOME': str(prepared.cache)}
+    run = run_command(*command, '--quick', '--minutes', '0.03', environment=environment)
     assert run.returncode == 0, run.stderr
     assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
     file, = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t2.json')
     assert LatencyProfile.load(file).engine.startswith('openvino ')
-    again = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine',
-                        'openvino', environment={'XDG_CACHE_HOME': str(prepared.cache)})
+    again = run_command(*command, '--prepare-only', '--engine', 'openvino', environment=environment)
     assert again.returncode == 0 and 'preparing' not in again.stderr
 
 
@@ -58,9 +63,10 @@ def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_e
     ('cpu', 'deadline-perception profile: weights file none.safetensors does not exist'),
     pytest.param('cuda', "device is 'cuda', but PyTorch",  # is told before weights are looked for
                  marks=pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here'))])
-def test_missing_weights_and_devices_are_told_in_one_line(device, said):
-    run = run_command('profile', '--weights', 'none.safetensors', '--device', device, environment=SETTINGS)
-    assert run.returncode == 1 and said in run.stderr and len(run.stderr.strip().splitlines()) == 1
+def test_missing_weights_and_devices_are_told_in_one_line(device, said, refusal, monkeypatch):
+    for name, value in process_environment(DEFAULT_THREADS).items():  # with which it need not start itself anew
+        monkeypatch.setenv(name, value)
+    assert said in refusal('profile', '--weights', 'none.safetensors', '--device', device)
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [(('--threads', '0'), 'threads is 0'),

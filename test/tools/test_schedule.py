@@ -41,12 +41,11 @@ def test_prints_a_schedule_and_draws_it(folder, repository):
     assert cv2.imread(str(folder / 'drawn/schedule.png')).std() > 10
 
 
-def test_what_does_not_fit_is_one_line(folder, repository):
-    done = run(folder, repository, 'tasks.yaml', '--slowdown', '100000')
-    assert done.returncode == 1 and done.stderr.count('\n') == 1
-    assert 'deadline-perception machine schedule: cpu: no option of task' in done.stderr
-    done = run(folder, repository, 'missing.yaml')
-    assert done.returncode == 1 and 'missing.yaml cannot be read' in done.stderr
+def test_what_does_not_fit_is_one_line(folder, monkeypatch, refusal):
+    monkeypatch.chdir(folder)
+    said = refusal('machine', 'schedule', 'tasks.yaml', '--slowdown', '100000')
+    assert 'deadline-perception machine schedule: cpu: no option of task' in said
+    assert 'missing.yaml cannot be read' in refusal('machine', 'schedule', 'missing.yaml')
 
 
 def test_first_jobs_take_their_bounds():

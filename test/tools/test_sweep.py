@@ -30,6 +30,13 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess:
                           text=True, env={**settings, 'COLUMNS': '150'}, timeout=120)
 
 
+@pytest.fixture
+def settings(monkeypatch):
+    """With which the command need not start itself anew."""
+    for name, value in process_environment(1).items():
+        monkeypatch.setenv(name, value)
+
+
 def test_goes_on_measures_and_predicts(tmp_path):
     facts = replace(read_device_facts(environment=process_environment(1)), threads=1)
     shapes = [shape for sweep in _sweeps(4, range(1, 11), range(1, 11), range(4, 14)) for shape in sweep.shapes]
@@ -46,20 +53,16 @@ def test_goes_on_measures_and_predicts(tmp_path):
     assert all(len(samples) > 1 for samples in after.samples_ms.values())
 
 
-def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path):
-    facts = replace(read_device_facts(environment=process_environment(1)), threads=1)
+def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path, settings, refusal):
+    facts = replace(read_device_facts(), threads=1)
     MeasuredLayers(facts, {ConvolutionShape(2, 2, 1, 1, 4, 4): [1.0]}).save(tmp_path / 'sweep.json')
-    run = run_command('--quick', '--out', str(tmp_path))
-    assert run.returncode == 1 and len(run.stderr.strip().splitlines()) == 1
-    assert 'holds other layers than asked for' in run.stderr
+    assert 'holds other layers than asked for' in refusal('machine', 'sweep', '--quick', '--out', tmp_path)
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [
     (('--minutes', '0'), '--minutes is 0.0, expected 0.001 to 10000'), (('--threads', '0'), 'threads is 0'),
     (('--device', 'tpu'), "device is 'tpu'"), (('--out', __file__), 'which is a file')])
-def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, monkeypatch, refusal):
-    for name, value in process_environment(1).items():  # with which the command need not start itself anew
-        monkeypatch.setenv(name, value)
+def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, settings, refusal):
     assert message in refusal('machine', 'sweep', '--out', tmp_path, *arguments)
 
 
