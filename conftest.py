@@ -24,6 +24,10 @@ pytest_plugins = ('adopted_models', 'made_up_decisions', 'made_up_detector', 'ma
                   'prepared_network')
 
 REPOSITORY = Path(__file__).parent
+# Threads of PyTorch and NumPy that wait for each other spin for milliseconds, which takes the cores from other workers.
+# Read as the libraries load.
+os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 # Above 101, the ports of a domain reach into the range from which Linux hands out ports to others.
 _DOMAINS = range(1, 102)
 _domain_lock = pytest.StashKey[IO[str]]()
@@ -47,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests start some hundred processes that import torch: without bytecode each compiles it anew, a second or two.
     os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
     sys.dont_write_bytecode = False
+    # As `load_openvino` keeps it out: it starts a copy of this process for each of hundreds of events, to send it.
+    sys.modules.setdefault('openvino_telemetry', None)
     # A shell's background job ignores Ctrl-C, and whatever it starts does; workers of xdist inherit that too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
