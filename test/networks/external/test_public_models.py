@@ -1,4 +1,4 @@
-"""The real files, where they are at hand: their conventions are found on 20 dashcam images."""
+"""The real files, where they are at hand: their conventions are found on 10 dashcam images."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not (DATA / 'public_models').is_dir(), reason='n
 @pytest.fixture(scope='module')
 def images() -> TrialImages:
     sequence = with_mapping(open_source(str(DATA / 'bdd100k' / 'val.json')), MERGED)
-    frames = annotated_frames(sequence, 20)
+    frames = annotated_frames(sequence, 10)
     rows = [np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
             for known in (frame.ground_truth for frame in frames)]
     return TrialImages([frame.load_bgr() for frame in frames], rows, sequence.class_names)
