@@ -62,7 +62,7 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
     monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
     assert 'of the network measurable on the path' in refusal(
-        'machine', 'grade', '--weights', measurable_weights, '--engine', 'eager', '--reuse', file, '--path',
+        'machine', 'grade', '--weights', measurable_weights, '--reuse', file, '--path',
         ContentionGrading.load(file).path.replace('w1.00', 'w0.25'))
 
 
