@@ -258,12 +258,20 @@ class PathQuality:
 
     @classmethod
     def from_forecast(cls, path_space: PathSpace, forecast: Forecast) -> PathQuality:
-        """Stand-in without any measurement: grows with the logarithm of the path's time, from 0 to 1.
+        """Stand-in without any measurement: grows with the logarithm of the path's time, from 0 to 1, and never falls
+        where an operator's setting grows.
 
         `measured` is False on it, and `weights_hash` empty.
         """
         paths = list(path_space)
         times_ms = np.log(np.maximum(np.asarray(forecast.table(paths, 0), dtype=np.float64), 1e-6))
+        # Settings ascend in work, so that a path which took less time than a smaller one was mismeasured.
+        grid = np.full(path_space.sizes, -np.inf)
+        places = tuple(np.array([path.settings for path in paths]).T)
+        grid[places] = times_ms
+        for axis in range(grid.ndim):
+            grid = np.maximum.accumulate(grid, axis)
+        times_ms = grid[places]
         spread = float(times_ms.max() - times_ms.min())
         values = (times_ms - times_ms.min()) / spread if spread > 0 else np.ones(len(paths))
         return cls(dict(zip(paths, values.tolist())), metric='log time', predicts=False)

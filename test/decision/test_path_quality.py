@@ -252,6 +252,16 @@ def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
         quality.quality(foreign_path)
 
 
+def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_forecast):
+    space = multi_path_space(skips_per_stage=(0,), widths=(1.0, 0.5, 0.25), pyramid_widths=(1.0,),
+                             proposals=(10,), heads=1)
+    slow = next(iter(space)).replace(width=0.25)
+    forecast = make_forecast(space, lambda name: 9.0 if 'w0.25' in name else 1.0)
+    assert forecast.forecast_ms(slow) > forecast.forecast_ms(space.largest)
+    quality = PathQuality.from_forecast(space, forecast)
+    assert quality.quality(space.largest) == max(quality.table(list(space)))
+
+
 def test_stand_in_of_equal_times_is_level(make_forecast):
     single = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
     assert PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0)).quality(single.largest) == 1.0
