@@ -32,6 +32,8 @@ CUDA_TESTS = (
     'test/engines/test_onnx_runtime.py',
     'test/networks/multi_path/test_network.py',
     'test/networks/multi_path/test_operators.py',
+    'test/networks/multi_path/test_checkpoint.py',
+    'test/training',
     'research/multi_path/test_layer_visits.py',
     'test/timing/wcet/test_layer_sweep.py',
     'test/timing/contention/test_unit.py',
@@ -66,12 +68,12 @@ def command(*words: str) -> tuple[str, ...]:
 
 PARTS = (
     Part('doctor', 'what the machine has and lacks', command('doctor'), 1),
-    Part('tests', 'tests that are skipped without a GPU', ('-m', 'pytest', '-q', '-rs', '-n', '0', *CUDA_TESTS), 8),
+    Part('tests', 'tests that are skipped without a GPU', ('-m', 'pytest', '-q', '-rs', '-n', '4', *CUDA_TESTS), 3),
     Part('profile_float32', 'times of all segments as CUDA graphs, and their worst cases',
-         command('profile', '--device', 'cuda', '--minutes', '4', '--out', '{into}/profile_float32.json'), 6),
+         command('profile', '--device', 'cuda', '--minutes', '1', '--out', '{into}/profile_float32.json'), 2),
     Part('profile_float16', 'the same in float16',
-         command('profile', '--device', 'cuda', '--engine', 'float16', '--minutes', '4', '--out',
-                 '{into}/profile_float16.json'), 6),
+         command('profile', '--device', 'cuda', '--engine', 'float16', '--minutes', '1', '--out',
+                 '{into}/profile_float16.json'), 2),
     Part('profile_eager', 'the same without CUDA graphs',
          command('profile', '--device', 'cuda', '--engine', 'eager', '--quick', '--out', '{into}/profile_eager.json'),
          2),
@@ -152,7 +154,7 @@ def run(part: Part, into: Path, python: Sequence[str] = (sys.executable,)) -> di
     print(f'{part.name}: {part.shows}', flush=True)
     before = read_board()
     status, took_s = run_logged(words, into / f'{part.name}.log', LIMIT_S, cwd=ROOT,
-                                env={**os.environ, 'PYTHONUNBUFFERED': '1'})
+                                env={**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': str(ROOT)})
     outcome = {'status': ENDED if status is None else status, 'seconds': round(took_s, 1),
                'board_before': asdict(before), 'board_after': asdict(read_board())}
     if status is None:

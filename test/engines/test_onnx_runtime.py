@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip('torch')
 pytest.importorskip('onnxruntime')
+pytest.importorskip('openvino')  # reads what a file declares
 
 from exported_files import exported  # noqa: E402
 from made_up_models import CLASSES, SIZE, SmallYolo, export_onnx, small_yolo  # noqa: E402
