@@ -68,7 +68,8 @@ torch.testing.assert_close(layer.weight.grad, expected, rtol=1e-4, atol=1e-3)
 def test_the_gradient_of_a_strided_layer_of_few_channels_leaves_memory_alone():
     """oneDNN's own ends the process or is wrong; a process of its own, for it would end this one."""
     run = subprocess.run([sys.executable, '-c', _STRIDED], cwd=Path(__file__).parent, timeout=120,
-                         env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[2])}, capture_output=True, text=True)
+                         env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[2])}, capture_output=True,
+                         text=True)
     assert run.returncode == 0, run.stderr[-2000:]
 
 
