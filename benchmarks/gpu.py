@@ -153,8 +153,9 @@ def run(part: Part, into: Path, python: Sequence[str] = (sys.executable,)) -> di
     words = [*python, *(word.replace('{into}', str(into)) for word in part.command)]
     print(f'{part.name}: {part.shows}', flush=True)
     before = read_board()
+    found = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))  # a server needs no install
     status, took_s = run_logged(words, into / f'{part.name}.log', LIMIT_S, cwd=ROOT,
-                                env={**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': str(ROOT)})
+                                env={**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': found})
     outcome = {'status': ENDED if status is None else status, 'seconds': round(took_s, 1),
                'board_before': asdict(before), 'board_after': asdict(read_board())}
     if status is None:

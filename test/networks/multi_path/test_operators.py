@@ -50,7 +50,7 @@ def test_narrow_norm_keeps_groups_and_has_its_own_scale():
 @pytest.mark.parametrize('grad', [True, False])
 def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it(bias, grad):
     convolution, norm = SlicedConv2d(3, 8, 3, bias=bias).eval(), SlicedFrozenNorm(8, (1.0, 0.5)).eval()
-    plain = nn.BatchNorm2d(4, eps=0.0).eval()
+    plain = nn.BatchNorm2d(4, eps=1e-12).eval()
     for part in (norm.weight, norm.deviation):
         nn.init.uniform_(part, 0.5, 2.0)
     for part in (norm.bias, norm.mean, *([convolution.bias] if bias else [])):
