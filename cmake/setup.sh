@@ -78,8 +78,10 @@ packages() {
 
 interfaces() {
     echo '[3/3] generating the message types'
-    # CMake looks for packages beside the folders of PATH, also of another copy's environment that is activated.
-    export PATH="$prefix/bin:${PATH/"${VIRTUAL_ENV:-/none}/bin:"/}" AMENT_PREFIX_PATH="$prefix" CMAKE_PREFIX_PATH="$prefix"
+    # CMake looks for packages beside the folders of PATH, also in another copy's environment that is activated.
+    local folder others=
+    while IFS= read -r -d : folder; do [ -f "$folder/../pyvenv.cfg" ] || others+=":$folder"; done <<<"$PATH:"
+    export PATH="$prefix/bin$others" AMENT_PREFIX_PATH="$prefix" CMAKE_PREFIX_PATH="$prefix"
     logged configure cmake -S . -B "$VENV/build" -G Ninja -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_BUILD_TYPE=Release \
         -DBUILD_TESTING=OFF -DLINK_SOURCE_TREE=ON -DROS_DISTRO_WHEELS="$ROS_DISTRO_WHEELS" \
         -DPython3_EXECUTABLE="$prefix/bin/python" -Wno-dev || fail "cmake failed (log: $VENV/log/configure.log)"
