@@ -266,8 +266,8 @@ class PathQuality:
         paths = list(path_space)
         times_ms = np.log(np.maximum(np.asarray(forecast.table(paths, 0), dtype=np.float64), 1e-6))
         # Settings ascend in work, so that a path which took less time than a smaller one was mismeasured.
-        grid = np.full(path_space.sizes, -np.inf)
-        places = tuple(np.array([path.settings for path in paths]).T)
+        grid = np.full((1, *path_space.sizes), -np.inf)  # a network may have no operator
+        places = (np.zeros(len(paths), int), *np.array([path.settings for path in paths]).T)
         grid[places] = times_ms
         for axis in range(grid.ndim):
             grid = np.maximum.accumulate(grid, axis)
