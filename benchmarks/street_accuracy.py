@@ -101,7 +101,7 @@ def main(run: Run) -> None:
         print(f'{name}: calibration error {row["calibration_error"]:.3f}, precision and recall at 0.3 '
               f'{row["at_0.3"][0]:.2f} {row["at_0.3"][1]:.2f}, at 0.5 {row["at_0.5"][0]:.2f} {row["at_0.5"][1]:.2f}')
     run.write(threads=1, sources=result, phantoms_a_frame=seen, reliability_bdd100k_full_path=reliability)
-    _draw(result['bdd100k'], run.file.with_suffix('.png'))
+    _draw(result['bdd100k'], reliability, run.file.with_suffix('.png'))
 
 
 def _own(weights: Path, count: int) -> list[Candidate]:
@@ -197,31 +197,37 @@ def print_table(source: str, measured: dict) -> None:
         for name, row in sorted(rows.items(), key=lambda item: item[1]['ms'])])
 
 
-def _draw(measured: dict, file: Path) -> None:
+def _draw(measured: dict, reliability: dict, file: Path) -> None:
+    """Accuracy over time of two classes, public detectors by number, and how far scores of the full path hold."""
     import matplotlib
 
     matplotlib.use('Agg')
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
+    figure, axes = pyplot.subplots(1, 3, figsize=(16, 5.2), constrained_layout=True)
+    own, public = ({key: row for key, row in measured['rows'].items() if key.startswith('ours') == is_own}
+                   for is_own in (True, False))
     for axis, name in zip(axes, ('vehicle', 'person')):
-        for own, colour, label in ((True, 'tab:blue', 'paths of the shipped network'),
-                                   (False, 'tab:gray', 'public detectors')):
-            chosen = sorted((row['ms'], row[name]['ap50'], key) for key, row in measured['rows'].items()
-                            if key.startswith('ours') == own)
-            axis.plot([x for x, _, _ in chosen], [y for _, y, _ in chosen], 'o', color=colour, label=label)
-            for number, (x, y, key) in enumerate(chosen if not own else []):
-                axis.annotate(key, (x, y), fontsize=6, xytext=(-4, 4 if number % 2 else -8), ha='right',
-                              textcoords='offset points')
+        axis.plot([row['ms'] for row in own.values()], [row[name]['ap50'] for row in own.values()], 'o',
+                  label='paths of the shipped network')
+        for number, (key, row) in enumerate(public.items(), start=1):
+            axis.plot(row['ms'], row[name]['ap50'], marker=f'${number}$', color='black', linestyle='none', label=key)
         axis.set_xscale('log')
         axis.set_xticks([5, 10, 20, 40, 80], ['5', '10', '20', '40', '80'])
         axis.xaxis.minorticks_off()
         axis.set_xlabel('median time of a frame, one thread, ms')
         axis.set_ylabel(f'AP50 of {name}, %')
         axis.grid(alpha=0.3)
-    axes[0].legend(fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc='outside lower center', ncols=5)
+    for name, row in reliability.items():
+        axes[2].plot(*list(zip(*row['diagram']))[:2], 'o-', label=name)
+    axes[2].plot([0, 1], [0, 1], color='gray', linestyle=':')
+    axes[2].set_xlabel('mean score of a box, full path')
+    axes[2].set_ylabel('share of these boxes that are right')
+    axes[2].grid(alpha=0.3)
+    axes[2].legend(fontsize=8)
     figure.suptitle(f'BDD100K, {measured["images"]} images that no training here saw', fontsize=10)
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=90)
 
 
 if __name__ == '__main__':

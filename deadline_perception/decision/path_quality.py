@@ -259,18 +259,20 @@ class PathQuality:
     @classmethod
     def from_forecast(cls, path_space: PathSpace, forecast: Forecast) -> PathQuality:
         """Stand-in without any measurement: grows with the logarithm of the path's time, from 0 to 1, and never falls
-        where an operator's setting grows.
+        where the setting of an operator grows; models of a set are ranked by their times alone.
 
         `measured` is False on it, and `weights_hash` empty.
         """
         paths = list(path_space)
         times_ms = np.log(np.maximum(np.asarray(forecast.table(paths, 0), dtype=np.float64), 1e-6))
-        # Settings ascend in work, so that a path which took less time than a smaller one was mismeasured.
+        # Settings ascend in work, so that a path which took less time than a smaller one was mismeasured; models of a
+        # set have no order.
         grid = np.full((1, *path_space.sizes), -np.inf)  # a network may have no operator
         places = (np.zeros(len(paths), int), *np.array([path.settings for path in paths]).T)
         grid[places] = times_ms
-        for axis in range(grid.ndim):
-            grid = np.maximum.accumulate(grid, axis)
+        for axis, operator in enumerate(path_space.operators, start=1):
+            if operator.kind != MODEL:
+                grid = np.maximum.accumulate(grid, axis)
         times_ms = grid[places]
         spread = float(times_ms.max() - times_ms.min())
         values = (times_ms - times_ms.min()) / spread if spread > 0 else np.ones(len(paths))

@@ -305,3 +305,10 @@ def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
         PathQuality.load(tmp_path / 'quality.json', MODELS)
     with pytest.raises(ValueError, match='path mlarge is of a model without a measured path'):
         PathQuality(known).quality(MODELS.parse('mlarge'))
+
+
+def test_stand_in_ranks_the_models_of_a_set_by_their_times_in_whatever_order_they_are_named(make_forecast):
+    space = PathSpace((Operator('model', MODEL, ('slow', 'quick'), 'm'),),
+                      (Segment('choose', 'pre', 'model'), Segment('body', 'body', None, ('model',))))
+    quality = PathQuality.from_forecast(space, make_forecast(space, lambda name: 1.0 + 8.0 * name.endswith('mslow')))
+    assert [quality.quality(space.parse(name)) for name in ('mslow', 'mquick')] == [1.0, 0.0]
