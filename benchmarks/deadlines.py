@@ -475,7 +475,7 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
     speeds_mps = [frame.speed_mps for frame in frames]
     budget, budgets = executor.do(lambda: make_budgets(network, forecast, images, speeds_mps, args.budgets_ms))
     budgets_ms = [budget.budget_ms(frame.speed_mps).budget_ms for frame in frames]
-    best_paths = FrontierPolicy(network.path_space, forecast, quality).frontier(network.path_space.largest, 0)
+    best_paths = FrontierPolicy(network.path_space, forecast, quality).starts()
     p99_ms = executor.do(lambda: measure_p99_ms(network, images, spread_evenly(best_paths, TABLE_PATHS),
                                                 QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES))
     contenders, clairvoyant = make_contenders(executor, network, forecast, quality, budgets_ms, p99_ms)

@@ -113,7 +113,7 @@ def _own(weights: Path, count: int) -> list[Candidate]:
     profile = LatencyProfile.load(default_profile_path(network.config_name, read_device_facts()))
     forecast = PathForecast(profile, space)
     times = {path: math.log(forecast.forecast_ms(path))
-             for path, _, _ in FrontierPolicy(space, forecast, quality).frontier(space.largest, 0)}
+             for path, _, _ in FrontierPolicy(space, forecast, quality).starts()}
     chosen = [min(times, key=lambda path: abs(times[path] - wanted))
               for wanted in np.linspace(min(times.values()), max(times.values()), count)]
     return [Candidate(f'ours {path}', network, path) for path in dict.fromkeys((space.largest, *chosen))]

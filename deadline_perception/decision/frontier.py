@@ -205,18 +205,6 @@ class FrontierPolicy:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
         check_outcome(latency_ms, remaining_ms)
 
-    def frontier(self, path: ExecutionPath, segment: int) -> list[tuple[ExecutionPath, float, float]]:
-        """The frontier after the prefix of `path` at `segment`: path, remaining forecast in ms, and quality, ascending.
-
-        Raises:
-            ValueError: the path or the segment is not one of the path space.
-        """
-        check_position(self._space, path, segment)
-        found = self._frontiers[segment] or self._build(segment)
-        group = found.group_of[self._index[path]]
-        return [(self._paths[found.members[i]], found.remaining_ms[i], found.qualities[i])
-                for i in range(found.begins[group], found.begins[group + 1])]
-
     def _of_prefix(self, path: ExecutionPath, segment: int,
                    level: float = 1.0) -> tuple[SegmentFrontiers, int, int, int]:
         """Frontiers of a segment, index of the planned path, and begin and end of the frontier after its prefix."""

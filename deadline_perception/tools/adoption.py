@@ -311,8 +311,7 @@ def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile
     for sentence in words:
         print(sentence)
     chosen = quality or PathQuality.from_forecast(network.path_space, forecast)
-    used = {network.part(path)[0] for path, _, _ in FrontierPolicy(network.path_space, forecast, chosen).frontier(
-        network.path_space.largest, 0)}
+    used = {network.part(path)[0] for path, _, _ in FrontierPolicy(network.path_space, forecast, chosen).starts()}
     idle = [name for name in network.models if name not in used]
     if idle:
         print(f'never chosen, because another is at least as fast and as good: {", ".join(idle)}')

@@ -171,7 +171,7 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     quality = PathQuality.load(args.quality, space)
     quality.check(detector.weights_hash)
     policy = FrontierPolicy(space, PathForecast(LatencyProfile.load(args.profile), space), quality)
-    return [path for path, _, _ in policy.frontier(space.largest, 0)]
+    return [path for path, _, _ in policy.starts()]
 
 
 def _objects(counts: dict[str, int]) -> str:

@@ -81,7 +81,7 @@ class Reactive:
         if rungs < 2:
             raise ValueError(f'rungs is {rungs}, expected at least 2')
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
-        best = FrontierPolicy(path_space, forecast, quality).frontier(path_space.largest, 0)
+        best = FrontierPolicy(path_space, forecast, quality).starts()
         self.ladder = spread_evenly(best, rungs)
         self._fixed = [FixedPath(path, path_space, forecast, quality) for path in self.ladder]
         self._to_the_lowest = to_the_lowest

@@ -146,7 +146,7 @@ def test_what_remains_never_takes_longer_than_the_whole(policies, which, index):
 def test_bound_that_equals_the_time_left_fits(policies):
     policy = policies[0][0]
     for factor in (1.0, 1.1, 1.7, 3.0):
-        for path, forecast_ms, quality in policy.frontier(PATHS[0], 0):
+        for path, forecast_ms, quality in policy.starts():
             choice = policy.plan(forecast_ms * factor, factor)
             assert (choice.path, choice.quality, choice.feasible) == (path, quality, True)
 
@@ -219,21 +219,11 @@ def test_frontiers_built_ahead_decide_as_those_built_when_needed(make_forecast, 
             assert ahead.redecide(path, segment, 25.0, 1.0) == lazy.redecide(path, segment, 25.0, 1.0)
 
 
-def test_every_frontier_ascends_in_time_and_quality(policies):
-    for policy, _ in policies:
-        for path in PATHS[::5]:
-            for segment in range(SEGMENTS):
-                _, times_ms, qualities = zip(*policy.frontier(path, segment))
-                assert list(times_ms) == sorted(set(times_ms))
-                assert list(qualities) == sorted(set(qualities))
-
-
 def test_whatever_time_a_frame_has_it_starts_where_it_is_said_to(make_forecast, make_quality):
     policy = FrontierPolicy(SPACE, make_forecast(SPACE, lambda key: 1.0 + len(key) % 5), make_quality(
         {path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)}))
     planned = {path for level in LEVELS for path, _, _ in policy.starts(level)}
     assert 1 < len(planned) < len(SPACE)
-    assert policy.starts() == policy.frontier(SPACE.largest, 0)
     rng = random.Random(0)
     for _ in range(500):
         budget_ms, likely = rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0))), rng.uniform(0.5, 1.0)

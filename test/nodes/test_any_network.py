@@ -31,7 +31,7 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     profile = LatencyProfile.load(tmp_path / 'profile.json')
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.from_forecast(network.path_space, forecast)
-    best = FrontierPolicy(network.path_space, forecast, quality).frontier(network.path_space.largest, 0)
+    best = FrontierPolicy(network.path_space, forecast, quality).starts()
     assert best[-1][2] == 1.0 and set(profile.segments) == set(network.path_space.carriers())
 
     # The first image may be there before the first budget.
