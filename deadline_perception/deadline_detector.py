@@ -185,12 +185,12 @@ class DeadlineDetector:
 
         Raises:
             ValueError: another client's are being answered.
-            StreamClosed: the detector is closed.
+            StreamClosed: the detector or its executor is closed.
             DetectorHangs: the network still hangs in a frame of the client before.
         """
         with self._opening:
-            if self._closed:
-                raise StreamClosed('the detector is closed, expected it to be open')
+            if self._closed or self._executor.mailbox.closed:
+                raise StreamClosed('the detector or its executor is closed, expected both to be open')
             if self._pipeline is not None:
                 raise ValueError('a stream of this detector is open, expected it to be closed first')
             if self.hangs:
@@ -306,7 +306,11 @@ class DeadlineDetector:
 def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
     if isinstance(model, NetworkOptions):
         return model
-    return NetworkOptions(str(model) if isinstance(model, Path) else model)
+    if isinstance(model, (str, Path)):
+        return NetworkOptions(str(model))
+    if isinstance(model, type) or not hasattr(model, 'path_space'):
+        raise ValueError(f'model is {model!r}, expected a name, a file, a network, options of one, or a task')
+    return NetworkOptions(model)
 
 
 def _rendered_images() -> Sequence[np.ndarray]:

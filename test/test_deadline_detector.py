@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from invented_networks import MAGNIFIER, InventedNetwork, InventedRun, make_classifier, make_magnifier
 
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.deadline_detector import KEPT_FRAMES, CalibrationKeeper, DeadlineDetector, DetectorHangs
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -158,6 +159,9 @@ def test_unknown_models_and_missing_profiles_are_refused_and_leave_no_thread(tmp
     before = set(threading.enumerate())
     with pytest.raises(ModelNotFound, match=r'weights file unheard_of does not exist; expected .* \(.*compact'):
         DeadlineDetector('unheard_of')
+    for wrong in (None, GatedNetwork):
+        with pytest.raises(ValueError, match='model is .*, expected a name, a file, a network'):
+            DeadlineDetector(wrong)
     with pytest.raises(NoProfile, match='no latency profile'):
         DeadlineDetector(make_magnifier(), measures=False)
     assert no_threads_but(before)
@@ -173,6 +177,13 @@ def test_a_profile_is_measured_once_where_there_is_none(tmp_path, monkeypatch):
     assert len(list(Path(tmp_path).rglob('*.json'))) == 1
     with DeadlineDetector(NetworkOptions(make_classifier()), measures=False) as detector:
         assert detector.class_names == ('cat', 'dog', 'fish')
+
+
+def test_a_profile_that_cannot_be_kept_serves_this_start(tmp_path, monkeypatch):
+    (tmp_path / 'cache').write_text('no folder')
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    with DeadlineDetector(make_classifier()) as detector:
+        assert detector.detect(IMAGE, AMPLE_MS).in_time
 
 
 def test_a_stream_answers_the_newest_image_and_counts_those_it_superseded(detector, network):
@@ -281,19 +292,29 @@ def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(ne
         detector.detect(IMAGE, AMPLE_MS)
         assert detector.halt()
         assert detector.detect(IMAGE, AMPLE_MS).in_time  # on a stream anew
+        unused = DeadlineDetector(task_of(network, profile), executor=executor)
     with pytest.raises(StreamClosed, match='the stream is closed'):
         detector.detect(IMAGE, AMPLE_MS)
+    for _ in range(2):
+        with pytest.raises(StreamClosed, match='its executor is closed'):
+            unused.detect(IMAGE, AMPLE_MS)
+    assert executor.watchdog is None
 
 
-def test_images_of_several_threads_are_answered_one_by_one(detector):
+def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts_from_the_call(detector, network):
     answers = []
+    network.gate.clear()
     threads = [threading.Thread(target=lambda: answers.append(detector.detect(IMAGE, AMPLE_MS))) for _ in range(4)]
     for thread in threads:
         thread.start()
+    time.sleep(0.5)  # all have called
+    opened_ms = now_ms()
+    network.gate.set()
     for thread in threads:
         thread.join(WAIT_S)
     assert [answer.in_time for answer in answers] == [True] * 4
     assert all(answer.superseded == 0 for answer in answers)
+    assert all(answer.record.arrived_ms < opened_ms for answer in answers)
 
 
 def test_the_slowdown_is_what_frames_or_others_tell(detector):
@@ -311,7 +332,8 @@ def test_the_slowdown_is_what_frames_or_others_tell(detector):
 def test_rules_leave_out_low_scores_and_may_prefer_late_results(network, profile):
     with DeadlineDetector(task_of(network, profile), rules=FrameRules(min_score=0.95)) as detector:
         assert len(detector.detect(IMAGE, AMPLE_MS).scores) == 0
-    for rules, said in (({'min_score': 1.5}, 'min_score is 1.5'), ({'max_coasted': -1}, 'max_coasted is -1')):
+    for rules, said in (({'min_score': 1.5}, 'min_score is 1.5'), ({'max_coasted': -1}, 'max_coasted is -1'),
+                        ({'late_policy': 'late'}, "late_policy is 'late', expected one of LatePolicy")):
         with pytest.raises(ValueError, match=said):
             FrameRules(**rules)
 
@@ -334,6 +356,23 @@ def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile)
     for call in (lambda: detector.detect(IMAGE, 50.0), detector.stream):
         with pytest.raises(StreamClosed, match='is closed'):
             call()
+
+
+@pytest.mark.parametrize('whole', [True, False])
+def test_a_callback_may_close_the_stream_or_the_detector_that_calls_it(network, profile, monkeypatch, caplog, whole):
+    monkeypatch.setattr('deadline_perception.deadline_detector.STOP_TIMEOUT_S', 1000.0)
+    before, closed = set(threading.enumerate()), threading.Event()
+
+    def close(answer):
+        (detector if whole else stream).close()
+        closed.set()
+
+    detector = DeadlineDetector(task_of(network, profile))
+    stream = detector.stream(close)
+    stream.submit(IMAGE, 1, AMPLE_MS)
+    assert closed.wait(WAIT_S) and not caplog.text
+    detector.close()
+    assert no_threads_but(before)
 
 
 def test_a_network_that_hangs_is_told_and_a_close_does_not_wait_for_it(network, profile, monkeypatch):

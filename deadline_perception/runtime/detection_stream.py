@@ -83,20 +83,22 @@ class DetectionStream(FrameClient):
             ValueError: a value lies outside its range.
             StreamClosed: the stream is closed.
         """
-        self._arrive(image_bgr, stamp_ns, budget_ms, age_ms, dropped, self._on_answer)
+        self._arrive(image_bgr, stamp_ns, budget_ms, now_ms(), age_ms, dropped, self._on_answer)
 
     def detect(self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0,
                dropped: int = 0) -> Answer:
-        """Waits for the answer of an image, see `submit`; images of several threads are answered one by one.
+        """Waits for the answer of an image, see `submit`; images of several threads are answered one by one, and what
+        one waits for its turn counts against its budget.
 
         Raises:
             ValueError: a value lies outside its range.
             StreamClosed: the stream is closed, or was while the image waited.
             Superseded: an image that was submitted took the place of this one while it waited.
         """
+        called_ms = now_ms()
         answer: SimpleQueue[Answer] = SimpleQueue()
         with self._one_at_a_time:
-            job = self._arrive(image_bgr, stamp_ns, budget_ms, age_ms, dropped, answer.put)
+            job = self._arrive(image_bgr, stamp_ns, budget_ms, called_ms, age_ms, dropped, answer.put)
             while True:
                 try:
                     return answer.get(timeout=_LOOK_S)
@@ -115,9 +117,8 @@ class DetectionStream(FrameClient):
         """
         self._tracker.hear_contention(slowdown, source)
 
-    def _arrive(self, image_bgr: np.ndarray, stamp_ns: int, budget_ms: float, age_ms: float, dropped: int,
-                on_answer: Callable[[Answer], None]) -> Job:
-        arrived_ms = now_ms()
+    def _arrive(self, image_bgr: np.ndarray, stamp_ns: int, budget_ms: float, called_ms: float, age_ms: float,
+                dropped: int, on_answer: Callable[[Answer], None]) -> Job:
         if not isinstance(image_bgr, np.ndarray):
             raise ValueError(f'image is {type(image_bgr).__name__}, expected a numpy array, uint8 [height, width, 3]')
         check_image(image_bgr)
@@ -132,7 +133,7 @@ class DetectionStream(FrameClient):
         if pipeline is None or pipeline.stopped or pipeline.closing:
             raise StreamClosed('the stream is closed, expected it to be open')
         # An image counts as arrived when it was captured, so that the time between two of them is the camera's.
-        job = Job(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
+        job = Job(_Submitted(image_bgr, float(budget_ms), on_answer), called_ms - age_ms,
                   StampReading(0.0, '', stamp_ns), dropped)
         pipeline.arrive(job)
         return job

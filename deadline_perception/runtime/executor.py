@@ -154,8 +154,11 @@ class Executor:
         self._runners[runner] = after_job
 
     def release(self, runner: Runner, timeout_s: float) -> bool:
-        """Answers no more images of a runner; first waits so long for the last ones. Returns whether they came out."""
+        """Answers no more images of a runner; first waits so long for the last ones, but for that of a callback which
+        asks for this. Returns whether they came out."""
         runner.closing = True
+        if threading.current_thread() is self._worker:
+            timeout_s = 0.0
         is_free = self.mailbox.wait_until_idle(runner, timeout_s)
         self.mailbox.discard(runner)
         runner.stop()
@@ -187,7 +190,8 @@ class Executor:
         for runner, item in self.mailbox.close():
             if isinstance(runner, _Calls):
                 item[0].set_exception(RuntimeError('the executor was closed before the turn of this call came'))
-        self._worker.join(timeout_s)
+        if threading.current_thread() is not self._worker:
+            self._worker.join(timeout_s)
         return is_free and not self._worker.is_alive()
 
     def __enter__(self) -> Executor:

@@ -1,6 +1,7 @@
 """Loads the task that the detector node runs, checks that its parts belong together, and warms it up. Free of ROS."""
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import random
@@ -382,21 +383,22 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
         raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
                         f'Measure one: {command}')
     profile = with_wcet(transfer(reference, network, among=prepared_paths(network)), network, watched_s=_WATCHED_S)
-    if not keeps:
-        return profile
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        profile.save(file)
-    except OSError:
-        pass  # it is timed again at the next start
+    if keeps:
+        _keep(profile, file)
     return profile
 
 
+def _keep(profile: LatencyProfile, file: Path) -> None:
+    with contextlib.suppress(OSError):  # it is timed again at the next start
+        profile.save(file)
+
+
 def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:
-    """Measures a coarse profile in seconds, and keeps it where the next start will look for it."""
+    """Measures a coarse profile in seconds, and keeps it where the next start will look for it, if the disk takes it.
+    """
     profile = with_wcet(measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
                                                   for image in images], **_COARSE), network, watched_s=_WATCHED_S)
-    profile.save(default_profile_path(network.config_name, facts))
+    _keep(profile, default_profile_path(network.config_name, facts))
     return profile
 
 

@@ -74,7 +74,7 @@ class FrameRules:
             rather than the best one that fits the budget.
 
     Raises:
-        ValueError: a number lies outside its range.
+        ValueError: a value lies outside its range.
     """
 
     min_score: float = 0.0
@@ -85,6 +85,8 @@ class FrameRules:
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_score <= 1.0:
             raise ValueError(f'min_score is {self.min_score}, expected a number in [0, 1]')
+        if not isinstance(self.late_policy, LatePolicy):
+            raise ValueError(f'late_policy is {self.late_policy!r}, expected one of LatePolicy')
         if not self.max_coasted >= 0:
             raise ValueError(f'max_coasted is {self.max_coasted}, expected a number of at least 0')
 
