@@ -16,6 +16,10 @@ from deadline_perception.core.detections import Detections
 # How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
 # that one result or one innovation, squared in variances, may count; and the limits of its factor.
 _AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, (0.2, 4.0)
+# Standard deviation of detected centres and sizes, density of the white noise of acceleration at first, and standard
+# deviation of the velocity of an object seen once: in sizes of the box, per s^1.5 and per s. The time in which the
+# score of an object that is only predicted halves. Best of some in benchmarks/tracks.py.
+_MEASUREMENT_NOISE, _ACCELERATION_NOISE, _VELOCITY_NOISE, _SCORE_HALF_LIFE_S = 0.05, 1.25, 4.0, 0.15
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 _MIN_IOU = 0.02  # with its predicted place, from which a detection is the same object
 MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
@@ -86,34 +90,20 @@ class Tracks:
     they hold near and far; driven by white noise of acceleration, so that results may come at any distance in time.
     How strong that noise is differs with the vehicle's own speed by a factor of ten, so it follows what the filters get
     wrong: squared innovations should equal their variances in the mean (Mehra 1970, by one factor for all objects).
-    A stamp that goes back resets it: after a bag has looped, old objects are wrong. Default noises and times: best of
-    some in benchmarks/tracks.py.
+    A stamp that goes back resets it: after a bag has looped, old objects are wrong.
 
     Attributes:
         evidence_s: stamp of the last result; None while there is nothing to go on from.
 
     Args:
         image_size: height and width in px that predictions are clipped to; None until `follow` tells it.
-        measurement_noise: standard deviation of detected centres and sizes, in sizes.
-        acceleration_noise: density of the white noise of acceleration at first, in sizes per s^1.5.
-        velocity_noise: standard deviation of the velocity of an object seen once, in sizes per s.
-        score_half_life_s: time in which the score of an object that is only predicted halves.
 
     Raises:
-        ValueError: a value lies outside its range.
+        ValueError: a side of the image is below 1 px.
     """
 
-    def __init__(self, image_size: tuple[int, int] | None = None, *, measurement_noise: float = 0.05,
-                 acceleration_noise: float = 1.25, velocity_noise: float = 4.0,
-                 score_half_life_s: float = 0.15) -> None:
-        noises = (measurement_noise, acceleration_noise, velocity_noise)
-        if not all(0.0 < noise < math.inf for noise in noises):
-            raise ValueError(f'noises are {noises}, expected finite numbers above 0, in sizes of the box')
-        if not 0.0 < score_half_life_s < math.inf:
-            raise ValueError(f'score_half_life_s is {score_half_life_s}, expected a finite time above 0 s')
+    def __init__(self, image_size: tuple[int, int] | None = None) -> None:
         self._image_size: tuple[int, int] | None = None
-        self._measurement_noise, self._acceleration_noise, self._velocity_noise = noises
-        self._score_half_life_s = score_half_life_s
         self.reset()
         if image_size is not None:
             self.follow(image_size)
@@ -162,8 +152,8 @@ class Tracks:
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
         deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
         born_state = np.stack([measured, np.zeros_like(measured)])
-        born_variance = np.stack([(self._measurement_noise * deviation) ** 2, np.zeros_like(measured),
-                                  (self._velocity_noise * deviation) ** 2])
+        born_variance = np.stack([(_MEASUREMENT_NOISE * deviation) ** 2, np.zeros_like(measured),
+                                  (_VELOCITY_NOISE * deviation) ** 2])
         # What was there before, corrected, takes the place of what would be born.
         prior, noise = variance[:, old], born_variance[0, new]
         gains = prior[:2] / (prior[0] + noise)
@@ -210,7 +200,7 @@ class Tracks:
 
     def _decayed(self, stamp_s: float) -> np.ndarray:
         """Scores at a time, the lower the longer an object was not seen."""
-        return self._scores * 0.5 ** ((stamp_s - self._seen_s) / self._score_half_life_s)
+        return self._scores * 0.5 ** ((stamp_s - self._seen_s) / _SCORE_HALF_LIFE_S)
 
     def _passed_s(self, stamp_s: float) -> float | None:
         """Time since the last result; None when there is nothing to go on from."""
@@ -228,7 +218,7 @@ class Tracks:
         """State and variances after some time."""
         position, velocity = self._state
         of_state, of_both, of_velocity = self._variance
-        density = (self._agility * self._acceleration_noise * np.tile(np.maximum(position[:, 2:], 1.0), 2)) ** 2
+        density = (self._agility * _ACCELERATION_NOISE * np.tile(np.maximum(position[:, 2:], 1.0), 2)) ** 2
         return (np.stack([position + velocity * passed_s, velocity]), np.stack([
             of_state + 2.0 * passed_s * of_both + passed_s ** 2 * of_velocity + density * passed_s ** 3 / 3.0,
             of_both + passed_s * of_velocity + density * passed_s ** 2 / 2.0, of_velocity + density * passed_s]))

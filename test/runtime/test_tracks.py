@@ -36,9 +36,9 @@ def test_pairs_have_the_largest_overlap_together_and_never_cross_labels():
     assert [len(pair) for pair in match_objects(first, second, 0.9)] == [0, 0]
 
 
-def moving(px_per_s, steps, size=SIZE, grows=0.0, **settings):
+def moving(px_per_s, steps, grows=0.0):
     """Tracks of one object that was seen every 0.1 s."""
-    tracks = Tracks(size, **settings)
+    tracks = Tracks(SIZE)
     for step in range(steps):
         left, side = 100 + 0.1 * px_per_s * step, 40 + 0.1 * grows * step
         tracks.update(objects((left, 100, left + side, 140, 0.8, 2)), 0.1 * step)
@@ -46,19 +46,19 @@ def moving(px_per_s, steps, size=SIZE, grows=0.0, **settings):
 
 
 def test_a_moving_object_is_predicted_where_it_will_be():
-    predicted = moving(60.0, 20, score_half_life_s=0.5).predict(1.9 + 0.25)
+    predicted = moving(60.0, 20).predict(1.9 + 0.25)
     assert predicted.boxes_xyxy_px == pytest.approx(np.array([[229, 100, 269, 140]]), abs=0.5)
     assert predicted.labels.tolist() == [2]
-    assert predicted.scores == pytest.approx([0.8 * 0.5 ** 0.5])
+    assert predicted.scores == pytest.approx([0.8 * 0.5 ** (0.25 / 0.15)])
 
 
 def test_one_step_of_the_filter_computed_by_hand():
-    tracks = Tracks(SIZE, measurement_noise=0.1, velocity_noise=1.0, acceleration_noise=1e-9)
+    tracks = Tracks(SIZE)
     tracks.update(objects((100, 100, 120, 120, 0.8, 0)), 0.0)
     tracks.update(objects((110, 100, 130, 120, 0.8, 0)), 0.5)
-    # Variances in sizes of 20 px: of the place 0.01 + 0.25 * 1 and of the measurement 0.01, so gains 0.26 / 0.27 and
-    # 0.5 / 0.27, of 10 px.
-    expected = 100 + 10 * (0.26 / 0.27 + 0.1 * 0.5 / 0.27)
+    # Variances in sizes of 20 px: of the measurement 0.0025, of the place that + 0.25 * 16 + 1.5625 * 0.125 / 3, and of
+    # place and velocity 0.5 * 16 + 1.5625 * 0.25 / 2; so gains 4.0676 / 4.0701 and 8.1953 / 4.0701, of 10 px.
+    expected = 100 + 10 * (4.0676 / 4.0701 + 0.1 * 8.1953 / 4.0701)
     assert tracks.predict(0.6).boxes_xyxy_px[0, 0] == pytest.approx(expected, abs=1e-3)
 
 
@@ -111,9 +111,9 @@ def test_a_shrinking_object_never_turns_inside_out():
 
 
 def test_an_object_that_a_result_misses_goes_on_with_a_lower_score_and_dies_of_age():
-    tracks = moving(60.0, 10, score_half_life_s=0.1)
+    tracks = moving(60.0, 10)
     tracks.update(Detections.none(), 1.0)
-    assert tracks.predict(1.0).scores == pytest.approx([0.4])
+    assert tracks.predict(1.0).scores == pytest.approx([0.8 * 0.5 ** (0.1 / 0.15)])
     assert tracks.predict(1.0).boxes_xyxy_px[0, 0] == pytest.approx(160, abs=0.5)
     tracks.update(Detections.none(), 1.85)
     assert len(tracks.predict(1.85)) == 1
@@ -171,10 +171,6 @@ def test_refuses_impossible_values():
             tracker.update(Detections.none(), stamp_s)
     with pytest.raises(ValueError, match=r'image_size is \(0, 10\)'):
         Tracks((0, 10))
-    with pytest.raises(ValueError, match='noises are'):
-        Tracks(SIZE, velocity_noise=0.0)
-    with pytest.raises(ValueError, match='score_half_life_s is 0.0'):
-        Tracks(SIZE, score_half_life_s=0.0)
 
 
 def test_late_policies_read_as_parameters():
