@@ -1,7 +1,6 @@
 """A network with its levels, bounds and qualities, as the scheduler chooses between them. Free of ROS."""
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,5 +187,5 @@ def _warm(task: NestedTask, image_size: tuple[int, int], prepared: Sequence[Exec
     """Runs every level, so that no job pays for first calls; by the network's own way where it has one."""
     warm_up(task.network, image_size, prepared)
     image = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
-    for level in random.Random(0).sample(range(len(task.paths)), len(task.paths)):
-        task.network.start(image, task.paths[level]).finish()
+    for path in task.paths:
+        task.network.start(image, path).finish()

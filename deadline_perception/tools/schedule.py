@@ -18,7 +18,7 @@ from deadline_perception.core.stopwatch import NS_PER_MS, ms_from_ns
 from deadline_perception.decision.scheduling.allocation import Allocation, Method, allocate
 from deadline_perception.decision.scheduling.choices import Infeasible
 from deadline_perception.decision.scheduling.feasibility import analyse, whole_ns
-from deadline_perception.decision.scheduling.simulation import Jobs, periodic_releases, simulate
+from deadline_perception.decision.scheduling.simulation import Jobs, simulate
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.tools.file_arguments import check_file, check_numbers
@@ -85,7 +85,7 @@ def first_jobs(allocation: Allocation) -> Jobs:
     """The first jobs when all tasks are released at once and every job takes its bound."""
     times, periods = _whole(allocation)
     until = _SHOWN_PERIODS * max(periods)
-    return simulate([periodic_releases(period, until) for period in periods], times, periods)
+    return simulate([np.arange(0, until, period) for period in periods], times, periods)
 
 
 def draw(schedules: Sequence[tuple[str, Sequence[str], Allocation]], file: Path) -> None:

@@ -68,7 +68,7 @@ def deviations(quality: TotalAccuracy) -> list[float]:
     moves."""
     rng = np.random.default_rng(0)
     found = []
-    for level in range(quality.levels):
+    for level in range(len(quality.table.levels)):
         for period_ms in PERIODS_MS[2:]:
             share, error = sampled(quality, level, period_ms, rng)
             if error > 0.0:

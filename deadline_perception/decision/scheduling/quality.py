@@ -30,10 +30,6 @@ class QualityFileError(DeadlinePerceptionError):
 class LevelQuality(Protocol):
     """How good a network is that runs at one level, once per period."""
 
-    @property
-    def levels(self) -> int:
-        """Number of levels."""
-
     def quality(self, level: int, period_ms: float, speed_mps: float) -> float:
         """Quality in [0, 1].
 
@@ -185,11 +181,6 @@ class TotalAccuracy(LevelQuality):
     table: AccuracyTable
     approach: Approach = Approach()
 
-    @property
-    def levels(self) -> int:
-        """See `LevelQuality`."""
-        return len(self.table.levels)
-
     def quality(self, level: int, period_ms: float, speed_mps: float) -> float:
         """See `LevelQuality`."""
         step_m = _step_m(period_ms, speed_mps)  # all that it depends on; a slow approach has thousands of looks
@@ -206,7 +197,7 @@ class TotalAccuracy(LevelQuality):
         return {}
 
     def _trials(self, level: int, period_ms: float, speed_mps: float) -> tuple[list[float], list[int]]:
-        _check_level(level, self.levels)
+        _check_level(level, len(self.table.levels))
         widths = self.approach.widths_px(period_ms, speed_mps)
         known = {width: self.table.at(level, width) for width in Counter(widths)}
         return [known[width] for width in widths], [width * width for width in widths]
@@ -242,14 +233,9 @@ class DetectedInTime(LevelQuality):
         if not 0.0 < self.correlation < 1.0:
             raise ValueError(f'correlation is {self.correlation}, expected a number above 0 and below 1')
 
-    @property
-    def levels(self) -> int:
-        """See `LevelQuality`."""
-        return len(self.average_precision)
-
     def quality(self, level: int, period_ms: float, speed_mps: float) -> float:
         """See `LevelQuality`."""
-        _check_level(level, self.levels)
+        _check_level(level, len(self.average_precision))
         looks = self.distance_m / _step_m(period_ms, speed_mps)
         whole, missed = math.floor(looks), 1.0 - self.average_precision[level]
         share = looks - whole  # of the phases in which there is one look more

@@ -32,11 +32,6 @@ class Jobs:
         return len(self.task)
 
 
-def periodic_releases(period: int, until: int, first: int = 0) -> np.ndarray:
-    """Releases of a task once per period, from the first one to before `until`: int64."""
-    return np.arange(first, until, period, dtype=np.int64)
-
-
 def simulate(releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], deadlines: Sequence[int]) -> Jobs:
     """Runs jobs: whenever the processor is free, the released one of the earliest deadline, to its end.
 

@@ -9,7 +9,7 @@ import pytest
 
 from deadline_perception.decision.scheduling.demand_table import DemandTable
 from deadline_perception.decision.scheduling.feasibility import analyse, whole_ns
-from deadline_perception.decision.scheduling.simulation import periodic_releases, simulate
+from deadline_perception.decision.scheduling.simulation import simulate
 
 
 def can_miss(times, periods) -> bool:
@@ -94,14 +94,14 @@ def test_few_points_say_what_every_length_says_and_witnesses_miss():
         if number % 10:
             continue
         if analysis.utilisation > 1:
-            jobs = simulate([periodic_releases(period, 4000) for period in periods], times, periods)
+            jobs = simulate([np.arange(0, 4000, period) for period in periods], times, periods)
             assert jobs.missed.any()
             continue
         for condition in analysis.failing:
             # That task begins one unit before all that are due within the length are released again and again.
             broken += 1
             releases = [np.array([0]) if at == condition.blocker else
-                        periodic_releases(period, 400, 1) if period < condition.length else np.array([], int)
+                        np.arange(1, 400, period) if period < condition.length else np.array([], int)
                         for at, period in enumerate(periods)]
             assert simulate(releases, times, periods).missed.any(), (times, periods, condition)
     assert broken > 50
@@ -114,7 +114,7 @@ def test_schedulable_sets_never_miss_in_simulation():
         if not analyse(times, periods).schedulable:
             continue
         for offsets in ([0] * len(periods), [int(rng.integers(0, period)) for period in periods]):
-            jobs = simulate([periodic_releases(period, 20_000, first) for period, first in zip(periods, offsets)],
+            jobs = simulate([np.arange(first, 20_000, period) for period, first in zip(periods, offsets)],
                             times, periods)
             assert not jobs.missed.any()
             jobs_run += len(jobs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.decision.scheduling.simulation import periodic_releases, simulate
+from deadline_perception.decision.scheduling.simulation import simulate
 
 
 def test_the_earliest_deadline_goes_first_and_nothing_is_interrupted():
@@ -20,7 +20,7 @@ def test_equal_deadlines_go_by_index_and_late_jobs_are_missed():
 
 
 def test_jobs_of_one_task_may_differ_in_time():
-    jobs = simulate([periodic_releases(10, 30)], [np.array([2, 12, 3])], [10])
+    jobs = simulate([np.arange(0, 30, 10)], [np.array([2, 12, 3])], [10])
     assert jobs.start.tolist() == [0, 10, 22] and jobs.missed.tolist() == [False, True, False]
 
 
