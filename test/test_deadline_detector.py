@@ -162,7 +162,7 @@ def test_unknown_models_and_missing_profiles_are_refused_and_leave_no_thread(tmp
     for wrong in (None, GatedNetwork):
         with pytest.raises(ValueError, match='model is .*, expected a name, a file, a network'):
             DeadlineDetector(wrong)
-    with pytest.raises(NoProfile, match='no latency profile'):
+    with pytest.raises(NoProfile, match='no latency profile.* Measure one: measure_profile of'):
         DeadlineDetector(make_magnifier(), measures=False)
     assert no_threads_but(before)
 

@@ -202,10 +202,10 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     if kept is None and prepared is not None:
         degraded.append(f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
                         f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
-                        f'{profile_command(str(weights), options.device, options.threads)} --all-paths')
+                        f'{_profile_command(options, weights)} --all-paths')
     if profile.wcet is None and options.bounds == WCET:
         degraded.append('bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
-                        f'Measure one: {profile_command(str(weights), options.device, options.threads)}')
+                        f'Measure one: {_profile_command(options, weights)}')
     origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,
                                                       input_size=network.input_size, engine=network.engine.identity)}
     calibration_file = None
@@ -333,7 +333,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
         JsonFileError: it cannot be read.
         ProfileMismatch: it was measured with another network, input size or kind of processor.
     """
-    command = profile_command(str(weights), options.device, options.threads)
+    command = _profile_command(options, weights)
     if options.profile:
         file = Path(options.profile).expanduser()
     else:
@@ -346,23 +346,27 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
             profile = _transferred(network, facts, places[0], models_folder / 'profiles', command, keeps)
             return profile, _scaling(profile, command)
     profile = LatencyProfile.load(file)
-    if profile.scaled_from and not options.profile and profile.mismatches(
-            network_hash=network.network_hash, facts=facts, input_size=network.input_size,
-            engine=network.engine.identity):  # such as before the segments were prepared
+    here: dict[str, Any] = {'network_hash': network.network_hash, 'facts': facts, 'input_size': network.input_size,
+                            'engine': network.engine.identity}
+    if profile.scaled_from and not options.profile and profile.mismatches(**here):  # as before segments were prepared
         profile = _transferred(network, facts, file, models_folder / 'profiles', command, keeps)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
-    foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
-                                 input_size=network.input_size, engine=profile.engine)
+    foreign = profile.mismatches(**{**here, 'facts': profile.facts, 'engine': profile.engine})
     if profile.facts.kind != facts.kind:
         foreign.append(f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}')
     if foreign:
         raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
-    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
-                                     engine=network.engine.identity)
+    differences = profile.mismatches(**here)
     if differences:
         return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
     return profile, _scaling(profile, command)
+
+
+def _profile_command(options: NetworkOptions, weights: Path) -> str:
+    if isinstance(options.model, str):
+        return profile_command(str(weights), options.device, options.threads)
+    return 'measure_profile of deadline_perception.timing.profile'  # no command has the network
 
 
 def _scaling(profile: LatencyProfile, command: str) -> list[str]:
