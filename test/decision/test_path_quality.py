@@ -262,13 +262,10 @@ def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_
     assert quality.quality(space.largest) == max(quality.table(list(space)))
 
 
-def test_stand_in_of_a_network_without_operators(make_forecast):
-    space = PathSpace((), (Segment('whole', 'conv'),))
-    assert PathQuality.from_forecast(space, make_forecast(space, lambda name: 1.0)).quality(space.largest) == 1.0
-
-
-def test_stand_in_of_equal_times_is_level(make_forecast):
-    single = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+@pytest.mark.parametrize('single', [
+    PathSpace((), (Segment('whole', 'conv'),)),
+    multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)])
+def test_stand_in_of_one_path_is_the_best(make_forecast, single):
     assert PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0)).quality(single.largest) == 1.0
 
 

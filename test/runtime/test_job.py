@@ -66,6 +66,13 @@ def test_the_bound_of_a_shorter_path_than_planned_is_that_of_the_plan_less_what_
     assert record.network_ms / record.forecast_ms == pytest.approx((30.0 + 7.5) / 10.0)
 
 
+def test_the_bound_of_a_longer_path_than_planned_is_its_own(job):
+    run(job)
+    job.plan = Choice(CLASSIFIER.smallest, 5.0, 9.0, True, 0.5)
+    record = job.record(Outcome.DETECTED, 1090.0)
+    assert (record.forecast_ms, record.bound_ms) == (10.0, pytest.approx(18.0))
+
+
 def test_the_record_of_a_job_that_nobody_took_has_waited_all_the_time(job):
     record = job.record(Outcome.COASTED, 1185.0, 'it hung')
     assert (record.queue_ms, record.convert_ms, record.publish_ms) == (155.0, 0.0, 0.0)

@@ -576,29 +576,6 @@ def test_the_late_policy_publishes_a_late_result_as_late(bench):
     assert bench.published == [FOUND]
 
 
-@pytest.mark.parametrize('shorter', [True, False])
-def test_the_bound_is_that_of_the_path_that_ran_and_what_a_shorter_one_left_out_counts_as_expected(bench, shorter):
-    space = multi_path_space(skips_per_stage=(1,), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10,), heads=1)
-    policy = OnePath()
-    policy.forecast_ms = lambda path, segment=0: 40.0 if path == space.largest else 10.0
-    begun, gone_on = (space.largest, space.smallest) if shorter else (space.smallest, space.largest)
-    policy.plan = lambda remaining_ms, factor, *more: Choice(begun, 40.0, 40.0 * factor, True, 0.5)
-    policy.redecide = lambda path, segment, remaining_ms, factor, *more: Choice(gone_on, 10.0, 10.0 * factor, True, 0.2)
-    bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5))
-    bench.network.path_space = space
-    bench.run(bench.build(policy))
-    (record,) = bench.records
-    assert record.path == gone_on
-    assert record.plan.bound_ms == pytest.approx(60.0)
-    took_ms = record.network_ms
-    if shorter:
-        assert record.bound_ms == pytest.approx(40.0 * 1.5 - 30.0)
-        assert took_ms / record.forecast_ms == pytest.approx((took_ms + 30.0) / 40.0)
-    else:
-        assert record.bound_ms == pytest.approx(40.0 * 1.5)
-        assert record.forecast_ms == 40.0
-
-
 def test_an_error_of_the_network_is_published_as_degraded_and_the_next_frame_runs(bench):
     pipeline = bench.build()
     bench.network.error = RuntimeError('out of memory')

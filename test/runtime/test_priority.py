@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from deadline_perception.runtime import priority as module
-from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.kernel_thread import name_thread, thread_name
 from deadline_perception.runtime.priority import (
     NICENESS,
     REAL_TIME_PART,
@@ -32,7 +31,6 @@ SHARE = RealTimeShare(0.95, 1.0)
 # Runs in a process of its own, of ordinary niceness; what it calls `report` with is the test's.
 CHILD = '''
 import json, os, resource, subprocess, sys, threading, time
-from pathlib import Path
 from deadline_perception.runtime import priority as module
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, what_is_permitted
@@ -329,19 +327,9 @@ def test_without_a_throttle_niceness_is_all():
     assert 'no throttle' in refusals
 
 
-def test_refuses_another_mode():
-    with pytest.raises(ValueError, match="priority is 'most', expected one of auto, off"):
-        ThreadPriority('most')
-
-
-def comm() -> str:
-    return (Path('/proc/self/task') / str(threading.get_native_id()) / 'comm').read_text().rstrip('\n')
-
-
 def state() -> tuple:
     tid = threading.get_native_id()
-    policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
-    return comm(), policy, os.getpriority(os.PRIO_PROCESS, tid), os.sched_getaffinity(tid)
+    return thread_name(tid), *standing(), os.sched_getaffinity(tid)
 
 
 @pytest.mark.parametrize('mode', ['auto', 'off'])
@@ -359,6 +347,6 @@ def test_a_thread_that_ran_a_network_is_what_it_was_also_when_that_failed(mode):
 
     before, during, after = in_thread(work)
     assert before == after and before[0] == 'ordinary'
-    assert during[0] == 'inference' and during[3] == {core}
+    assert during[0] == 'inference' and during[-1] == {core}
     with pytest.raises(ValueError, match="priority is 'most'"), inference_thread('most'):
         pass
