@@ -11,7 +11,9 @@ from deadline_perception.runtime.answer import Answer
 
 def main(source: str = '0', model: str = 'street', budget_ms: float = 80.0, seconds: float = 30.0) -> Counter:
     video = cv2.VideoCapture(int(source) if source.isdecimal() else source)
-    period_s = 1.0 / (video.get(cv2.CAP_PROP_FPS) or 30.0)
+    if not video.isOpened():
+        sys.exit(f'{source} cannot be opened, expected a video or the number of a camera')
+    period_s = 0.0 if source.isdecimal() else 1.0 / (video.get(cv2.CAP_PROP_FPS) or 30.0)
     outcomes: Counter = Counter()
 
     def show(answer: Answer) -> None:  # on a thread of the detector: short
@@ -25,7 +27,7 @@ def main(source: str = '0', model: str = 'street', budget_ms: float = 80.0, seco
             if not is_there:
                 break
             stream.submit(image_bgr, time.time_ns(), budget_ms)
-            time.sleep(period_s)  # a file gives its images at once, a camera would not
+            time.sleep(period_s)  # a file gives its images at once; a camera's are waited for, or would queue
     print(dict(outcomes))
     return outcomes
 

@@ -83,6 +83,8 @@ def test_video(example, tmp_path):
     outcomes = example('video').main(str(tmp_path / 'drive.avi'), MODEL, AMPLE_MS)
     assert outcomes['DETECTED'] >= 1
     assert outcomes['DETECTED'] + outcomes['superseded'] == 12
+    with pytest.raises(SystemExit, match='absent.avi cannot be opened'):
+        example('video').main('absent.avi', MODEL)
 
 
 def test_own_onnx_model(repository, tmp_path, cache):

@@ -127,7 +127,9 @@ def load_network(model: str | Path | Network, device: str, models_folder: Path |
         from deadline_perception.networks.model_set.exported_model import load_exported
 
         return load_exported(reference.file, device), reference.file
-    if reference.kind is ModelKind.CALLABLE:
+    models_folder = models_folder or share_folder() / 'models'
+    is_shipped = (models_folder / f'{reference.file}.safetensors').is_file()  # whose path reads like a callable's name
+    if reference.kind is ModelKind.CALLABLE and not is_shipped:
         return reference.find()(device), Path(str(model))
     weights = find_weights(model if reference.kind is ModelKind.TORCHVISION else reference.file, models_folder)
     network = load_weights(weights, device)

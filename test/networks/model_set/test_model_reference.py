@@ -63,6 +63,9 @@ def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_pat
     file = tmp_path / 'small.safetensors'
     save_classifier(build_classifier(ClassifierConfig(channels=(4, 4, 4, 4), ratios=(0.5, 1.0)), ('a', 'b')), file)
     assert type(load_weights(file)) is NestedClassifier
+    assert len(load_network('small:l2', 'cpu', tmp_path, 'eager')[0].path_space) == 1
+    with pytest.raises(ValueError, match="execution path is 'l9'"):
+        load_network('small:l9', 'cpu', tmp_path, 'eager')
     network = load_weights(repository / 'models/compact.safetensors')
     assert type(network) is MultiPathDetector
     pinned, weights = load_network(f'compact:{network.path_space.smallest}', 'cpu', engine='eager')
