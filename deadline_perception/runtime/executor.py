@@ -79,7 +79,7 @@ class Executor:
         self.priority = ThreadPriority('off')
         self._failed: Callable[[Exception], None] = lambda error: None
         self._prepare: Callable[[], None] = lambda: None
-        self._start_worker()
+        self.relieve_worker()  # there is none yet
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         """Does a call on the worker, between two jobs. What it raises, `Future.result` raises; a RuntimeError where
@@ -167,7 +167,8 @@ class Executor:
 
     def relieve_worker(self) -> None:
         """Leaves a job that hangs to its thread, which ends when it comes back; another one does all others."""
-        self._start_worker()
+        self._worker = threading.Thread(target=self._serve, name=self._name, daemon=True)
+        self._worker.start()
 
     def stop(self, timeout_s: float) -> bool:
         """Releases all runners, lowers the worker and ends the watchdog. Returns whether every image came out."""
@@ -215,10 +216,6 @@ class Executor:
                 self.priority.step_down()  # the machine belongs to those that do something
                 return (self.watchdog and self.watchdog.fault) or hangs
         return '' if self.watchdog is None else self.watchdog.fault
-
-    def _start_worker(self) -> None:
-        self._worker = threading.Thread(target=self._serve, name=self._name, daemon=True)
-        self._worker.start()
 
     def _serve(self) -> None:
         me = threading.current_thread()

@@ -172,15 +172,6 @@ def test_a_plan_that_another_path_beats_outright_is_not_kept(make_forecast, make
     assert policy.redecide(beaten, 0, 100.0, 1.0).path['head'] == '0'
 
 
-def test_negative_time_gives_the_cheapest_and_infinite_time_the_best(policies):
-    policy, quality = policies[0]
-    late = policy.plan(-3.0, 1.0)
-    assert not late.feasible
-    assert late.forecast_ms == min(remaining_of(policy, path, 0) for path in PATHS)
-    assert policy.plan(-math.inf, 1.0) == late
-    assert policy.plan(math.inf, 1.0).quality == max(quality.values.values())
-
-
 def test_refuses_what_cannot_be_decided_on(policies, foreign_path):
     policy = policies[0][0]
     with pytest.raises(ValueError, match='remaining time is NaN ms'):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from baselines import FixedPath
-from expected_utility import ExpectedUtilityPolicy
 from deadline_perception.core.detections import Detections
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -254,18 +253,6 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up
         run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
     cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
-
-
-def test_a_policy_that_weighs_late_frames_learns_from_the_frames_that_it_decides():
-    policy = ExpectedUtilityPolicy(SPACE, FORECAST, QUALITY, miss_cost=1.0)
-    quick, slow = [], []
-    for frames, factor in ((quick, 1.0), (slow, 2.5)):
-        for _ in range(12):
-            frame, _ = run(CountingNetwork(lambda segment: factor), 60.0, policy=policy, may_abort=False)
-            frames.append(frame)
-    assert [frame.path for frame in quick[-4:]] == [SPACE.largest] * 4
-    for frame in slow[-4:]:
-        assert frame.path != SPACE.largest and frame.elapsed_ms <= 60.0
 
 
 def spared(network, first_ms, period_ms=100.0):
