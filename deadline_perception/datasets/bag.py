@@ -1,9 +1,11 @@
 """Sequences in ROS 2 bags: written as mcap, read from whatever `BagFile` reads."""
 from __future__ import annotations
 
+import io
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import numpy as np
 from deadline_perception.datasets.annotation_file import MAX_IMAGE_PX, GroundTruthCollector
 from deadline_perception.datasets.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
 from deadline_perception.datasets.bag_messages import BagMessages, class_names_of, objects_of, speed_of
+from deadline_perception.datasets.image_file import stated_size
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
@@ -119,7 +122,8 @@ def _of_frame(messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequ
 
 
 def read_bag(file: Path) -> Sequence:
-    """Reads a bag, mcap or sqlite3, the first topic of it with images; they are decoded when a frame is loaded.
+    """Reads a bag, mcap or sqlite3, the first topic of it with images that can be used; they are decoded when
+    a frame is loaded.
 
     Stamps are those of the image headers, or the times of recording where headers have none or run backwards; ground
     truth comes from a topic that ends with `ground_truth`, matched by the same. Speed comes from TwistStamped or
@@ -134,40 +138,58 @@ def read_bag(file: Path) -> Sequence:
     """
     file = Path(file)
     bag = BagFile(file)
+    camera = _camera(bag)
+    try:
+        annotated = [topic.name for topic in _select(
+            bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))]
+        entries = [(bag.stamp_ns(raw), logged_ns, _size_px(bag, raw, msgtype) if annotated else None)
+                   for _, msgtype, logged_ns, raw in bag.messages([camera.name])]
+        headers = [header_ns for header_ns, _, _ in entries]
+        stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
+        trace, trace_stamped = _speeds(bag, stamped)
+        ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
+                         for _, msgtype, logged_ns, raw in bag.messages(annotated)}
+        class_names = class_names_of(ground_truths.values())
+        frames, lock = [], threading.Lock()
+        collector = GroundTruthCollector(str(file))
+        for index, (header_ns, logged_ns, size_px) in enumerate(entries):
+            stamp_ns = header_ns if stamped else logged_ns
+            driven_ns = header_ns if trace_stamped else logged_ns
+            known = None
+            if stamp_ns in ground_truths:
+                boxes, labels, scores = objects_of(ground_truths[stamp_ns], class_names)
+                known = collector.collect(boxes, labels, scores == 0.0, *size_px)
+            frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns,
+                                partial(_load_image, bag, lock, camera.name, logged_ns, header_ns),
+                                trace.speed_mps(driven_ns / 1e9) if trace else None, known))
+        collector.report()
+        return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag, camera))
+    except (ValueError, AttributeError) as error:  # values that cannot be, or definitions that lack a field
+        raise BagError(f'{file}: {error}') from error
+
+
+def _camera(bag: BagFile) -> BagTopic:
+    """The first topic with images that can be used, as those of depth cannot; else the first with images."""
     images = _select(bag, lambda t: t.is_image)
     if not images:
         known = sorted(f'{t.name} ({t.msgtype})' for t in bag.topics)
-        raise BagError(f'{file} holds no image on any topic, only {", ".join(known) or "nothing"}')
-    try:
-        entries = [(bag.stamp_ns(raw), logged_ns) for _, _, logged_ns, raw in bag.messages([images[0].name])]
-        headers = [header_ns for header_ns, _ in entries]
-        stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
-        trace, trace_stamped = _speeds(bag, stamped)
-        annotated = _select(bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))
-        ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
-                         for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
-        class_names = class_names_of(ground_truths.values())
-        frames, lock = [], threading.Lock()
-        collector, known = GroundTruthCollector(str(file)), {}
-        if ground_truths:
-            header_ns, logged_ns = entries[0]
-            try:
-                height, width = _load_image(bag, lock, images[0].name, logged_ns, header_ns).shape[:2]
-            except BagError:  # it is told when that image is asked for
-                height = width = MAX_IMAGE_PX
-            for stamp_ns, message in ground_truths.items():
-                boxes, labels, scores = objects_of(message, class_names)
-                known[stamp_ns] = collector.collect(boxes, labels, scores == 0.0, width, height)
-            collector.report()
-        for index, (header_ns, logged_ns) in enumerate(entries):
-            stamp_ns = header_ns if stamped else logged_ns
-            driven_ns = header_ns if trace_stamped else logged_ns
-            frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns,
-                                partial(_load_image, bag, lock, images[0].name, logged_ns, header_ns),
-                                trace.speed_mps(driven_ns / 1e9) if trace else None, known.get(stamp_ns)))
-        return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag))
-    except (ValueError, AttributeError) as error:  # values that cannot be, or definitions that lack a field
-        raise BagError(f'{file}: {error}') from error
+        raise BagError(f'{bag.file} holds no image on any topic, only {", ".join(known) or "nothing"}')
+    for topic in images:
+        _, msgtype, _, raw = next(bag.messages([topic.name]))
+        with suppress(BagError, ImageError, AttributeError):
+            to_bgr(bag.parse(raw, msgtype))
+            return topic
+    return images[0]
+
+
+def _size_px(bag: BagFile, raw: bytes, msgtype: str) -> tuple[int, int]:
+    """Width and height that an image states; the largest there can be where it states none."""
+    with suppress(BagError, AttributeError):  # which are told when that image is asked for
+        image = bag.parse(raw, msgtype)
+        size = stated_size(io.BytesIO(image.data)) if hasattr(image, 'format') else (image.width, image.height)
+        if size and 0 < min(size) and max(size) <= MAX_IMAGE_PX:
+            return size
+    return MAX_IMAGE_PX, MAX_IMAGE_PX
 
 
 def _select(bag: BagFile, wanted: Callable[[BagTopic], bool]) -> list[BagTopic]:
@@ -209,8 +231,9 @@ def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool
     return None, False
 
 
-def _camera_matrix(bag: BagFile) -> np.ndarray | None:
-    for topic in _select(bag, lambda t: t.msgtype == 'sensor_msgs/msg/CameraInfo'):
+def _camera_matrix(bag: BagFile, camera: BagTopic) -> np.ndarray | None:
+    name = f'{camera.name.removesuffix("/compressed").rpartition("/")[0]}/camera_info'  # as drivers have it
+    for topic in _select(bag, lambda t: t.name == name and t.msgtype == 'sensor_msgs/msg/CameraInfo'):
         _, msgtype, _, raw = next(bag.messages([topic.name]))
         matrix = np.asarray(bag.parse(raw, msgtype).k, dtype=np.float64).reshape(3, 3)
         return matrix if matrix[0, 0] > 0 else None

@@ -20,10 +20,13 @@ _MOST_BYTES = 256 * MIB
 IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp')
 
 
-def load_image(file: Path) -> np.ndarray:
-    """The image of a file, uint8 `[height, width, 3]` BGR, as it is stored.
+def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
+    """The image of a file, uint8 `[height, width, 3]` BGR.
 
-    A camera's note on how it was held is ignored: boxes belong to the pixels that `image_size` counts.
+    Args:
+        file: where it lies.
+        upright: turned as the camera noted that it was held; else as stored, which is what boxes belong to and what
+            `image_size` counts.
 
     Raises:
         ValueError: the file is missing or no image, or too large.
@@ -32,13 +35,14 @@ def load_image(file: Path) -> np.ndarray:
         content = read_bytes(file, _MOST_BYTES)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
-    width, height = _stated_size(io.BytesIO(content)) or (1, 1)
+    width, height = stated_size(io.BytesIO(content)) or (1, 1)
     if width * height > MOST_PX:
         raise ValueError(f'{file} is {width} x {height} px, expected at most {MOST_PX} px')
     image = None
     if content:
         with suppress(cv2.error):  # of a size that the header of a format states which is not read here
-            image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+            flags = cv2.IMREAD_COLOR if upright else cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+            image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
     if image is None:
         raise ValueError(f'{file} cannot be decoded, expected a JPEG or PNG image')
     return image
@@ -58,7 +62,7 @@ def image_size(file: Path) -> tuple[int, int]:
     """
     try:
         with open_file(file) as (stream, _):
-            size = _stated_size(stream)
+            size = stated_size(stream)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
     return size or load_image(file).shape[1::-1]
@@ -89,7 +93,7 @@ def _unreadable(file: Path, error: OSError | FileRefused) -> ValueError:
     return ValueError(f'{file} cannot be read, expected a JPEG or PNG image: {getattr(error, "strerror", error)}')
 
 
-def _stated_size(stream: BinaryIO) -> tuple[int, int] | None:
+def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
     """Width and height in px that a PNG or JPEG file states; None for anything else."""
     try:
         return _png_size(stream) or _jpeg_size(stream)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -117,6 +118,30 @@ def test_known_objects_are_cut_to_the_image_and_others_counted(tmp_path):
                                          '1 boxes without area dropped'):
         read = read_bag(write_images(tmp_path / 'bag', [0, 0], objects=[(7_000_000_000, boxes)]))
     assert read.frames[0].ground_truth.boxes_xyxy_px.tolist() == [[0, 1, 3, 3]]
+
+
+@pytest.mark.parametrize('compressed', [False, True])
+def test_known_objects_are_cut_to_their_own_image_where_images_differ_in_size(tmp_path, compressed):
+    known = GroundTruth([[30, 20, 300, 200]], [0], [False])
+    frames = [Frame(str(side), side, partial(np.zeros, (side, side, 3), np.uint8), ground_truth=known)
+              for side in (64, 400)]
+    write_bag(Sequence('sizes', ('car',), tuple(frames)), tmp_path / 'a.mcap', compressed=compressed)
+    with pytest.warns(UserWarning, match='1 boxes clipped to the image$'):
+        read = read_bag(tmp_path / 'a.mcap')
+    assert [frame.ground_truth.boxes_xyxy_px.tolist() for frame in read.frames] == [[[30, 20, 64, 64]],
+                                                                                  [[30, 20, 300, 200]]]
+
+
+def test_of_several_cameras_one_that_can_be_used_is_read_with_its_own_intrinsics(tmp_path):
+    with RunWriter(tmp_path / 'bag') as run:
+        depth = run.messages.image(5, np.zeros((4, 6, 3), np.uint8))
+        depth.encoding = '16UC1'
+        run.write('/aligned_depth/image_raw', depth, 5)
+        run.write('/colour/image_raw', run.messages.image(5, np.zeros((4, 6, 3), np.uint8)), 5)
+        for name, focal_px in (('aligned_depth', 100.0), ('colour', 200.0)):
+            run.write(f'/{name}/camera_info', run.messages.camera_info(5, 6, 4, np.diag([focal_px, focal_px, 1.0])), 5)
+    read = read_bag(tmp_path / 'bag')
+    assert read.frames[0].load_bgr().shape == (4, 6, 3) and read.camera_matrix[0, 0] == 200.0
 
 
 @pytest.mark.parametrize(('stamps_ns', 'beside', 'words'), [
