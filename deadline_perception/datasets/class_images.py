@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from deadline_perception.datasets.image_file import load_image
 from deadline_perception.datasets.records import Sequence, check_class_names
 
 _LEAST_SIDE_PX = 8  # width and height of an object that is cut out
@@ -49,28 +50,27 @@ def read_class_folders(folder: Path, size: tuple[int, int], limit: int | None = 
     """Reads a folder that holds one folder of images for each class.
 
     Args:
-        folder: whose folders are named as the classes are; these come in the order of their names.
+        folder: whose folders are named as the classes are; these come in the order of their names. Hidden ones and
+            hidden files are left out.
         size: height and width in px that images are resized to.
         limit: most images of one class, spread evenly over its files; None for all.
 
     Raises:
-        ValueError: the folder holds no folder with images, or a file is no image.
+        ValueError: the folder does not hold two folders with images, or a file is no image.
     """
-    names = sorted(entry.name for entry in Path(folder).iterdir() if entry.is_dir()) if Path(folder).is_dir() else []
+    folders = sorted(entry for entry in Path(folder).glob('[!.]*') if entry.is_dir())
     images, labels = [], []
-    for label, name in enumerate(names):
-        files = sorted(file for file in (Path(folder) / name).iterdir() if file.suffix.lower() in _ENDINGS)
+    for label, entry in enumerate(folders):
+        files = sorted(file for file in entry.glob('[!.]*') if file.suffix.lower() in _ENDINGS)
         if limit is not None and len(files) > limit:
             files = [files[index * len(files) // limit] for index in range(limit)]
         for file in files:
-            image = cv2.imread(str(file), cv2.IMREAD_COLOR)
-            if image is None:
-                raise ValueError(f'{file} cannot be read as an image')
-            images.append(cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA))
+            images.append(cv2.resize(load_image(file, upright=True), size[::-1], interpolation=cv2.INTER_AREA))
             labels.append(label)
-    if not images:
-        raise ValueError(f'{folder} holds no images, expected a folder of images for each class')
-    return ClassImages(np.stack(images), np.array(labels), tuple(names))
+    if len(set(labels)) < 2:
+        raise ValueError(f'{folder} holds images of {len(set(labels))} classes, expected a folder of images for each '
+                         f'of at least two')
+    return ClassImages(np.stack(images), np.array(labels), tuple(entry.name for entry in folders))
 
 
 def cut_objects(sequence: Sequence, size: tuple[int, int]) -> ClassImages:

@@ -59,14 +59,10 @@ def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int 
         learning = [frame.load_bgr() for number, frame in enumerate(frames) if number % _SCORED != _SCORED - 1]
         _check(len(frames), text)
         return ElasticData(learning, None, (), Sequence(sequence.name, sequence.class_names, scored))
-    try:
+    try:  # annotated images may lie in folders too
+        images = _first_of_each(cut_objects(open_source(text), input_size), limit)
+    except (ValueError, OSError):
         images = read_class_folders(Path(text), input_size, limit)
-    except ValueError as error:
-        try:
-            images = cut_objects(open_source(text), input_size)
-        except (ValueError, OSError):
-            raise error from None
-        images = _first_of_each(images, limit)
     _check(len(images), text)
     scores = np.arange(len(images)) % _SCORED == _SCORED - 1
     return ElasticData(list(images.images[~scores]), images.labels[~scores], images.class_names,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import cv2
 import numpy as np
 import pytest
@@ -17,7 +19,8 @@ def folder_of(tmp_path, **counts):
 
 
 def test_reads_a_folder_for_each_class_in_the_order_of_names(tmp_path):
-    (folder_of(tmp_path, dog=2, cat=3) / 'notes.txt').write_text('no class')
+    (folder_of(tmp_path, dog=2, cat=3, **{'.thumbnails': 1}) / 'notes.txt').write_text('no class')
+    (tmp_path / 'dog' / '._0.png').write_bytes(b'what a Mac leaves on other disks')
     found = read_class_folders(tmp_path, (4, 8))
     assert found.class_names == ('cat', 'dog') and found.labels.tolist() == [0, 0, 0, 1, 1]
     assert found.images.shape == (5, 4, 8, 3) and found.images[2].max() == 20
@@ -25,10 +28,16 @@ def test_reads_a_folder_for_each_class_in_the_order_of_names(tmp_path):
 
 
 def test_refuses_a_folder_without_images_and_files_that_are_none(tmp_path):
-    with pytest.raises(ValueError, match='holds no images, expected a folder of images for each class'):
+    for count in (0, 1):  # one folder of images is that of a data set
+        with pytest.raises(ValueError, match=f'holds images of {count} classes, expected a folder of images for each'):
+            read_class_folders(tmp_path, (4, 8))
+        folder_of(tmp_path, **{f'cat{count}': 1})
+    (tmp_path / 'cat0' / 'broken.jpg').write_bytes(b'no image')
+    with pytest.raises(ValueError, match='broken.jpg cannot be decoded'):
         read_class_folders(tmp_path, (4, 8))
-    (folder_of(tmp_path, cat=1) / 'cat' / 'broken.jpg').write_bytes(b'no image')
-    with pytest.raises(ValueError, match='broken.jpg cannot be read as an image'):
+    (tmp_path / 'cat0' / 'broken.jpg').unlink()
+    os.mkfifo(tmp_path / 'cat0' / 'broken.jpg')
+    with pytest.raises(ValueError, match='it is no ordinary file but a pipe'):
         read_class_folders(tmp_path, (4, 8))
 
 

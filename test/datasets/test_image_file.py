@@ -38,6 +38,7 @@ def test_how_a_camera_was_held_does_not_turn_the_pixels(tmp_path):
     file.write_bytes(stored[:2] + b'\xff\xe1' + (len(turned) + 2).to_bytes(2, 'big') + turned + stored[2:])
     assert cv2.imread(str(file)).shape == (53, 37, 3), 'the note is there'
     assert image_size(file) == (53, 37) and load_image(file).shape == (37, 53, 3)
+    assert load_image(file, upright=True).shape == (53, 37, 3)
 
 
 def png(width, height, rows):
