@@ -79,7 +79,7 @@ class BagFile:
         if not parts or not _is_storage(parts[0]):
             raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
         try:
-            paths = [file]
+            paths = [file] if (file / 'metadata.yaml').is_file() else parts
             if any(part.suffix == _COMPRESSED_ENDING for part in parts):
                 paths = parts = self._decompress(parts)
             if any(_has_journal(part) for part in parts):
@@ -228,6 +228,8 @@ def _check(path) -> None:
     if not isinstance(path, Path):  # the beginning of a damaged file, which was read to its end
         return
     for part in path.iterdir() if path.is_dir() else (path,):
+        if part.is_dir():  # of which rosbags reads nothing
+            continue
         check_kind(part)
         if part.suffix == '.db3':
             _check_tables(part)

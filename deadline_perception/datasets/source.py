@@ -83,6 +83,9 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     bags = sorted(file for ending in BAG_ENDINGS for file in path.glob(f'*{ending}'))
     if len(bags) == 1:
         return thin_out(read_bag(bags[0]), rate_hz)
+    # The files of a recorder that was killed are called FOLDER_0 and so on.
+    if bags and all(bag.stem.rpartition('_')[0] == path.absolute().name for bag in bags):
+        return thin_out(read_bag(path), rate_hz)
     if split is None and image_files(path):
         return read_image_folder(path, made_up_hz)
     looked_for = ', '.join(('metadata.yaml', *IMAGE_FOLDERS, 'images/100k', str(TRACKS), *COCO_NAMES,

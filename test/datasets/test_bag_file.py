@@ -182,6 +182,14 @@ def test_an_mcap_without_chunks_is_read_up_to_its_last_whole_message(tmp_path):
     assert times(tmp_path / 'cut.mcap')[0] == list(range(50))
 
 
+def test_a_whole_bag_beside_a_folder_or_without_metadata_lacks_nothing(tmp_path):
+    folder = write(tmp_path / 'bag', range(1, 4))
+    (folder / 'plots').mkdir()
+    assert times(folder) == ([1, 2, 3], '')
+    (folder / 'metadata.yaml').unlink()
+    assert times(folder) == ([1, 2, 3], '')
+
+
 def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
     """As `ros2 bag record` leaves it when it is killed after some splits."""
     (tmp_path / 'bag').mkdir()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,12 @@ def test_tells_bags_in_all_their_forms(tmp_path):
     for name in ('folder', 'single', 'single/a.mcap'):
         assert len(open_source(str(tmp_path / name)).frames) == 10
         assert len(open_source(str(tmp_path / name), rate_hz=5).frames) == 5
+    (tmp_path / 'killed').mkdir()  # a recorder that had begun its second file
+    for number, first in enumerate((0, 5)):
+        write_bag(replace(drive, frames=[replace(frame, stamp_ns=frame.stamp_ns + 10 ** 9)
+                                         for frame in drive.frames[first:first + 5]]),
+                  tmp_path / 'killed' / f'killed_{number}.mcap')
+    assert len(open_source(str(tmp_path / 'killed')).frames) == 10
 
 
 def test_names_what_was_looked_for(tmp_path):
