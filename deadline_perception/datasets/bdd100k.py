@@ -126,7 +126,9 @@ def _ground_truths(label_file: Path | None, images: list[Path], class_names: tup
         # exports of the Scalabel tool wrap the list
         rows = content['frames'] if isinstance(content, dict) else content
         marked = {row['name']: row.get('labels') or [] for row in rows}
-        return [collector.collect(*_boxes(marked[image.name], class_names, collector), *image_size(image))
+    sizes = {image.name: image_size(image) for image in images if image.name in marked}
+    with expected_format(label_file, 'BDD100K labels'):
+        return [collector.collect(*_boxes(marked[image.name], class_names, collector), *sizes[image.name])
                 if image.name in marked else None for image in images]
 
 

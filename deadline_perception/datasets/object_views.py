@@ -134,7 +134,7 @@ def _background(generator: np.random.Generator, size: tuple[int, int], objects: 
     for _ in range(_TRIES):
         side = float(np.exp(generator.uniform(np.log(LEAST_PX), np.log(96.0))))
         wide, tall = side * generator.uniform(0.35, 1.0, 2) ** generator.integers(0, 2, 2)
-        x, y = generator.uniform(0, width - wide), generator.uniform(0, height - tall)
+        x, y = generator.uniform(0, max(0.0, width - wide)), generator.uniform(0, max(0.0, height - tall))
         if beside and len(objects):
             left, top, right, bottom = objects[generator.integers(len(objects))]
             x = generator.uniform(left - wide, right)

@@ -84,7 +84,8 @@ def _read_csv(file: Path) -> SpeedTrace:
     """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored."""
     pairs = []
     with expected_format(file, 'CSV'):
-        rows = csv.DictReader(io.StringIO(read_text(file, _MOST_BYTES), newline=''))
+        text = read_text(file, _MOST_BYTES).removeprefix('\ufeff')  # which spreadsheets put before UTF-8
+        rows = csv.DictReader(io.StringIO(text, newline=''))
         columns = rows.fieldnames
         if columns is None or not {'stamp_s', 'speed_mps'} <= set(columns):
             raise ValueError(f'{file} has the columns {columns}, expected stamp_s and speed_mps')

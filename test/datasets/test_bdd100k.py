@@ -126,6 +126,10 @@ def test_refuses_other_folders_and_broken_files(bdd100k_root, tmp_path_factory):
     labels.write_text('[1]')
     with pytest.raises(ValueError, match='not in the form of BDD100K labels'):
         read_bdd100k(bdd100k_root)
+    labels.write_text('[{"name": "b1c66a42-6f7d68ca.jpg"}]')
+    (bdd100k_root / 'images/100k/val/b1c66a42-6f7d68ca.jpg').write_bytes(b'')
+    with pytest.raises(ValueError, match='^[^ ]*b1c66a42-6f7d68ca.jpg cannot be decoded'):
+        read_bdd100k(bdd100k_root)
     (bdd100k_root / 'images/100k/train').mkdir()
     with pytest.raises(ValueError, match=r'holds no \*.jpg'):
         read_bdd100k(bdd100k_root, 'train')

@@ -27,6 +27,13 @@ def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
     assert second.ground_truth.boxes_xyxy_px[:3].tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
 
 
+def test_the_polygons_of_the_test_split_are_no_ground_truth(cityscapes_root):
+    """They were published without objects."""
+    for folder in ('leftImg8bit', 'gtFine'):
+        (cityscapes_root / folder / 'val').rename(cityscapes_root / folder / 'test')
+    assert {frame.ground_truth for frame in read_cityscapes(cityscapes_root, 'test').frames} == {None}
+
+
 def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
     source = cityscapes_root / 'leftImg8bit/val/ulm/ulm_000000_000018_leftImg8bit.png'
     target = cityscapes_root / 'leftImg8bit_sequence/val/ulm'

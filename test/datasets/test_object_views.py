@@ -42,6 +42,8 @@ def test_background_overlaps_no_object_by_much_and_is_drawn_by_the_seed():
                                    x:x + view.image_bgr.shape[1]] == view.image_bgr).all())
             box = np.array(view.box_xyxy_px) + [*place, *place]
             assert pairwise_iou([box], one.ground_truth.boxes_xyxy_px).max() < 0.35
+    small = frame(GREY, [(5, 5, 15, 15)], [0], [False])  # smaller than the largest windows
+    assert len(list(annotated_views([small], CLASS_NAMES, backgrounds=40))) > 1
     empty = frame(GREY, np.zeros((0, 4)), [], np.zeros(0, bool))
     first, again, other = (next(annotated_views([empty], CLASS_NAMES, backgrounds=1, seed=seed)).box_xyxy_px
                            for seed in (1, 1, 2))

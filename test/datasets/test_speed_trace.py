@@ -20,7 +20,7 @@ from deadline_perception.datasets.speed_trace import (
 
 def test_reads_csv_whatever_further_columns(tmp_path):
     file = tmp_path / 'trace.csv'
-    file.write_text('note,stamp_s,speed_mps\nstart,0.0,0\n,0.5,2.5\n,1.5,4.5\n')
+    file.write_text('\ufeffstamp_s,note,speed_mps\n0.0,start,0\n0.5,,2.5\n1.5,,4.5\n')  # as spreadsheets save it
     trace = read_speed_trace(file)
     assert trace.stamps_s == (0.0, 0.5, 1.5)
     assert trace.speed_mps(1.0) == pytest.approx(3.5)
