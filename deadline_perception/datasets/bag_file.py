@@ -29,14 +29,7 @@ class BagError(DeadlinePerceptionError):
 
 @dataclass(frozen=True)
 class BagTopic:
-    """One topic of a bag.
-
-    Attributes:
-        name: as recorded.
-        msgtype: such as `sensor_msgs/msg/Image`.
-        count: number of messages.
-        latched: its publisher kept messages for late comers.
-    """
+    """One topic of a bag, and how many messages it has; of a latched one the publisher kept them for late comers."""
 
     name: str
     msgtype: str
@@ -45,12 +38,10 @@ class BagTopic:
 
     @property
     def is_image(self) -> bool:
-        """Carries images, raw or compressed."""
         return self.msgtype in IMAGE_TYPES
 
     @property
     def is_compressed(self) -> bool:
-        """Carries compressed images."""
         return self.msgtype == IMAGE_TYPES[1]
 
 
@@ -79,16 +70,16 @@ class BagFile:
         if not parts or not _is_storage(parts[0]):
             raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
         try:
-            paths = [file] if (file / 'metadata.yaml').is_file() else parts
+            paths = [file]
             if any(part.suffix == _COMPRESSED_ENDING for part in parts):
                 paths = parts = self._decompress(parts)
             if any(_has_journal(part) for part in parts):
-                self._open_incomplete(parts)
+                self._open_parts(parts)
             else:
                 try:
                     self._open_reader(paths)
                 except damage_errors() as error:
-                    self._open_incomplete(parts, error)
+                    self._open_parts(parts, error)
             self.topics = self._topics()
         except BaseException as error:
             self._open.close()
@@ -126,9 +117,14 @@ class BagFile:
                     out.write(block)
         return paths
 
-    def _open_incomplete(self, parts: list[Path], cause: Exception | None = None) -> None:
+    def _open_parts(self, parts: list[Path], cause: Exception | None = None) -> None:
+        """Without the description of the folder, which alone may be the cause; else what there is of the parts."""
         from deadline_perception.datasets.incomplete_bag import IncompleteMcap, salvage_sqlite
 
+        if cause is not None:
+            with suppress(*damage_errors()):
+                self._open_reader(parts)
+                return
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
         salvaged = [IncompleteMcap(part) if part.suffix == '.mcap' else salvage_sqlite(part, folder) for part in parts]
         readable = [part for part in salvaged if not isinstance(part, IncompleteMcap) or part.messages]
@@ -199,7 +195,6 @@ class BagFile:
         return seconds * 1_000_000_000 + nanoseconds
 
     def close(self) -> None:
-        """Closes the file."""
         self._open.close()
 
 
@@ -238,8 +233,7 @@ def _check(path) -> None:
     content = read_yaml(path / 'metadata.yaml', _MOST_METADATA_BYTES)
     facts = content.get('rosbag2_bagfile_information') if isinstance(content, dict) else None
     if isinstance(facts, dict) and str(facts.get('compression_mode')).lower() == 'file':
-        raise ValueError('its files are compressed as a whole, expected messages or chunks that are: '
-                         '`ros2 bag convert` writes such a bag')
+        raise ValueError('its files are compressed as a whole')
 
 
 def _check_tables(part: Path) -> None:

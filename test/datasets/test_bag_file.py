@@ -8,6 +8,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+from backports.zstd import ZstdFile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from recorded_run import damaged
@@ -72,6 +73,10 @@ def test_a_bag_whose_files_are_compressed_is_read_as_folder_and_as_file(tmp_path
         assert {topic.name: topic.count for topic in bag.topics} == {'/odd': 2, '/even': 2} and not bag.ending
         assert all(topic.latched for topic in bag.topics)
         bag.close()
+    with ZstdFile(part) as stream:
+        part.with_suffix('').write_bytes(stream.read())
+    part.unlink()  # as `zstd -d --rm` leaves it, beside a description of compressed files
+    assert times(folder) == ([1, 2, 3, 4], '')
 
 
 def test_a_compressed_file_that_was_cut_is_read_as_far_as_it_is_whole(tmp_path):
