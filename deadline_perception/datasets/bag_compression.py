@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import io
-import zlib
 from types import SimpleNamespace
 
 import lz4.frame
@@ -15,7 +14,6 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
     """What was compressed, at most one byte more than it should have.
 
     Args:
-        data: all of it.
         compression: as mcap files name it; empty for none.
         size: bytes that it should have.
 
@@ -33,18 +31,6 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
     if compression:
         raise ValueError(f'compression {compression[:40]!r}, expected zstd, lz4 or none')
     return data
-
-
-def chunk_content(data: bytes, compression: str, size: int, crc: int) -> bytes:
-    """The records of one chunk of an mcap file, with their CRC-32 where it is known, else 0; see `decompressed`.
-
-    Raises:
-        ValueError: the content has another size or checksum.
-    """
-    content = decompressed(data, compression, size)
-    if len(content) != size or crc and zlib.crc32(content) != crc:
-        raise ValueError(f'a chunk holds {len(content)} bytes or a wrong checksum, expected {size} bytes')
-    return content
 
 
 def limit_rosbags() -> None:

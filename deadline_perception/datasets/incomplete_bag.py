@@ -18,12 +18,13 @@ from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, ChunkIndex, DataEnd, Footer, MessageIndex, Schema, Statistics
 from mcap.writer import MCAP0_MAGIC
+from rosbags.rosbag2 import ReaderError, storage_mcap
 
 from deadline_perception.core.untrusted_file import check_kind
-from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, chunk_content
+from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, limit_rosbags
 
-_DAMAGE = (McapError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError, MemoryError,
-           struct.error)
+_DAMAGE = (McapError, ReaderError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError,
+           MemoryError, struct.error)
 _TABLES = ('schema', 'metadata', 'topics', 'message_definitions', 'messages')  # of rosbag2, all its versions
 # Columns in words alone: such a statement computes nothing and names no other file.
 _STATEMENT = re.compile(rf'CREATE TABLE\s+["\'`]?({"|".join(_TABLES)})["\'`]?\s*\([\w\s,]+\)', re.IGNORECASE)
@@ -47,6 +48,7 @@ class IncompleteMcap:
         self._file = file
         self.suffix, self.stem, self.name = file.suffix, file.stem, file.name
         check_kind(file)
+        limit_rosbags()
         with file.open('rb') as stream:
             index = _Index(stream, file.stat().st_size)
         self.messages, self._size, self._end = index.messages, index.end_byte, index.as_bytes()
@@ -143,7 +145,8 @@ class _Index:
             self._loose |= self._take_content(stream, code, length) is not None
 
     def _take_chunk(self, chunk: Chunk, at: int, length: int) -> None:
-        content = chunk_content(chunk.data, chunk.compression, chunk.uncompressed_size, chunk.uncompressed_crc)
+        facts = chunk.compression, chunk.uncompressed_size, chunk.uncompressed_crc
+        content = storage_mcap.decompress(chunk.data, *facts)
         size, stream, found = len(content), io.BytesIO(content), {}
         for code, inner_at, inner_length in _records(stream, size):
             message = self._take_content(stream, code, inner_length)
