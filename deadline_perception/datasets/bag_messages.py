@@ -13,14 +13,7 @@ VEHICLE_FRAME = 'base_link'  # x forward, REP 105
 
 
 class BagMessages:
-    """Builds messages with the classes of a rosbags type store.
-
-    Attributes:
-        types: the type store.
-
-    Raises:
-        ValueError: a stamp does not fit into a message.
-    """
+    """Builds messages with the classes of a rosbags type store; a stamp that does not fit into them is a ValueError."""
 
     def __init__(self, types: object) -> None:
         self.types = types
@@ -30,7 +23,6 @@ class BagMessages:
         return self.types.types[msgtype](**fields)
 
     def header(self, stamp_ns: int, frame_id: str = CAMERA_FRAME) -> object:
-        """std_msgs/Header."""
         seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
         if not 0 <= seconds < 2 ** 31:
             raise ValueError(f'stamp is {stamp_ns} ns, expected at least 0 and less than 2^31 s')

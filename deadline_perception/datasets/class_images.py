@@ -74,12 +74,8 @@ def read_class_folders(folder: Path, size: tuple[int, int], limit: int | None = 
 
 
 def cut_objects(sequence: Sequence, size: tuple[int, int]) -> ClassImages:
-    """Cuts the known objects out of the frames of a sequence; crowd regions and objects that are too small are left
-    out.
-
-    Args:
-        sequence: with ground truth.
-        size: height and width in px that objects are resized to.
+    """Cuts the known objects out of frames and resizes them to height and width in px; crowd regions and small objects
+    are left out.
 
     Raises:
         ValueError: there is no such object.

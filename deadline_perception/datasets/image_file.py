@@ -75,18 +75,10 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
-    """Images in the order of their names, with stamps made up at a rate > 0; neither speed nor boxes are known.
-
-    Raises:
-        ValueError: the folder holds no image.
-    """
-    folder = Path(folder)
-    files = image_files(folder)
-    if not files:
-        raise ValueError(f'{folder} holds no image, expected files that end with {", ".join(IMAGE_ENDINGS)}')
+    """Images in the order of their names, with stamps made up at a rate > 0; neither speed nor boxes are known."""
     return Sequence(folder.absolute().name, (), tuple(
         Frame(file.relative_to(folder).as_posix(), round(index * 1e9 / rate_hz), partial(load_image, file))
-        for index, file in enumerate(files)))
+        for index, file in enumerate(image_files(folder))))
 
 
 def _unreadable(file: Path, error: OSError | FileRefused) -> ValueError:

@@ -184,11 +184,10 @@ def test_nothing_remains_of_a_bag_that_could_not_be_finished(drive, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(('side_px', 'count'), [(300, 20), (16, 3000)])
-def test_a_bag_with_a_damaged_middle_is_refused(tmp_path, side_px, count):
-    noise = np.random.default_rng(0).integers(0, 256, (side_px, side_px, 3), np.uint8)
+def test_a_bag_with_a_damaged_middle_is_refused(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     file = tmp_path / 'damaged.mcap'
-    write_bag(Sequence('noise', (), tuple(Frame(str(i), i * 10 ** 8, lambda: noise) for i in range(count))), file)
+    write_bag(Sequence('noise', (), tuple(Frame(str(i), i * 10 ** 8, lambda: noise) for i in range(20))), file)
     whole = file.read_bytes()
     file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
     with pytest.raises(BagError, match='damaged.mcap is damaged: .+'):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
+from json_damage import fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.datasets.speed_trace import (
@@ -81,15 +81,12 @@ def test_refuses_bdd100k_files_without_a_speed(tmp_path, content, error, words):
 
 @fuzzed
 @given(st.data())
-def test_whatever_a_trace_holds_is_read_or_refused_in_one_line(bdd100k_root, data):
-    file = bdd100k_root / 'info/100k/val/b1c66a42-6f7d68ca.json'
-    data.draw(damaged(file))
-    traces = [reads_or_refuses_in_one_line(read_speed_trace, file)]
-    table = bdd100k_root / 'trace.csv'
+def test_whatever_a_table_holds_is_read_or_refused_in_one_line(tmp_path, data):
+    table = tmp_path / 'trace.csv'
     table.write_bytes(b'stamp_s,speed_mps\n0,1\n' + data.draw(st.binary(max_size=30) | st.sampled_from(
         [b'1,2\x00', b'"' + b'x' * 200_000, b'1e400,1', b'1,' + b'9' * 5_000, b'\xff\xfe', b'"a\nb",1'])))
-    traces.append(reads_or_refuses_in_one_line(read_speed_trace, table))
-    assert all(trace is None or np.isfinite(trace.speeds_mps).all() for trace in traces)
+    trace = reads_or_refuses_in_one_line(read_speed_trace, table)
+    assert trace is None or np.isfinite(trace.speeds_mps).all()
 
 
 def test_says_what_was_looked_for(tmp_path):

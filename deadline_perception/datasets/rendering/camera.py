@@ -46,8 +46,6 @@ class View:
     """A camera at one place: the affine map from the street's frame (x, y on the ground, z up) to the camera's.
 
     Attributes:
-        camera: intrinsics.
-        x_m, y_m: position on the ground.
         heading_rad: of the optical axis, counter-clockwise from x.
         pitch_rad: positive when the camera looks down.
     """

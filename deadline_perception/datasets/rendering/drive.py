@@ -59,11 +59,7 @@ def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, wi
 
 
 class Drive:
-    """One drive; images and boxes of any instant. Not changed after construction.
-
-    Attributes:
-        camera: intrinsics and mounting.
-    """
+    """One drive; images and boxes of any instant. Not changed after construction."""
 
     def __init__(self, seconds: float, seed: int, camera: Camera) -> None:
         rng = np.random.default_rng([seed, 20])
@@ -183,7 +179,6 @@ class Drive:
         return rows[low] + (rows[low + 1] - rows[low]) * (step - low)
 
     def speed_mps(self, time_s: float) -> float:
-        """Speed of the ego vehicle."""
         return float(self._at(self._motion.speeds_mps[0], time_s)[0])
 
     def along_m(self, time_s: float) -> float:
@@ -191,7 +186,6 @@ class Drive:
         return float(self._at(self._motion.positions_m[0], time_s)[0])
 
     def view(self, time_s: float) -> View:
-        """Where the camera is and looks."""
         along = self.along_m(time_s)
         x, y = self._course.place(along, self._lanes[0].offset_m)
         speed = self.speed_mps(time_s)
@@ -274,14 +268,7 @@ class Drive:
 
 
 def render_drives(seeds: Many[int], seconds: float, rate_hz: float, processes: int) -> list[Sequence]:
-    """A drive per seed, its images rendered already and held in memory.
-
-    Args:
-        seeds: each decides a drive.
-        seconds: duration of each.
-        rate_hz: frames per second.
-        processes: that render at the same time; with one, this process renders.
-    """
+    """A drive per seed, its images rendered already, by so many processes, and held in memory."""
     render = partial(_held_drive, seconds, rate_hz)
     processes = min(processes, len(seeds))
     if processes < 2:

@@ -22,7 +22,6 @@ class Thing:
     """Something that stands on the street.
 
     Attributes:
-        x_m, y_m: position on the ground.
         z_m: height of its foot.
         heading_rad: of its x axis.
         shape: a solid, or None for a sprite.
@@ -31,7 +30,6 @@ class Thing:
         label: index of its class, -1 for what is not annotated.
         reach_m: distance from its middle to its farthest point, for culling.
         far_key: True when it is painted by its farthest point (buildings), not by its middle.
-        casts_shadow: on the road.
     """
 
     x_m: float
@@ -137,11 +135,7 @@ def visible_objects(things: list[Thing], view: View) -> tuple[np.ndarray, np.nda
 
     A box is tight around what can be seen of an object within the image. It is a crowd region when less than
     `CROWD_SHARE` of what the image holds of the object is unhidden, when the image's edge cuts it to less than
-    `CUT_SHARE`, or when the box is under `CROWD_AREA_PX` large.
-
-    Args:
-        things: in painter's order, as `in_sight` gives them.
-        view: of the camera.
+    `CUT_SHARE`, or when the box is under `CROWD_AREA_PX` large. Things come in painter's order, as from `in_sight`.
     """
     width, height = view.camera.width, view.camera.height
     owners = np.zeros((height, width), np.uint16)

@@ -59,15 +59,7 @@ class Pedestrian:
 
 def place(rng: np.random.Generator, layout: Layout, junctions: list[Junction], red_until_s: np.ndarray,
           length_m: float) -> list[Pedestrian]:
-    """Everybody on foot along a street.
-
-    Args:
-        rng: decides everything.
-        layout: of the street.
-        junctions: of the street, ascending.
-        red_until_s: when each junction's light turns green for the ego vehicle, infinity where it never does.
-        length_m: of the street.
-    """
+    """Everybody on foot along a street; `red_until_s` is that of its `Motion`."""
     people = []
     kerb = layout.half_m
     spacing = {'town': 14.0, 'suburb': 30.0, 'country': 90.0}[layout.style]
@@ -103,6 +95,5 @@ def _look(rng: np.random.Generator) -> tuple[Colour, Colour, Colour, float]:
 
 
 def pedestrian_colours(rng: np.random.Generator) -> tuple[Colour, Colour, Colour]:
-    """Draws clothes, trousers and hair."""
     clothes, trousers = (CLOTHES[rng.integers(len(CLOTHES))] for _ in range(2))
     return clothes, tuple(0.55 * c for c in trousers), HAIR[rng.integers(len(HAIR))]

@@ -18,8 +18,6 @@ class Element:
 
     Attributes:
         kind: 'polygon' (convex), 'quads' (four points each), 'ring' (closed line), 'rod' (two points) or 'ball' (one).
-        first: index of the first point.
-        last: index past the last point.
         radius_m: of rods, balls and the line of rings.
         detail: left out when the shape is small in the image.
     """
@@ -137,11 +135,9 @@ class ShapeBuilder:
         self._add('ring', points, bgr, None, radius_m=thickness_m)
 
     def ball(self, centre: Colour, radius_m: float, bgr: Colour, *, lit: bool = True, detail: bool = False) -> None:
-        """A sphere."""
         self._add('ball', np.array([centre]), bgr, None, lit=lit, radius_m=radius_m, detail=detail)
 
     def build(self) -> Shape:
-        """The finished shape."""
         centres, normals, bgr, lit = zip(*self._facts)
         return Shape(np.concatenate(self._points), tuple(self._elements), np.array(centres), np.array(normals),
                      np.array(bgr, dtype=np.float64), np.array(lit), np.concatenate(self._outline))

@@ -166,15 +166,8 @@ def render_views(names: tuple[str, ...], count: int, backgrounds: list[np.ndarra
                  sizes_px: tuple[float, float] = SIZES_PX) -> list[ObjectView]:
     """So many objects of each class, longer sides spread evenly over the logarithm of the sizes.
 
-    Args:
-        names: of the classes.
-        count: objects of each.
-        backgrounds: pieces of background, at least one, each uint8 `[h, w, 3]`.
-        seed: decides everything; other seeds give other objects.
-        sizes_px: shortest and longest of the longer sides.
-
     Raises:
-        ValueError: there is no background.
+        ValueError: there is no background, of which each piece is uint8 `[h, w, 3]`.
     """
     if not backgrounds:
         raise ValueError('there is no background, expected at least one piece to render objects over')
@@ -193,12 +186,10 @@ def gather_views(frames: Sequence[Frame], class_names: Sequence[str], *, backgro
     background.
 
     Args:
-        frames: annotated images.
-        class_names: what their labels mean.
+        frames: annotated images; `class_names` is what their labels mean.
         backgrounds: windows of background of each image, at least 1.
         rendered: objects of each class.
         seed: of windows and rendered objects; what is judged on has another one than what was learnt from.
-        sizes_px: shortest and longest of the longer sides of rendered objects.
 
     Raises:
         ValueError: no image has room for a piece of background.

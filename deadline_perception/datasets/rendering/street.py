@@ -52,12 +52,10 @@ class Layout:
     Attributes:
         lanes: per direction, 1 or 2.
         parking_m: width of the parking strip on each side, 0 for none.
-        walk_m: width of the walks.
         density: of traffic, 1 is a vehicle about every 28 m and lane.
         style: 'town', 'suburb' or 'country'.
         yellow: whether the middle line is yellow.
         overhead: whether traffic lights hang over the road.
-        trees: kinds of trees.
     """
 
     lanes: int
