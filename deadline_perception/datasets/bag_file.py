@@ -133,10 +133,8 @@ class BagFile:
         if not readable or not self._reader.message_count:
             raise BagError(f'{self.file} cannot be read as a ROS 2 bag and holds no whole message: '
                            f'{_one_line(cause) if cause else "its journal has none"}') from cause
-        lost = sum(part.lost_bytes for part in salvaged if isinstance(part, IncompleteMcap))
         self.ending = (f'{self.file.name} was cut off or damaged; the {self._reader.message_count} messages of its '
-                       f'first {self._reader.duration / 1e9:.1f} s are read, what follows is lost'
-                       + (f' ({lost} bytes)' if lost else '') + '.')
+                       f'first {self._reader.duration / 1e9:.1f} s are read, what follows is lost.')
 
     def _topics(self) -> tuple[BagTopic, ...]:
         found: dict[tuple[str, str], BagTopic] = {}

@@ -37,7 +37,6 @@ class IncompleteMcap:
 
     Attributes:
         messages: number of messages up to there.
-        lost_bytes: length of what follows.
 
     Raises:
         OSError: the file cannot be read.
@@ -52,14 +51,11 @@ class IncompleteMcap:
         with file.open('rb') as stream:
             index = _Index(stream, file.stat().st_size)
         self.messages, self._size, self._end = index.messages, index.end_byte, index.as_bytes()
-        self.lost_bytes = file.stat().st_size - self._size
 
     def exists(self) -> bool:
-        """As of a path."""
         return self._file.exists()
 
     def is_dir(self) -> bool:
-        """As of a path."""
         return False
 
     def open(self, mode: str = 'rb') -> BinaryIO:

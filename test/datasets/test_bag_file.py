@@ -202,7 +202,8 @@ def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
     (tmp_path / 'bag' / 'bag_0.mcap').write_bytes(later.read_bytes())
     (tmp_path / 'bag' / 'bag_1.mcap').write_bytes(many.plain[:len(many.plain) // 2])
     read, ending = times(tmp_path / 'bag')
-    assert read[:1] == [8] and read[-10:] == list(range(3000, 3010)) and 'bag was cut off' in ending
+    assert read[:1] == [8] and read[-10:] == list(range(3000, 3010))
+    assert ending.startswith('bag was cut off') and ending.endswith('what follows is lost.')
 
 
 def test_a_database_that_was_cut_gives_the_rows_before_or_one_error(tmp_path):

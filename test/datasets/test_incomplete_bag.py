@@ -53,7 +53,6 @@ def test_everything_up_to_the_last_whole_chunk_is_read_and_indexed_anew(mcap, tm
     incomplete = IncompleteMcap(file)
     assert 0 < incomplete.messages <= chunks * per_chunk
     assert numbers(incomplete) == list(range(incomplete.messages))
-    assert incomplete.lost_bytes == len(before) - ends[chunks - 1]
     with incomplete.open() as stream:
         summary = make_reader(stream).get_summary()
     assert summary.statistics.message_count == incomplete.messages and len(summary.chunk_indexes) == chunks
