@@ -73,18 +73,18 @@ def with_mapping(sequence: Sequence, mapping: dict[str, str | None]) -> Sequence
     wanted = tuple(dict.fromkeys(name for name in names if name is not None))
     if not wanted:
         raise ValueError(f'the class mapping leaves out all classes of {sequence.name}, expected one to remain')
-    dropped = {old for old, name in zip(sequence.class_names, names) if name is None}
-    return _with_names(sequence, names, wanted, set(sequence.class_names) - dropped)
+    return _with_names(sequence, names, wanted)
 
 
 def with_class_names(sequence: Sequence, wanted: tuple[str, ...]) -> Sequence:
     """The sequence with labels that index `wanted`; boxes of other classes are left out, with a warning that counts."""
-    return _with_names(sequence, sequence.class_names, wanted, wanted)
+    return _with_names(sequence, sequence.class_names, wanted)
 
 
-def _with_names(sequence: Sequence, names: Many[str | None], wanted: tuple[str, ...], kept: Iterable[str]) -> Sequence:
+def _with_names(sequence: Sequence, names: Many[str | None], wanted: tuple[str, ...]) -> Sequence:
+    kept = {old for old, name in zip(sequence.class_names, names) if name in wanted}
     ground_truths = (frame.ground_truth for frame in sequence.frames if frame.ground_truth is not None)
-    dropped = left_out(ground_truths, sequence.class_names, set(kept))
+    dropped = left_out(ground_truths, sequence.class_names, kept)
     if dropped:
         warnings.warn(f'{sequence.name}: boxes left out: {counted(dropped)}', stacklevel=3)
     return replace(sequence, class_names=wanted, frames=tuple(

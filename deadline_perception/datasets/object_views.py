@@ -85,13 +85,10 @@ def annotated_views(frames: Sequence[Frame], class_names: Sequence[str], *, back
 
 
 def lit_lamp(light_bgr: np.ndarray) -> str | None:
-    """The class of a traffic light by its pixels: that of the lamp that shines; None where that cannot be told.
+    """The class of a traffic light, cut out by its box: that of the lamp that shines; None where that cannot be told.
 
     For dark housings: it takes a yellow one for a yellow lamp. By eye, of 192 lights of the CARLA images, it names none
     wrongly.
-
-    Args:
-        light_bgr: the light, cut out by its box, uint8 `[h, w, 3]`.
     """
     height, width = light_bgr.shape[:2]
     middle = light_bgr[:, int(_MIDDLE[0] * width):max(1, math.ceil(_MIDDLE[1] * width))]

@@ -58,7 +58,6 @@ def _lamps(builder: ShapeBuilder, faces: dict[str, np.ndarray], level: float, *,
 
 @lru_cache(maxsize=256)
 def car(body: str, paint: Colour, *, braking: bool = False) -> Shape:
-    """A passenger car of one of `BODIES`."""
     length, width, height, sill, bonnet, boot, lean = BODIES[body]
     rear, front, half = -length / 2, length / 2, width / 2
     builder = ShapeBuilder()
@@ -124,7 +123,6 @@ def lorry(paint: Colour, box_bgr: Colour, length: float, height: float, *, braki
 
 
 def two_wheeler(paint: Colour, clothes: Colour, helmet: Colour, *, motor: bool, rider: bool = True) -> Shape:
-    """A bike or motorbike, ridden or parked."""
     builder = ShapeBuilder()
     base, radius, thick = (0.72, 0.31, 0.065) if motor else (0.53, 0.34, 0.022)
     seat, bars = (0.82, 1.05) if motor else (0.95, 1.08)

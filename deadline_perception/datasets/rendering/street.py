@@ -74,7 +74,6 @@ class Layout:
 
 
 def choose_layout(rng: np.random.Generator) -> Layout:
-    """Draws a street's character."""
     style = ('town', 'town', 'suburb', 'suburb', 'country')[rng.integers(5)]
     kinds = ('broadleaf', 'conifer', 'poplar', 'autumn')
     return Layout(lanes=int(rng.integers(1, 3)), parking_m=2.3 if style != 'country' and rng.random() < 0.6 else 0.0,
@@ -120,7 +119,6 @@ def vehicle(rng: np.random.Generator) -> tuple[tuple, float, int]:
 
 
 def bike(rng: np.random.Generator, *, rider: bool = True) -> road_users.Shape:
-    """A bike, its colours drawn."""
     paint, clothes, helmet = (road_users.PAINTS[rng.integers(len(road_users.PAINTS))] for _ in range(3))
     clothes = road_users.CLOTHES[rng.integers(len(road_users.CLOTHES))]
     return road_users.two_wheeler(paint, clothes, helmet, motor=False, rider=rider)

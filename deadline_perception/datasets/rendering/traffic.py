@@ -80,11 +80,8 @@ class Motion:
 def follow(gap_m: np.ndarray, speed_mps: np.ndarray, approach_mps: np.ndarray, wanted_mps: np.ndarray) -> np.ndarray:
     """Acceleration of a driver behind a vehicle, in [-MAX_BRAKING_MPS2, MAX_ACCELERATION_MPS2].
 
-    Args:
-        gap_m: bumper to bumper, infinity on a free road.
-        speed_mps: own speed.
-        approach_mps: own speed less that of the vehicle ahead.
-        wanted_mps: speed on a free road.
+    The gap is from bumper to bumper, infinite on a free road; `approach_mps` is the own speed less that of the vehicle
+    ahead.
     """
     braking = 2 * math.sqrt(COMFORTABLE_ACCELERATION_MPS2 * COMFORTABLE_BRAKING_MPS2)
     wanted_gap = STANDING_GAP_M + np.maximum(0, speed_mps * TIME_GAP_S + speed_mps * approach_mps / braking)
