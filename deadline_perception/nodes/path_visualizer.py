@@ -67,8 +67,8 @@ class PathVisualizerNode(Node):
         self._contention: ContentionState | None = None
         self._drawn = self._rejected = self._told_without_image = 0
         self._problem = ''
-        self._images_in: ImageInput | None = None  # while somebody watches
-        self._info_in: Subscription | None = None
+        self._images_in: ImageInput | None = None  # while somebody watches the annotated image
+        self._info_in: Subscription | None = None  # while somebody watches
         self._intake = MessageIntake(self)
         self._image_out = open_output(self, Image, '~/image')
         self._markers_out = open_output(self, MarkerArray, '~/markers')
@@ -80,28 +80,28 @@ class PathVisualizerNode(Node):
         self._health = Health(self, self._report)
 
     def _look_for_viewers(self) -> None:
-        """Opens the camera's topics while somebody watches, and closes them after."""
-        wanted = self._image_out.get_subscription_count() > 0 or self._markers_out.get_subscription_count() > 0
-        if wanted == (self._images_in is not None):
-            return
-        if not wanted:
+        """Opens the camera's topics while somebody watches, images for the annotated one alone; else closes them."""
+        values, shown = self._values, self._image_out.get_subscription_count() > 0
+        watched = shown or self._markers_out.get_subscription_count() > 0
+        if shown and self._images_in is None:
+            self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
+                                         on_image=self._on_image, depth=_IMAGE_DEPTH)
+        elif not shown and self._images_in is not None:
             self._images_in.close()
-            self._intake.close(self._info_in)
-            self._images_in = self._info_in = None
+            self._images_in = None
             self._images.clear()
-            self._answers.clear()
             self._undrawn.clear()
-            return
-        image, values = self.resolve_topic_name('image'), self._values
-        # Empty: where image_transport puts it.
-        info = values['camera_info_topic'] or f'{image.rpartition("/")[0]}/camera_info'
-        self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
-                                     on_image=self._on_image, depth=_IMAGE_DEPTH)
-        self._info_in = self._intake.listen(CameraInfo, info, self._on_camera_info, ANY_SOURCE, meaning='camera_info')
+        if watched and self._info_in is None:
+            # Empty: where image_transport puts it.
+            info = values['camera_info_topic'] or f'{self.resolve_topic_name("image").rpartition("/")[0]}/camera_info'
+            self._info_in = self._intake.listen(CameraInfo, info, self._on_camera_info, ANY_SOURCE,
+                                                meaning='camera_info')
+        elif not watched and self._info_in is not None:
+            self._intake.close(self._info_in)
+            self._info_in = None
+            self._answers.clear()
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
-        if not self._image_out.get_subscription_count():
-            return
         stamp_ns = stamp_to_ns(message.header.stamp)
         frame = self._undrawn.take(stamp_ns)
         if frame is None:
@@ -122,7 +122,7 @@ class PathVisualizerNode(Node):
         self._contention = message
 
     def _on_answer(self, message: Detection2DArray | FrameLatency) -> None:
-        if self._images_in is None:
+        if self._info_in is None:
             return
         stamp_ns = stamp_to_ns(message.header.stamp)
         answer = self._answers.take(stamp_ns) or {}
@@ -183,8 +183,8 @@ class PathVisualizerNode(Node):
             concerns.append(f'the images of {without_image} frames have not come')
         if self._images_in is not None:
             values['middleware_lost'] = self._images_in.flow.lost
-            concerns += self._images_in.concerns if self._image_out.get_subscription_count() else ()
-        return report_of(values, 'nobody is watching' if self._images_in is None else 'drawing', concerns=concerns)
+            concerns += self._images_in.concerns
+        return report_of(values, 'nobody is watching' if self._info_in is None else 'drawing', concerns=concerns)
 
 
 def headline(latency: FrameLatency, contention: ContentionState | None = None) -> str:

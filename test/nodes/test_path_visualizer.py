@@ -96,10 +96,13 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(star
         wait_for(lambda: frames.send(plain) or told in observer.status('path_visualizer')[1], 'the refused calibration')
     points = [point for array in markers for marker in array.markers for point in marker.points]
     assert points and all(math.isfinite(value) for point in points for value in (point.x, point.y, point.z))
-    markers_only = [entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')]
     observer.node.destroy_subscription(watching)
-    observer.node.destroy_subscription(markers_only[0])
     wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0, 'the camera to be let go')
+    markers.clear()
+    wait_for(lambda: frames.send_answer() or markers, 'markers, which need no image')
+    markers_only = [entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')]
+    observer.node.destroy_subscription(markers_only[0])
+    wait_for(lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'all to be let go')
 
 
 def test_an_image_that_comes_after_its_detections_is_drawn_and_one_that_never_comes_is_told(start_node, observer,
