@@ -214,6 +214,8 @@ class CropClassifierNode(ManagedNode):
             self._open.append(one)
         if image is not None:
             self._submit(one, image)
+        elif stamp_ns <= 0 and self._claim(one):  # no image will belong to it
+            self._pass_on(one, _NO_IMAGE)
         self._watchdog.expect(one.until_ms)
 
     def _on_refused(self, message: Detection2DArray) -> None:

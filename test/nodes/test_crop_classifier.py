@@ -9,6 +9,7 @@ from hanging_network import FLAG
 from hanging_network import make_classifier as make_hanging
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
+from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
 from deadline_perception.core.detections import Detections
@@ -125,6 +126,11 @@ def test_lights_get_their_colour_and_signs_their_meaning(stand, street, wait_for
                          np.array([2, 3, 2]))
     assert classes(stand.send(image, strange)) == ['traffic_sign', 'tram', 'traffic_sign']
     wait_for(lambda: stand.counts('refused_boxes') == 1 and stand.counts('unknown_classes') == 1, 'the strange boxes')
+    # With 20 s of time, at once what no image will ever belong to: a camera without stamps.
+    stand.detector.publish(DetectionsMessage(NAMES).fill(found, Header()))
+    header = stand.speak(image, found)
+    wait_for(lambda: stand.answers[-1].header == header, 'the answer')
+    assert stand.answers[-2].header == Header()
     assert stand.node.end() == 0
 
 
