@@ -47,6 +47,9 @@ def _comment(text: str, indent: str) -> list[str]:
 
 def main() -> int:
     """Writes the files of all nodes into the folder that is named."""
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        print(f'arguments are {sys.argv[1:]}, expected a folder to write parameter files to', file=sys.stderr)
+        return 2
     for entry in (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER):
         (Path(sys.argv[1]) / f'{entry.name}.yaml').write_text(document_of(entry.name), encoding='utf-8')
     return 0

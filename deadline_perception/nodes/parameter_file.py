@@ -10,6 +10,7 @@ import yaml
 from deadline_perception.core.errors import DeadlinePerceptionError
 
 _PARAMETERS = 'ros__parameters'
+_NAME = re.compile(r'(/(\*{1,2}|[A-Za-z_][A-Za-z0-9_]*))+')  # ROS takes no file with any other
 
 
 class ParameterFileError(DeadlinePerceptionError):
@@ -45,8 +46,8 @@ def _sections(content: object, name: str) -> Iterator[tuple[str, dict[str, objec
     for key, value in content.items():
         if key != _PARAMETERS:
             yield from _sections(value, f'{name.rstrip("/")}/{str(key).lstrip("/")}')
-        elif not name or not isinstance(value or {}, dict):
-            raise ValueError(f'{_PARAMETERS} is not the parameters of a node by name')
+        elif not _NAME.fullmatch(name) or not isinstance(value or {}, dict):
+            raise ValueError(f'{_PARAMETERS} of {name[:40] or "nothing"} is not the parameters of a node by name')
         else:
             yield name, value or {}
 

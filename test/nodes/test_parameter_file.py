@@ -61,7 +61,9 @@ def test_a_node_has_the_parameters_that_rclpy_gives_it(asked, tmp_path, node):
     ('detector: [', 'expected the node content'), ('detector: 5', "/detector is '5', expected nodes"),
     ('detector:', 'expected nodes'), ('- a\n- b', 'its content is'),
     ('ros__parameters: {threads: 1}', 'of a node by name'),
-    ('a: {ros__parameters: [1]}', 'of a node by name'), ('a: ' + '[' * 100_000, 'nested too deeply'),
+    ('a: {ros__parameters: [1]}', 'of a node by name'),
+    ('/front(/detector: {ros__parameters: {threads: 1}}', r'ros__parameters of /front\(/detector is not'),
+    ('a: ' + '[' * 100_000, 'nested too deeply'),
     ('{a: ' * 100_000, 'nested too deeply')])
 def test_an_unusable_file_is_refused_in_one_line(tmp_path, text, complaint):
     file = tmp_path / 'own.yaml'
