@@ -29,11 +29,7 @@ def generate_launch_description() -> LaunchDescription:
 def _nodes(context: LaunchContext) -> list[Node | LogInfo]:
     texts = {argument.name: LaunchConfiguration(argument.name).perform(context)
              for argument in ARGUMENTS if argument.launch}
-    values = read_values(texts)
-    # Whoever includes this file may have pushed a namespace, which the parameter files have to fit.
-    pushed = context.launch_configurations.get('ros_namespace', '')
-    if pushed and not str(values['namespace']).startswith('/'):
-        values['namespace'] = '/'.join(filter(None, (pushed.rstrip('/'), values['namespace'])))
+    values = read_values(texts, context.launch_configurations.get('ros_namespace', ''))
     nodes = [_node(entry, values) for entry in bringup.wanted_nodes(values)]
     if values['use_rviz']:
         order = bringup.rviz_order(values)

@@ -40,7 +40,8 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _values(context: LaunchContext) -> dict[str, object]:
-    return read_values({argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS})
+    texts = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
+    return read_values(texts, context.launch_configurations.get('ros_namespace', ''))
 
 
 def _check(context: LaunchContext) -> list:

@@ -120,8 +120,10 @@ def as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def read_values(given: Mapping[str, Value]) -> dict[str, Value]:
+def read_values(given: Mapping[str, Value], pushed: str = '') -> dict[str, Value]:
     """What is given, such as launch's texts, checked and as the types of `ARGUMENTS`; the rest has its default.
+
+    A namespace that does not begin with / lies in the one that whoever includes a launch file may have pushed.
 
     Raises:
         ArgumentError: a value is illegal.
@@ -130,4 +132,6 @@ def read_values(given: Mapping[str, Value]) -> dict[str, Value]:
     if str(values['image_topic']).endswith('/compressed'):
         raise ArgumentError(f'image_topic is {values["image_topic"]!r}, expected the name without /compressed, and '
                             f'image_transport compressed')
+    if pushed and not str(values['namespace']).startswith('/'):
+        values['namespace'] = '/'.join(filter(None, (pushed.rstrip('/'), values['namespace'])))
     return values

@@ -58,13 +58,6 @@ def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, name
     assert [node.node_executable for node in module._nodes(context)] == names
 
 
-def test_choices_of_the_table_are_those_of_launch(repository):
-    declared = {action.name: action for action in load(repository, 'replay').generate_launch_description()
-                .get_launch_arguments()}
-    assert declared['image_transport'].choices == ['', 'raw', 'compressed']
-    assert all((declared[argument.name].choices or []) == list(argument.choices) for argument in ARGUMENTS)
-
-
 def test_a_namespace_that_the_including_file_pushed_counts_for_all(repository, tmp_path, monkeypatch):
     (tmp_path / 'rviz2').write_text('#!/bin/sh\n')
     (tmp_path / 'rviz2').chmod(0o755)
@@ -75,8 +68,10 @@ def test_a_namespace_that_the_including_file_pushed_counts_for_all(repository, t
     module, context = load(repository, 'perception'), LaunchContext()
     PushRosNamespace('fleet').execute(context)
     context.launch_configurations.update(namespace='front', params_file=str(file), use_rviz='true')
-    for action in module.generate_launch_description().get_launch_arguments():
+    replay = load(repository, 'replay')
+    for action in replay.generate_launch_description().get_launch_arguments():
         action.execute(context)
+    assert replay._values(context)['namespace'] == '/fleet/front'  # of player, recorder and what waits for the nodes
     told, *nodes = module._nodes(context)
     said = ''.join(part.perform(context) for part in told.msg)
     assert '/front/detector is no node here' in said and 'expected a name such as /fleet/front/detector' in said

@@ -38,6 +38,12 @@ def test_legal_names_stay_as_they_are(name, text):
     assert read_values({name: text})[name] == text
 
 
+@pytest.mark.parametrize(('given', 'pushed', 'namespace'), [
+    ('', '/fleet', '/fleet'), ('front', '/fleet/', '/fleet/front'), ('/front', '/fleet', '/front'), ('x', '', 'x')])
+def test_a_namespace_lies_in_the_one_that_was_pushed(given, pushed, namespace):
+    assert read_values({'namespace': given}, pushed)['namespace'] == namespace
+
+
 def test_ranges_and_choices_are_those_of_the_nodes():
     rate = next(row for row in bag_player.PARAMETERS if row.name == 'rate')
     assert (TABLE['rate'].minimum, TABLE['rate'].maximum) == (rate.minimum, rate.maximum)
