@@ -11,7 +11,7 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future
 
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.nodes.bag_types import MessageTypeError, message_class
+from deadline_perception.nodes.bag_types import message_class
 from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.parameters import Parameter, declare
@@ -51,13 +51,14 @@ class BagRecorderNode(Node):
         self._values = declare(self, PARAMETERS)
         self._writer: BagWriter | None = None
         self._topics: dict[str, Subscription] = {}
-        self._unknown: dict[str, str] = {}  # topic -> why it is not recorded
         self._taken = 0
         self._ending_ticks, self._quiet_ticks, self._taken_before = -1, 0, 0
         self.done: Future = Future()
         self._writer = BagWriter(Path(self._values['output']).expanduser(), message_types())
         for topic, msgtype in TOPICS.items():
-            self._record(topic, msgtype)
+            name = self.resolve_topic_name(topic)
+            self._writer.add_topic(name, msgtype)
+            self._subscribe(name, message_class(msgtype), latched=topic in LATCHED_TOPICS)
         steady_timer(self, _TICK_S, self._tick)
         self._health = Health(self, self._report)
         self.get_logger().info(f'recording {len(self._topics)} topics to {self._values["output"]}')
@@ -65,17 +66,6 @@ class BagRecorderNode(Node):
     def end(self) -> None:
         """Asks for the end: what is still on its way is taken in, then the bag is closed. Safe in a signal handler."""
         self._ending_ticks = max(self._ending_ticks, 0)
-
-    def _record(self, topic: str, msgtype: str) -> None:
-        name = self.resolve_topic_name(topic)
-        try:
-            kind = message_class(msgtype)
-            self._writer.add_topic(name, msgtype)
-        except MessageTypeError as error:
-            self._unknown[name] = str(error)
-            self.get_logger().error(f'{name} is not recorded: {error}')
-            return
-        self._subscribe(name, kind, latched=topic in LATCHED_TOPICS)
 
     def _subscribe(self, name: str, kind: type, *, reliable: bool = True, latched: bool = False) -> None:
         quality = newest(_DEPTH, reliable=reliable, latched=latched)
@@ -132,9 +122,6 @@ class BagRecorderNode(Node):
                   **{f'messages {topic}': count for topic, count in self._writer.written.items()}}
         if self._writer.failure:
             return Report(Level.ERROR, f'messages are not written: {self._writer.failure}', values)
-        if self._unknown:
-            name, why = next(iter(self._unknown.items()))
-            return Report(Level.WARN, f'{len(self._unknown)} topics are not recorded, {name}: {why}', values)
         return Report(Level.OK, f'recording to {self._values["output"]}', values)
 
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,8 @@ class Parameter:
             `['']`, for ROS cannot tell the type of an empty list.
         description: meaning in one sentence.
         unit: of the value, empty where it has none.
-        minimum: smallest legal value, of numbers and of each number of a list; given where `maximum` is.
+        minimum: smallest legal value, of numbers and of each number of a list; given where `maximum` is, and of
+            all decimal numbers, for it also refuses NaN.
         maximum: largest legal value.
         choices: legal texts; empty allows all.
         read_only: cannot be changed once the node runs.
@@ -58,10 +58,9 @@ class Parameter:
         """What is legal, in words."""
         if self.choices:
             return 'one of ' + ', '.join(self.choices)
-        unit = f' {self.unit}' if self.unit else ''
         if self.minimum is None:
-            return f'a finite number{unit and " of" + unit}' if isinstance(self._sample, float) else 'any value'
-        return f'[{self.minimum:g}, {self.maximum:g}]{unit}'
+            return 'any value'
+        return f'[{self.minimum:g}, {self.maximum:g}] {self.unit}'.rstrip()
 
     @property
     def _sample(self) -> bool | int | float | str:
@@ -86,8 +85,7 @@ class Parameter:
                 wanted = {bool: 'true or false', int: 'a whole number', float: 'a decimal number', str: 'a text'}
                 return f'{self.name} is {value!r}, expected {wanted[type(self._sample)]}'
             is_outside = self.minimum is not None and not self.minimum <= element <= self.maximum
-            is_infinite = isinstance(element, float) and not math.isfinite(element)
-            if is_outside or is_infinite or (self.choices and element not in self.choices):
+            if is_outside or (self.choices and element not in self.choices):
                 shown = repr(value) if isinstance(element, str) else f'{value} {self.unit}'.rstrip()
                 return f'{self.name} is {shown}, expected {self.legal_range}'
         return ''

@@ -95,8 +95,7 @@ class TimeBudgetNode(Node):
                                  f'{self._values["speed_timeout_s"]:g} s'), math.nan
         if math.isnan(self._speed_mps):
             return self._unknown('vehicle_speed does not know the speed, and says why'), math.nan
-        budget = self._policy.budget_ms(self._speed_mps)
-        return budget, self._speed_mps if self._speed_mps < math.inf else math.nan
+        return self._policy.budget_ms(self._speed_mps), self._speed_mps
 
     def _unknown(self, reason: str) -> Budget:
         return Budget(self._policy.budget_ms(None).budget_ms, True, reason, math.nan)

@@ -224,12 +224,6 @@ def test_rviz_listens_in_the_namespace_of_the_nodes(tmp_path, monkeypatch, names
     assert said.split() == [f'{namespace}/path_visualizer/image', f'{namespace}/path_visualizer/markers']
 
 
-def test_package_is_valid_and_brings_what_nodes_and_colcon_test_need(repository):
-    package = pytest.importorskip('catkin_pkg.package').parse_package(str(repository))
-    assert 'cv_bridge' in {depend.name for depend in package.exec_depends}
-    assert 'ament_cmake_pytest' in {depend.name for depend in package.test_depends}
-
-
 # --- as processes ---
 
 def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, wait_for, namespace, tmp_path,
