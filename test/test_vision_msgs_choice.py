@@ -1,6 +1,7 @@
 """`cmake/find_vision_msgs.cmake`: whether the build generates vision_msgs or takes an installed one."""
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,9 +21,9 @@ def configure(tmp_path):
 
     def run() -> str:
         result = subprocess.run(
-            ['cmake', '-S', tmp_path, '-B', tmp_path / 'build', f'-DCMAKE_INSTALL_PREFIX={tmp_path / "own"}',
+            [shutil.which('cmake'), '-S', tmp_path, '-B', tmp_path / 'build', f'-DCMAKE_INSTALL_PREFIX={tmp_path / "own"}',
              f'-DCMAKE_PREFIX_PATH={tmp_path / "own"};{tmp_path / "system"}'], capture_output=True, text=True,
-            timeout=60)
+            timeout=60, env={**os.environ, 'PATH': os.defpath})  # CMake also looks beside an activated environment
         assert result.returncode == 0, result.stderr
         return result.stdout + ' '.join(result.stderr.split())
     return run
