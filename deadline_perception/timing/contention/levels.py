@@ -231,6 +231,8 @@ def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray,
     floor = _ROUNDING * density.max()
     tops = [at for at in range(1, _GRID - 1) if density[at - 1] < density[at] >= density[at + 1]
             and density[at] > floor]
+    if not tops:  # few delays, so far apart that the density has no peak within the grid
+        return [float(np.median(delays_ms))], [1.0]
     while True:
         pairs = list(zip(tops, tops[1:]))
         valleys = [_valley(density, left, right) for left, right in pairs]

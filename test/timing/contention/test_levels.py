@@ -78,6 +78,12 @@ def test_levels_scale_with_the_delays(seed, scale):
     assert [level.delay_ms * scale for level in plain] == pytest.approx([level.delay_ms for level in scaled], rel=1e-3)
 
 
+def test_few_delays_far_apart_are_one_level():
+    delays = np.random.default_rng(54).uniform(1.0, 90.0, 32)
+    level, = grade_levels(delays, unit_delays=[UnitDelay({}, 1.0)])
+    assert (level.delay_ms, level.share, level.slowdown) == (np.median(delays), 1.0, np.median(delays))
+
+
 @pytest.mark.parametrize(('rare', 'levels'), [(20, 1), (50, 2)])
 def test_rare_delays_are_no_level(rare, levels):
     delays = np.concatenate([stretches(40.0, frames=1000 - rare), stretches(80.0, frames=rare, seed=2)])
