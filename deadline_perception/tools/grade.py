@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Records, measures, grades and writes; returns the exit status."""
     check_numbers(args, seconds=(0.5, 86400.0), most_units=(1, 256), unit_seconds=(0.1, 600.0))
-    most = min(256, most_units()) if args.most_units is None else args.most_units
+    most = most_units() if args.most_units is None else args.most_units
     if args.beside and args.contention:
         raise ValueError(f'--contention is {args.contention} and the command {shlex.join(args.beside)!r}, expected one')
     if args.beside:

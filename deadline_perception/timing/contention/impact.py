@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from deadline_perception.timing.contention.levels import FEWEST_DELAYS, UnitDelay
-from deadline_perception.timing.contention.load import ContentionLoad
+from deadline_perception.timing.contention.load import MOST_UNITS, ContentionLoad
 
 RUNGS = 8  # of each kind of units
 _ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units are not needed
@@ -45,8 +45,8 @@ def record_delays(run_frame: Callable[[], float], seconds: float, *, goes_on: Ca
 
 
 def most_units() -> int:
-    """Units of one kind that keep every core of this process busier than it can be."""
-    return 6 * len(os.sched_getaffinity(0))
+    """Units of one kind that keep every core of this process busier than it can be, as far as a load has so many."""
+    return min(MOST_UNITS, 6 * len(os.sched_getaffinity(0)))
 
 
 def rungs(most: int) -> list[int]:
