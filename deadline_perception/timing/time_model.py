@@ -278,14 +278,13 @@ class TimeModel:
         correction = self.miss_correction.factor if parts.miss_correction and keeps_bounds else 1.0
         calibration = self.calibrator.factor if parts.calibration else math.exp(self.calibrator.initial_log_factor)
         factor = limited_factor(slowdown, calibration * correction)
-        remaining, highest = self._remaining, self._highest_now(slowdown)
+        remaining = self._remaining if parts.calibration and parts.remaining else None
+        highest = self._highest_now(slowdown)
         if highest is not None and parts.bounds == WCET:
             factor, remaining = highest[0], None
         elif highest is not None:
             whole, factor = factor, min(factor, highest[0])
-            highest = highest if parts.remaining else [min(whole, most) for most in highest]
-        if not (parts.calibration and parts.remaining):
-            remaining = None
+            highest = highest if remaining is not None else [min(whole, most) for most in highest]
         p90_share = min(max(slowdown * self._p90.factor / factor, _LEAST_P90_SHARE), 1.0) if parts.p90 else 1.0
         p10_factor = slowdown * (self._p10.factor if parts.p10 else 1.0)
         return FrameTimes(self.forecast, slowdown, factor, p90_share, p10_factor, self.reserve, correction, remaining,

@@ -289,8 +289,10 @@ class TestWorstCase:
         assert learnt.model.bound_ms(PATH) == pytest.approx(10.0 * learnt.calibrator.factor)
         assert learnt.model.bound_ms(PATH) > 12.0
 
-    def test_does_not_raise_a_bound_that_frames_made_smaller(self):
-        assert self.model('both', 0.0).model.bound_ms(PATH) == 10.0
+    @pytest.mark.parametrize('off', [{}, {'calibration': False}, {'remaining': False}])
+    def test_does_not_raise_a_bound_that_is_smaller(self, off):
+        model = Learnt(0.0, wcet=self.WCET, parts=TimeParts(bounds='both', **off)).model
+        assert (model.bound_ms(PATH), model.bound_ms(PATH, 1)) == (10.0, 6.0)
 
     def test_alone_is_the_bound_however_many_frames_come(self):
         learnt = self.model('wcet', 0.0)
