@@ -7,6 +7,7 @@ only as it was written: it is code. Needs no torch.
 """
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import mmap
@@ -142,12 +143,25 @@ class OnnxSession:
             f'{provider}: {reason}' for provider, reason in self.refused.items()))
 
     def _session_on(self, provider: str):
+        folder = self._checked_cache(provider)
+        try:
+            session = self._opened(provider, folder)
+        except Exception:  # as above
+            if folder is None:
+                raise
+            return self._opened(provider, None)  # as a full disk may be what it failed on
+        if folder is not None:
+            with contextlib.suppress(OSError):  # it is compiled anew at the next start
+                replace_file(folder / _MANIFEST, json.dumps(_digests(folder), indent=1) + '\n')
+        return session
+
+    def _opened(self, provider: str, folder: Path | None):
+        """A session that keeps what is compiled in a folder, and takes it from there."""
         settings = self._runtime.SessionOptions()
         settings.intra_op_num_threads, settings.inter_op_num_threads = self._options.threads, 1
         settings.log_severity_level = 4  # what matters comes as an error, or is looked at
         settings.add_session_config_entry('session.intra_op.allow_spinning', '0')  # other programs need the cores
-        folder, given = self._checked_cache(provider), {}
-        file = self._file
+        file, given = self._file, {}
         if folder is not None and provider == TENSOR_RT:
             given = {'trt_engine_cache_enable': True, 'trt_engine_cache_path': str(folder),
                      'trt_timing_cache_enable': True, 'trt_timing_cache_path': str(folder)}
@@ -165,10 +179,7 @@ class OnnxSession:
         providers = [(provider, given)] + ([(CPU, {})] if provider != CPU else [])
         with warnings.catch_warnings():  # of a provider that this build lacks, which is noted
             warnings.simplefilter('ignore', UserWarning)
-            session = self._runtime.InferenceSession(str(file), settings, providers=providers)
-        if folder is not None:
-            replace_file(folder / _MANIFEST, json.dumps(_digests(folder), indent=1) + '\n')
-        return session
+            return self._runtime.InferenceSession(str(file), settings, providers=providers)
 
     def _checked_cache(self, provider: str) -> Path | None:
         """The folder of what a provider compiled of this file, emptied where it is not as it was written; None where

@@ -1,6 +1,8 @@
 """ONNX Runtime: providers tried in turn, and what they compiled kept as it was written."""
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
@@ -149,6 +151,20 @@ def test_a_cache_that_cannot_be_written_or_that_others_may_write_is_none(yolo, t
     (tmp_path / 'open').mkdir()
     (tmp_path / 'open').chmod(0o777)
     assert OnnxSession(yolo, cache=tmp_path / 'open').provider == CPU and not list((tmp_path / 'open').iterdir())
+
+
+@pytest.mark.parametrize('kept', [False, True])
+def test_a_full_disk_keeps_no_file_from_being_run(yolo, tmp_path, kept):
+    if kept:
+        OnnxSession(yolo, cache=tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        session = OnnxSession(yolo, cache=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert session.provider == CPU and session.notice == ''
+    assert OnnxSession(yolo, cache=tmp_path).notice == ''
 
 
 @pytest.mark.parametrize('shape, kind, expected', [
