@@ -99,7 +99,7 @@ from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile, measure_profile
+from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.timing.time_model import TimeModel, TimeParts
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
@@ -467,8 +467,10 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
     network, profile = executor.do(lambda: prepare(args, images))
     frames = list(with_class_names(sequence, network.class_names).frames)
     facts = read_device_facts('cpu')
-    profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
-                  engine=network.engine.identity)
+    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                                     engine=network.engine.identity)
+    if differences:
+        raise ProfileMismatch(f'latency profile does not fit: {"; ".join(differences)}')
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.load(args.weights.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)

@@ -49,12 +49,12 @@ def command_line(arguments: str) -> str:
     if shutil.which(_PROGRAM) is None:
         beside = Path(sys.executable).with_name(_PROGRAM)  # an environment that is not activated
         if beside.is_file():
-            program = str(beside)
+            program = shlex.quote(str(beside))
         elif os.environ.get('AMENT_PREFIX_PATH'):
             program = f'ros2 run deadline_perception {_PROGRAM}'
     return f'{program} {arguments}'
 
 
-def profile_command(weights: str = 'WEIGHTS', device: str = 'cpu', threads: int = 1) -> str:
+def profile_command(weights: str, device: str, threads: int) -> str:
     """The command that measures a profile."""
     return command_line(f'profile --weights {shlex.quote(weights)} --device {device} --threads {threads}')

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from deadline_perception.core.errors import printable
+from deadline_perception.core.errors import printable, profile_command
 from deadline_perception.engines.eager import Arrays, Compute, Eager, Values, as_arrays, as_tensors
 from deadline_perception.engines.openvino_library import cpu_settings, load_openvino, openvino_core
 from deadline_perception.engines.segment_store import LIBRARIES, Form, SegmentStore
@@ -47,7 +47,7 @@ class CompiledSegments(Eager):
         store.check()
         self.identity = ' '.join(f'{package} {store.origin[f"{name} version"]}' for name, package in LIBRARIES.items())
         self.keys = frozenset(store.done)
-        self._store, self._compiler = store, Compiler(threads)
+        self._store, self._compiler, self._threads = store, Compiler(threads), threads
         self._compiled: dict[str, CompiledSegment | None] = {}
         self._refused: dict[str, str] = {}
         self._stale = False
@@ -66,7 +66,8 @@ class CompiledSegments(Eager):
             return ''
         key, reason = next(iter(self._refused.items()))
         return (f'{len(self._refused)} of {len(self._store.segments)} prepared segments cannot be used and run eagerly '
-                f'instead, such as {key}: {reason}. Prepare them anew: deadline-perception profile')
+                f'instead, such as {key}: {reason}. Delete {self._store.folder} and prepare them anew: '
+                f'{profile_command("WEIGHTS", "cpu", self._threads)}')
 
     def load(self, keys: Iterable[str]) -> None:
         """See `Eager`. OpenVINO does it without Python's lock."""

@@ -14,9 +14,8 @@ from __future__ import annotations
 import math
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from operator import attrgetter
 
 import numpy as np
 from scipy.optimize import nnls
@@ -144,16 +143,14 @@ class PathForecast(SegmentForecast):
     Args:
         profile: measured times.
         path_space: the network's paths.
-        typical: of a segment's times, in ms.
 
     Raises:
         ProfileMismatch: the profile lacks a segment or measured a path that the network does not have.
     """
 
-    def __init__(self, profile: LatencyProfile, path_space: PathSpace,
-                 typical: Callable[[Quantiles], float] = attrgetter('p50')) -> None:
+    def __init__(self, profile: LatencyProfile, path_space: PathSpace) -> None:
         self.path_space = path_space
-        self._medians = {name: typical(quantiles) for name, quantiles in profile.segments.items()}
+        self._medians = {name: quantiles.p50 for name, quantiles in profile.segments.items()}
         self._kinds = list(dict.fromkeys(kind_of(segment.name) for segment in path_space.segments))
         self._check_complete(profile)
         self._measured = [(path_space.parse(name), quantiles) for name, quantiles in profile.paths.items()]
@@ -185,7 +182,7 @@ class PathForecast(SegmentForecast):
         return float(np.quantile(self._residuals, probability)) + self._unknown
 
     def _check_complete(self, profile: LatencyProfile) -> None:
-        command = profile_command(device=profile.facts.kind, threads=profile.facts.threads)
+        command = profile_command('WEIGHTS', profile.facts.kind, profile.facts.threads)
         needed = list(self.path_space.carriers())
         missing = [name for name in needed if name not in profile.segments]
         if missing:

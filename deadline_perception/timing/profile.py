@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deadline_perception.core.device import DeviceFacts, read_device_facts
+from deadline_perception.core.device import DEFAULT_THREADS, DeviceFacts, read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError, profile_command
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.json_file import JsonFileError, read_object
@@ -126,8 +126,9 @@ class LatencyProfile:
             JsonFileError: the file is missing, unreadable, of another format, or holds an impossible value.
         """
         content = read_object(file, 'latency profile')
+        command = profile_command('WEIGHTS', 'cpu', DEFAULT_THREADS)
         if content.pop('format', None) != FORMAT:
-            raise JsonFileError(f'{file} is no latency profile of format {FORMAT}; measure one: {profile_command()}')
+            raise JsonFileError(f'{file} is no latency profile of format {FORMAT}; measure one: {command}')
         try:
             content['facts'] = DeviceFacts(**content['facts'])
             for name in ('segments', 'paths'):
@@ -136,8 +137,7 @@ class LatencyProfile:
             content['wcet'] = _wcet(content.pop('wcet_ms', None), content.pop('interference_ms', ()))
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(f'latency profile {file} cannot be used: {error}; '
-                                f'measure again: {profile_command()}') from error
+            raise JsonFileError(f'latency profile {file} cannot be used: {error}; measure again: {command}') from error
 
     def mismatches(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
                    engine: str) -> list[str]:
@@ -147,23 +147,6 @@ class LatencyProfile:
         at_hand = timing_key(network_hash=network_hash, facts=facts, input_size=input_size, engine=engine)
         return [f'{name} is {measured[name]!r} in the profile and {at_hand[name]!r} here'
                 for name in measured if name in at_hand and measured[name] != at_hand[name]]
-
-    def check(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int], engine: str,
-              weights: str = 'WEIGHTS') -> None:
-        """Refuses to be used for another network, device or setting than it was measured with.
-
-        Args:
-            network_hash, facts, engine: of what is at hand.
-            input_size: height and width in px that the network at hand resizes images to.
-            weights: file of the network at hand, for the command that the message names.
-
-        Raises:
-            ProfileMismatch: something differs; names both values and the command that measures anew.
-        """
-        differences = self.mismatches(network_hash=network_hash, facts=facts, input_size=input_size, engine=engine)
-        if differences:
-            command = profile_command(weights, facts.kind, facts.threads)
-            raise ProfileMismatch(f'latency profile does not fit: {"; ".join(differences)}. Measure one: {command}')
 
 
 def _table_text(name: str, table: dict[str, Quantiles]) -> str:

@@ -7,15 +7,16 @@ from deadline_perception.core.errors import command_line
 
 @pytest.mark.parametrize(('on_path', 'beside', 'prefix', 'program'), [
     (True, True, '/ws/install', 'deadline-perception'),
-    (False, True, '/ws/install', '{bin}/deadline-perception'),  # an environment that is not activated
+    (False, True, '/ws/install', "'{bin}/deadline-perception'"),  # an environment that is not activated
     (False, False, '/ws/install', 'ros2 run deadline_perception deadline-perception'),
     (False, False, '', 'deadline-perception')])
 def test_commands_in_messages_can_be_pasted(tmp_path, monkeypatch, on_path, beside, prefix, program):
-    (tmp_path / 'bin').mkdir()
+    folder = tmp_path / 'my bin'
+    folder.mkdir()
     if beside:
-        (tmp_path / 'bin' / 'deadline-perception').write_text('')
-        (tmp_path / 'bin' / 'deadline-perception').chmod(0o755)
-    monkeypatch.setenv('PATH', str(tmp_path / 'bin') if on_path else '')
+        (folder / 'deadline-perception').write_text('')
+        (folder / 'deadline-perception').chmod(0o755)
+    monkeypatch.setenv('PATH', str(folder) if on_path else '')
     monkeypatch.setenv('AMENT_PREFIX_PATH', prefix)
-    monkeypatch.setattr('sys.executable', str(tmp_path / 'bin' / 'python'))
-    assert command_line('doctor') == f'{program.format(bin=tmp_path / "bin")} doctor'
+    monkeypatch.setattr('sys.executable', str(folder / 'python'))
+    assert command_line('doctor') == f'{program.format(bin=folder)} doctor'

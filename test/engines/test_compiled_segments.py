@@ -1,6 +1,7 @@
 import errno
 import mmap
 import os
+import re
 import weakref
 
 import numpy as np
@@ -174,5 +175,7 @@ def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):
     store.add('stage2@w1.00', Form.INT8, compiled=b'of another compiler', **figures)
     network.engine = compiled = CompiledSegments(store, 1)
     network.detect(prepared.images[0], network.path_space.largest)
-    assert 'such as stage2@w1.00: ' in compiled.notice
+    # What is there as it was written stays, whoever prepares the rest.
+    hint = f'such as stage2@w1.00: .* Delete {prepared.folder} and .* profile .* --threads 1$'
+    assert re.search(hint, compiled.notice)
     assert 'stage2@w1.00' not in compiled.forms and 'stage1@w1.00' in compiled.forms

@@ -80,8 +80,8 @@ def test_profile_forecast_and_frontier_serve_it(network):
     policy = FrontierPolicy(network.path_space, forecast, quality)
     assert policy.plan(1e6, 1.0).path == network.path_space.largest
     assert not policy.plan(0.0, 1.0).feasible
-    profile.check(network_hash=network.network_hash, facts=profile.facts, input_size=network.input_size,
-                  engine=network.engine.identity)
+    assert profile.mismatches(network_hash=network.network_hash, facts=profile.facts, input_size=network.input_size,
+                              engine=network.engine.identity) == []
 
 
 def test_a_detector_finds_objects():
