@@ -51,6 +51,7 @@ class Certificate:
         misses: of these, frames that took longer than their bound, and frames aborted whose time so far, with the
             forecast of their rest, exceeded it.
         guaranteed_miss_ratio: the miss ratio over these frames is at most this, for every sequence; 1 without frames.
+            Of the calibrator's own bound: one that something else has lowered since may be missed more often.
         upper_95: Clopper-Pearson upper 95 % confidence limit of the miss probability of a further frame; unlike the
             guarantee it assumes that frames are independent and alike. 1 without frames.
     """
