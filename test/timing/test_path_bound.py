@@ -139,16 +139,12 @@ def test_a_profile_without_some_segments_is_refused_with_what_to_run():
         PathForecast(replace(profile, segments=segments), SPACE)
 
 
-@pytest.mark.parametrize('name', ['s000000-w1.00-p10-h0', 'no path'])
-def test_a_profile_with_foreign_paths_is_refused(name):
-    with pytest.raises(ProfileMismatch, match=f'path {name!r}'):
-        PathForecast(replace(made_profile(), paths={name: constant(1.0)}), SPACE)
-
-
-def test_a_path_measured_as_taking_no_time_is_refused():
-    profile = replace(made_profile(), paths={str(SPACE.largest): constant(0.0)})
-    with pytest.raises(ProfileMismatch, match='0 ms'):
-        PathForecast(profile, SPACE)
+@pytest.mark.parametrize(('name', 'took_ms', 'message'), [
+    ('s000000-w1.00-p10-h0', 1.0, "path 's000000-w1.00-p10-h0'"), ('no path', 1.0, "path 'no path'"),
+    (str(SPACE.largest), 0.0, 'takes 0 ms')])
+def test_a_profile_with_foreign_paths_or_times_of_nothing_is_refused(name, took_ms, message):
+    with pytest.raises(ProfileMismatch, match=message):
+        PathForecast(replace(made_profile(), paths={name: constant(took_ms)}), SPACE)
 
 
 def test_foreign_paths_and_segments_are_refused(foreign_path):

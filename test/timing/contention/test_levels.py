@@ -172,9 +172,9 @@ def test_levels_lie_beside_the_profiles(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize('seed', range(3))
-def test_each_number_of_units_that_is_played_for_eight_seconds_is_a_level(seed):
+def test_each_number_of_units_that_the_demo_plays_for_five_seconds_is_a_level(seed):
     # Times of a path beside 0 to 3 units on its core, and how they scatter, as they were measured for the demo.
     rng, delays = np.random.default_rng(seed), []
     for delay_ms, scatter in ((23.0, 0.03), (36.5, 0.06), (54.0, 0.09), (75.0, 0.09)):
-        delays += list(delay_ms * np.exp(rng.normal(0.0, scatter, int(8000 / delay_ms))))
+        delays += list(delay_ms * np.exp(rng.normal(0.0, scatter, int(5000 / delay_ms))))
     assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx([23.0, 36.5, 54.0, 75.0], rel=0.06)

@@ -272,15 +272,6 @@ def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     assert not read_contention(orin, first.cpu_times).degraded
 
 
-def test_a_gpu_that_is_lost_while_nvml_is_open_is_a_fault(tmp_path):
-    library = RecordedNvml(rates(30), memory(1, 2))
-    nvml = Nvml(library)
-    assert not read_contention(tmp_path, nvml=nvml).degraded
-    library.utilisation = library.memory = RecordedNvml.NVMLError('GPU is lost')
-    readings = read_contention(tmp_path, nvml=nvml)
-    assert 'GPU is lost' in readings.reason and math.isnan(readings.gpu_utilisation)
-
-
 def test_the_file_that_is_read_can_be_found_beforehand(tmp_path):
     assert find_jetson_gpu(tmp_path) == ()
     with pytest.raises(SensorAbsent, match='no Jetson GPU load'):
