@@ -25,7 +25,13 @@ from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
 from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays
-from deadline_perception.timing.contention.levels import ContentionGrading, UnitDelay, default_levels_path, grade_levels
+from deadline_perception.timing.contention.levels import (
+    ContentionGrading,
+    UnitDelay,
+    default_levels_path,
+    grade_levels,
+    match_units,
+)
 from deadline_perception.timing.contention.load import (
     UNIT_SHARE,
     LoadError,
@@ -106,12 +112,13 @@ def _grade(args: argparse.Namespace, most: int, schedule: Schedule | None, earli
     priority.raise_thread(Role.INFERENCE)
     say('; '.join((f'running {path} with {priority.in_force}', *priority.refusals)))
     delays_ms, words = _record(args, schedule, run_frame)
+    levels = grade_levels(delays_ms)  # too few are told before minutes pass beside units
     longest_ms = sorted(delays_ms)[int(_NEARLY_ALL * (len(delays_ms) - 1))]
     unit_delays = earlier.unit_delays if earlier else _measure_units(args, most, facts.kind, longest_ms, run_frame)
     grading = ContentionGrading(
         network.config_name, network.network_hash, str(path), str(facts),
         datetime.now(timezone.utc).isoformat(timespec='seconds'), words,
-        grade_levels(delays_ms, unit_delays=unit_delays), unit_delays, tuple(delays_ms))
+        match_units(levels, unit_delays), unit_delays, tuple(delays_ms))
     file = args.out or default_levels_path(network.config_name, facts)
     grading.save(file)
     plot = file.with_suffix('.png')

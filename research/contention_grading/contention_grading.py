@@ -44,7 +44,7 @@ from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays
-from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, grade_levels
+from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, grade_levels, match_units
 from deadline_perception.timing.contention.load import ContentionLoad, start_tied, stop_tied, units_text
 from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
 from deadline_perception.tools.grade import frame_runner
@@ -159,7 +159,7 @@ def measure(args: argparse.Namespace) -> tuple[dict, ContentionGrading]:
         rows.append({**combination, 'frames': len(recorded), 'median_ms': statistics.median(recorded)})
     unit_delays = measure_unit_delays(sample, ('core', 'memory'), most_units(), args.unit_seconds, up_to_ms=max(
         row['median_ms'] for row in rows))
-    levels = grade_levels(delays_ms, unit_delays=unit_delays)
+    levels = match_units(grade_levels(delays_ms), unit_delays)
     again_ms = candidate_delays(lambda path: sample, [space.largest], levels)[str(space.largest)]
     quality = PathQuality.load(weights.with_suffix('.quality.json'), space)
     paths = distinct_paths(space, args.candidates, rng, first=one_at_a_time(space)[:args.candidates // 2])

@@ -94,17 +94,14 @@ class UnitDelay:
             raise ValueError(f'delay beside {units_text(self.units)} units is {self.delay_ms} ms, expected more than 0')
 
 
-def grade_levels(delays_ms: Sequence[float], *,
-                 unit_delays: Sequence[UnitDelay] = ()) -> tuple[ContentionLevel, ...]:
+def grade_levels(delays_ms: Sequence[float]) -> tuple[ContentionLevel, ...]:
     """The levels of contention that delays of one network show, ascending.
 
     Args:
         delays_ms: of consecutive frames on one path, in their order.
-        unit_delays: what the network takes beside units, to match the levels with; the one without units is the idle
-            machine's.
 
     Returns:
-        One level or more. Each has a slowdown where the idle machine's delay is among `unit_delays`.
+        One level or more; `match_units` gives each its slowdown and its units.
 
     Raises:
         GradingError: there are too few delays, all are the same, or one is no positive, finite number.
@@ -113,12 +110,12 @@ def grade_levels(delays_ms: Sequence[float], *,
     smooth = smoothed(delays, _AVERAGED)
     independent = 1.0 if smooth is delays else _AVERAGED ** -0.5
     peaks_ms, shares = _peaks(*delay_density(smooth), smooth, independent)
-    levels = tuple(ContentionLevel(float(peak), float(share)) for peak, share in zip(peaks_ms, shares))
-    return match_units(levels, unit_delays) if unit_delays else levels
+    return tuple(ContentionLevel(float(peak), float(share)) for peak, share in zip(peaks_ms, shares))
 
 
 def match_units(levels: Sequence[ContentionLevel], unit_delays: Sequence[UnitDelay]) -> tuple[ContentionLevel, ...]:
-    """Gives each level the units, of at least one, whose delay is the nearest; of equally near ones the fewest."""
+    """Gives each level the units whose delay is the nearest, of equally near ones the fewest; and its slowdown, where
+    one of the delays, of at least one, is of no units."""
     ordered = sorted(unit_delays, key=lambda delay: sum(delay.units.values()))
     idle_ms = next((delay.delay_ms for delay in ordered if not delay.units), math.nan)
     matched = []

@@ -80,8 +80,8 @@ def test_levels_scale_with_the_delays(seed, scale):
 
 def test_few_delays_far_apart_are_one_level():
     delays = np.random.default_rng(54).uniform(1.0, 90.0, 32)
-    level, = grade_levels(delays, unit_delays=[UnitDelay({}, 1.0)])
-    assert (level.delay_ms, level.share, level.slowdown) == (np.median(delays), 1.0, np.median(delays))
+    level, = grade_levels(delays)
+    assert (level.delay_ms, level.share) == (np.median(delays), 1.0)
 
 
 @pytest.mark.parametrize(('rare', 'levels'), [(20, 1), (50, 2)])
@@ -113,7 +113,7 @@ def test_what_cannot_be_graded_is_said(delays, message):
 def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewest_of_equal_ones():
     beside = [UnitDelay({}, 40.0), UnitDelay({'core': 1}, 50.0), UnitDelay({'core': 2}, 62.0),
               UnitDelay({'memory': 3}, 62.0), UnitDelay({'memory': 4}, 95.0)]
-    levels = grade_levels(stretches(40.0, 60.0, 90.0), unit_delays=beside)
+    levels = match_units(grade_levels(stretches(40.0, 60.0, 90.0)), beside)
     assert [level.units for level in levels] == [{}, {'core': 2}, {'memory': 4}]
     assert [level.units_delay_ms for level in levels] == [40.0, 62.0, 95.0]
     assert [level.slowdown for level in levels] == pytest.approx([1.0, 1.5, 2.25], rel=0.03)
@@ -138,7 +138,7 @@ def grading():
     beside = (UnitDelay({}, 40.0), UnitDelay({'core': 2}, 61.0))
     delays = stretches(40.0, 60.0, frames=50)
     return ContentionGrading('compact', 'abc', 's1', 'cpu (1 thread)', '2026-01-01T00:00:00+00:00', 'a bag',
-                             grade_levels(delays, unit_delays=beside), beside, tuple(np.round(delays, 3).tolist()))
+                             match_units(grade_levels(delays), beside), beside, tuple(np.round(delays, 3).tolist()))
 
 
 def test_a_grading_is_read_back_as_it_was_written(grading, tmp_path):
