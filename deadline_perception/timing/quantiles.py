@@ -66,7 +66,13 @@ class Quantiles:
         durations = np.asarray(durations_ms, dtype=float)
         if not np.isfinite(durations).all():
             raise ValueError('sample holds NaN or infinity, expected finite durations in ms')
-        return cls(*np.quantile(durations, PROBABILITIES).round(4).tolist(), count=len(durations_ms))
+        return cls.of(np.quantile(durations, PROBABILITIES).round(4).tolist(), len(durations_ms))
+
+    @classmethod
+    def of(cls, values_ms: Sequence[float], count: int) -> Quantiles:
+        """Of `values_ms` as the attribute has them."""
+        p05, p25, p50, p75, p90, p95, p99, longest = values_ms
+        return cls(p05, p25, p50, p75, p90, p95, p99, longest, count)
 
     @classmethod
     def from_record(cls, record: dict) -> Quantiles:

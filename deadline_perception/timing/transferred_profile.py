@@ -151,7 +151,7 @@ def scaled_segments(reference: Mapping[str, Quantiles], here: Mapping[str, Quant
 
 
 def _scaled(times: Quantiles, factor: float, count: int) -> Quantiles:
-    return Quantiles(*(value * factor for value in times.values_ms), count=count)
+    return Quantiles.of([value * factor for value in times.values_ms], count)
 
 
 def blocks_image(size: tuple[int, int]) -> np.ndarray:
