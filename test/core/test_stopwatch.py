@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns, synchronise, wait_for_stream
+from deadline_perception.core.stopwatch import ms_from_ns, now_ms, now_ns
 
 
 def test_clock_never_goes_back_and_both_units_agree():
@@ -16,8 +16,3 @@ def test_clock_never_goes_back_and_both_units_agree():
 @pytest.mark.parametrize(('duration_ms', 'duration_ns'), [(0.0, 0), (1.5, 1_500_000), (-0.25, -250_000)])
 def test_converts_ns_to_ms(duration_ms, duration_ns):
     assert ms_from_ns(duration_ns) == duration_ms
-
-
-def test_cpu_needs_no_synchronisation():
-    assert synchronise('cpu') is None
-    assert wait_for_stream('cpu') is None

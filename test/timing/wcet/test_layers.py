@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deadline_perception.timing.wcet.layers import ConvolutionShape
 
@@ -21,16 +19,6 @@ def test_pointwise_convolution_with_a_stride_reads_only_what_it_uses() -> None:
     layer = ConvolutionShape(256, 512, 1, 2, 136, 240)  # number 4 of table VI of the multi-path paper
     assert (layer.out_height, layer.out_width) == (68, 120)
     assert layer.load_bytes == 4 * (256 * 68 * 120 + 256 * 512)
-
-
-@given(st.tuples(*[st.integers(1, 64)] * 2), st.sampled_from((1, 3, 5, 7)), st.integers(1, 3),
-       st.tuples(*[st.integers(8, 64)] * 2))
-def test_more_output_channels_never_take_less(channels: tuple[int, int], kernel: int, stride: int,
-                                              size: tuple[int, int]) -> None:
-    few, more = (ConvolutionShape(channels[0], out, kernel, stride, *size) for out in (channels[1], channels[1] + 1))
-    assert few.operations < more.operations
-    assert few.load_bytes < more.load_bytes
-    assert few.store_bytes < more.store_bytes
 
 
 @pytest.mark.parametrize('value', [0, -1, 2.0])
