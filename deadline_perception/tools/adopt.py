@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if not is_set(args.out):
         raise ValueError(f'--out is {args.out}, expected a file that ends with {" or ".join(SET_SUFFIXES)}')
+    if args.keep_paths is not None and args.data is None:
+        raise ValueError('--keep-paths is given without --data, expected both: the paths to keep are the best on it')
     for suffix in (args.out.suffix, '.profile.json', '.quality.json'):
         check_file('--out', args.out.with_suffix(suffix))
     check_numbers(args, minutes=(0.001, 600.0), memory_limit=(0.001, 2.0**30), paths=(2, 100_000),

@@ -20,6 +20,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, ranking_classes, sample_paths
+from deadline_perception.networks.external.exported_file import read_exported
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.model_set.model_reference import load_weights
 from deadline_perception.networks.model_set.model_set import ModelSet
@@ -30,9 +31,9 @@ from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import samples_needed
 from deadline_perception.tools.evaluate import evaluate_with_progress, score_rows, tell_unscored
-from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
-from deadline_perception.tools.model_variants import at_open_sizes, quantised
+from deadline_perception.tools.model_variants import at_open_sizes, name_in_8_bit, quantised
 from deadline_perception.tools.model_words import classes_of_set, renamed
 from deadline_perception.tools.profile import Effort, measure_with_progress, say_if_busy, spread_images
 from deadline_perception.tools.segment_preparation import prepare_for_engine
@@ -79,8 +80,7 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     seen = frames if args.images is None else training.frames
     images = spread_images(seen or render_drive(seconds=8.0).frames)
     say_if_busy('the profile will make the models look slower than they are.')
-    specs = _with_conventions(specs, training, images)
-    specs = [one for spec in specs for one in at_open_sizes(spec, images[0].shape[:2], args.input_size is not None)]
+    specs = _with_conventions(args, specs, training, images)
     known = _probe(args, specs, images)
     classes = classes_of_set([facts.class_names for _, facts in known], sequence.class_names if sequence else ())
     ranking = _ranking(sequence, frames, classes)
@@ -88,7 +88,7 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
                 for spec, seen in known]
     words = []
     for one in list(measured) if sequence and not args.float_only else []:
-        quantised, told = _in_8_bit(args, one, images, classes, sequence, frames, ranking)
+        quantised, told = _in_8_bit(args, one, measured, images, classes, sequence, frames, ranking)
         measured += quantised
         words += told
     kept, pruned = _prune(args, measured, bool(ranking))
@@ -154,9 +154,10 @@ def _faster_engine(args: argparse.Namespace, spec: ModelSpec, facts: ModelFacts,
     return (other, seen) if is_faster else (spec, facts)
 
 
-def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | None,
+def _with_conventions(args: argparse.Namespace, specs: Sequence[ModelSpec], sequence: DrivingSequence | None,
                       images: list[np.ndarray]) -> list[ModelSpec]:
-    """The detectors with what their files do not say, where nobody has stated it: found on some images."""
+    """The detectors with what their files do not say, where nobody has stated it: found on some images; those of open
+    size at several sizes."""
     found = []
     trial = None
     for spec in specs:
@@ -168,15 +169,17 @@ def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | No
         on = f'AP {100 * conventions.ap:.1f} on' if conventions.ap is not None else 'by its confidence on'
         say(f'{spec.name} is read as {conventions.words} ({on} {len(trial.images_bgr)} images, the best of '
              f'{len(conventions.tried)} ways)')
-        found.append(conventions.spec)
+        found += at_open_sizes(conventions.spec, images[0].shape[:2], args.input_size is not None)
     return found
 
 
-def _in_8_bit(args: argparse.Namespace, one: Measured, images: list[np.ndarray], classes: tuple[str, ...],
-              sequence: DrivingSequence, frames: list[Frame],
+def _in_8_bit(args: argparse.Namespace, one: Measured, measured: list[Measured], images: list[np.ndarray],
+              classes: tuple[str, ...], sequence: DrivingSequence, frames: list[Frame],
               ranking: dict[str, int]) -> tuple[list[Measured], list[str]]:
-    """The same detector in 8 bit, where that is worth it, and a sentence on it."""
-    if one.spec.kind != 'onnx' or inspect_file(one.spec.file, one.spec.input_size, one.spec.outputs).layers != 'float':
+    """The same detector in 8 bit, where that is worth it and no earlier set has brought it, and a sentence on it."""
+    if one.spec.kind != 'onnx' or name_in_8_bit(one.spec) in [other.spec.name for other in measured]:
+        return [], []
+    if read_exported(one.spec.file).layers != 'float':
         return [], []
     say(f'quantising {one.spec.name}')
     try:

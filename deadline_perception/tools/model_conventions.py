@@ -164,6 +164,8 @@ def _search(spec: ModelSpec, images: list[np.ndarray], objects: list[np.ndarray]
     readings = in_file(spec.file, lambda: possible_readings(given, spec.classes, size,
                                                              spec.outputs or exported.stated.outputs))
     layers = _Layers(exported, images)
+    if not set(spec.classes) & set(class_names):  # nothing of what is annotated can be found
+        objects = []
     evaluation = _Evaluation(images, objects, class_names, size)
     resize, channels, known_range = readings[0][0].usual
     best, trials = search(layers.run, InputForm.of_range(size, resize, channels, known_range), readings,

@@ -41,6 +41,11 @@ def size_at(longest_px: float, image_size: tuple[int, int], stride_px: int) -> t
     return sides[0], sides[1]
 
 
+def name_in_8_bit(spec: ModelSpec) -> str:
+    """What the detector is called in 8 bit."""
+    return f'{spec.name}_8bit'
+
+
 def quantised(spec: ModelSpec, images: Sequence[np.ndarray], folder: Path) -> ModelSpec:
     """The detector in 8 bit, its ranges measured on images; written to a folder as OpenVINO IR. Blocks for a minute.
 
@@ -50,7 +55,7 @@ def quantised(spec: ModelSpec, images: Sequence[np.ndarray], folder: Path) -> Mo
     out = folder / f'{spec.name}.xml'
     folder.mkdir(parents=True, exist_ok=True)
     ask('model_variants', {'spec': spec, 'out': out}, {'images': images}, spec.name, _LIMIT_S)
-    return replace(spec, name=f'{spec.name}_8bit', file=out)
+    return replace(spec, name=name_in_8_bit(spec), file=out)
 
 
 def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:

@@ -32,6 +32,7 @@ MODEL_HELP = ('an exported detector (ONNX, OpenVINO IR, TensorFlow Lite); a dete
 CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or '
                 'YAML list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, '
                 'in their order; not needed where the file names them or has as many as COCO')
+_TORCH_SUFFIXES = ('.pt', '.pth')  # of no weights of this package, and of torchvision's only behind an architecture
 _NEEDING = (ModelKind.EXPORT, ModelKind.TORCHVISION)  # classes
 
 
@@ -78,7 +79,7 @@ def _read(word: str, lists, args: argparse.Namespace) -> list[ModelSpec]:
     kind, file = reference.kind, reference.file
     if kind is ModelKind.SET:
         return list(SetFile.load(file).models)
-    if kind is ModelKind.WEIGHTS:
+    if kind is ModelKind.WEIGHTS and file.suffix not in _TORCH_SUFFIXES:
         try:
             file = find_weights(file)
         except ModelNotFound as error:
@@ -134,7 +135,7 @@ def _names_in(file: Path) -> object:
 
 
 def _coco_places() -> tuple[str, ...]:
-    """Those of torchvision's models, with a background and the numbers that no class has (`N/A 1` and so on)."""
+    """Those of torchvision's models, with a background and the numbers that no class has (`N/A`)."""
     from torchvision.models.detection import FasterRCNN_ResNet50_FPN_Weights
 
     return tuple(FasterRCNN_ResNet50_FPN_Weights.COCO_V1.meta['categories'])

@@ -62,6 +62,7 @@ def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path,
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('refused')
     small_yolo(folder)
+    (folder / 'yolov8n.pt').write_bytes(b'weights')
     openvino = load_openvino()
     openvino.save_model(openvino.convert_model(folder / 'small_yolo.onnx'), folder / 'small_yolo.xml')
     return folder
@@ -72,6 +73,8 @@ def folder(tmp_path_factory):
     (['small_yolo.onnx', '--classes', 'a,b,c', '--out', 'set.json'], 'expected a file that ends with .yaml or .yml'),
     (['small_yolo.onnx', '--classes', 'none.txt'], "'none.txt', a file that does not exist"),
     (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an exported detector"),
+    (['yolov8n.pt', '--classes', 'a'], "model is 'yolov8n.pt', expected an exported detector .* as ARCHITECTURE:FILE"),
+    (['small_yolo.onnx', '--classes', 'a,b,c', '--keep-paths', '3'], '--keep-paths is given without --data'),
     (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected 0.001 to 600'),
     (['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
      'model small_yolo is an exported file, .*, and the device cuda, expected cpu'),
@@ -96,6 +99,8 @@ def test_a_file_is_refused_before_torch_is_loaded(tmp_path, name, shape, value, 
 @pytest.mark.parametrize(('words', 'said'), [
     (('--classes', 'a,b,c,d,e', '--data', 'val.json'), r'small_yolo\.onnx: .*of 3 classes: name as many'),
     (('--classes', 'vehicle,b,c', '--images', 'none.json'), r'none\.json'),
+    (('--classes', 'car,b,c', '--data', 'val.json'),
+     'the models find car, b, c and .* names vehicle, train: expected a class in common. Bring .* with --rename'),
     (('--classes', 'vehicle,b,c', '--data', 'val.json'),  # sure of wrong boxes
      r'small_yolo.onnx was tried in \d+ ways, .* AP on 8 annotated images is [0-2]\.\d %.* Tried: .*letterbox, yolo')])
 def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(folder, tmp_path, capsys, monkeypatch, words,
