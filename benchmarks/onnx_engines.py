@@ -24,10 +24,11 @@ from deadline_perception.core.device import use_threads
 from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.networks.external.exported_file import SUFFIXES
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.model_set.exported_model import BACKGROUND, exported_spec
+from deadline_perception.networks.model_set.exported_model import exported_spec
 from deadline_perception.networks.model_set.onnx_detector import OnnxDetector
 from deadline_perception.networks.model_set.onnx_runtime_detector import OnnxRuntimeDetector
 from deadline_perception.networks.model_set.set_file import ModelSpec
+from deadline_perception.networks.model_set.whole_detector import BACKGROUND
 from deadline_perception.tools.model_variants import quantised
 from own_models import MODELS
 from parts.harness import ROOT, Run, quantiles, run_script, show, timed_ms, turns

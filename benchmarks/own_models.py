@@ -27,11 +27,12 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.external.exported_file import read_exported
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions, inspect_file
+from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 from parts.harness import Run, run_frame, run_script, show, turns
 
@@ -97,7 +98,7 @@ def main(run: Run) -> None:
             specs.append((row, 'float', found.spec))
             row['near'] = {}
             near += [(row['near'], words, _read_as(words, found.spec)) for words in _near(row)]
-            if not args.float_only and inspect_file(spec.file).layers == 'float':
+            if not args.float_only and read_exported(spec.file).layers == 'float':
                 try:
                     specs.append((row, '8 bit', quantised(found.spec, [frame.load_bgr() for frame in calibration],
                                                           Path(folder))))

@@ -45,7 +45,7 @@ def test_models_are_told_apart_by_their_words(tmp_path):
                               '--classes', 'car,bus', '--classes', '__background__,dog', '--classes', 'cat',
                               '--input-size', 64, 96))
     assert [(spec.name, spec.kind, spec.classes) for spec in found] == [
-        ('a', 'onnx', ('car', 'bus')), ('my_net', 'torchvision', ('__background__', 'dog')), ('a_2', 'onnx', ('cat',)),
+        ('a', 'onnx', ('car', 'bus')), ('my_net', 'torchvision', (None, 'dog')), ('a_2', 'onnx', ('cat',)),
         ('compact', 'multi-path', ()), ('compact.s000_w1.00_p100_h1', 'multi-path', ())]
     assert found[1].architecture == 'ssd300_vgg16' and found[0].input_size == (64, 96)
     assert found[4].path == 's000-w1.00-p100-h1'

@@ -4,13 +4,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deadline_perception.networks.external import cells, class_scores, distribution, objects, yolo
+from deadline_perception.networks.external.coco_names import COCO_LABELS
 from deadline_perception.networks.external.head import Head, Output
 from deadline_perception.networks.external.model_error import ModelError
 
 # A new family is a file with `NAMES` and `readings`, and its place here. A reading of an earlier one is the likelier.
 FAMILIES = (distribution, yolo, objects, class_scores, cells)
 NAMES = tuple(name for family in FAMILIES for name in family.NAMES)
-_COMMON_LABELS = (80, 90, 91)  # of COCO, in its two numberings
 _MOST_OUTPUTS = 64
 _SHOWN_OUTPUTS = 6
 _LEAST_CLASSES_OF_CLASSIFIER = 2
@@ -37,7 +37,7 @@ def recognise(outputs: Sequence[Output], classes: int | None, input_size: tuple[
     found = [reading for family in FAMILIES for reading in family.readings(outputs, classes, input_size)]
     fitting = [reading for reading in found if reading.name.split()[:len(words)] == words]
     if classes is None:
-        fitting.sort(key=lambda reading: reading.labels is not None and reading.labels not in _COMMON_LABELS)
+        fitting.sort(key=lambda reading: reading.labels is not None and reading.labels not in COCO_LABELS)
     if fitting:
         return fitting
     listed = '; '.join(map(str, outputs[:_SHOWN_OUTPUTS]))

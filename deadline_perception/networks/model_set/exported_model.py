@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.external.coco_names import COCO_LABELS, COCO_NAMES
 from deadline_perception.networks.external.conventions import possible_readings
 from deadline_perception.networks.external.exported_file import read_exported, with_size
 from deadline_perception.networks.external.families import recognise
@@ -15,9 +15,7 @@ from deadline_perception.networks.model_set.model_set import ModelSet
 from deadline_perception.networks.model_set.onnx_detector import in_file
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 
-BACKGROUND = '__background__'
 _USUAL_SIZE = (640, 640)  # px, of a file that leaves its size open and states none
-_COCO_LABELS = (80, 90, 91)  # numbers of labels of COCO's classes, without and with the gaps in their numbering
 
 
 @dataclass(frozen=True)
@@ -29,14 +27,12 @@ class FileFacts:
         labels: numbers of labels that its outputs may give; empty where they do not say.
         size: height and width in px that it reads; None where it leaves them open.
         stated_size: height and width in px that it was made for, where it is open and says so.
-        layers: precision, `float` or `8 bit`.
     """
 
     class_names: tuple[str, ...]
     labels: tuple[int, ...]
     size: tuple[int, int] | None
     stated_size: tuple[int, int] | None
-    layers: str
 
 
 def read_facts(file: Path, size: tuple[int, int] | None = None, stated: str = '',
@@ -59,7 +55,7 @@ def read_facts(file: Path, size: tuple[int, int] | None = None, stated: str = ''
         given = with_size(exported, size, file)
         labels = in_file(file, lambda: _labels(given, size, stated or exported.stated.outputs, classes))
     return FileFacts(exported.stated.class_names, tuple(sorted(labels)), None if exported.is_open else exported.size,
-                     exported.stated.size, exported.layers)
+                     exported.stated.size)
 
 
 def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:
@@ -92,13 +88,12 @@ def exported_spec(file: Path, classes: tuple[str, ...] | None = None, size: tupl
         facts = inspect(file, size, outputs, count)
     if classes is None and facts.class_names:
         classes = facts.class_names
-    elif classes is None and set(facts.labels) & set(_COCO_LABELS):
+    elif classes is None and set(facts.labels) & set(COCO_LABELS):
         classes = COCO_NAMES
     if classes is None:
         raise ModelError(f'the classes of {file} are not known: name them with --classes of `deadline-perception '
                          f'adopt`, in the order of its labels')
-    names = tuple(None if name == BACKGROUND else name for name in classes)
-    return ModelSpec(plain_name(file.stem), 'onnx', file, names, input_size=size, outputs=outputs)
+    return ModelSpec(plain_name(file.stem), 'onnx', file, classes, input_size=size, outputs=outputs)
 
 
 def load_exported(file: Path, device: str = 'cpu') -> ModelSet:

@@ -20,6 +20,7 @@ from deadline_perception.engines.segment_store import StoreError
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.networks.model_set.model_set import FixedPathNetwork, ModelSet
+from deadline_perception.networks.model_set.whole_detector import BACKGROUND
 
 FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
@@ -39,7 +40,8 @@ class ModelSpec:
         name: of letters, digits, dots and underscores.
         kind: one of `KINDS`.
         file: its weights; in the file a path from there.
-        classes: for each label that it gives, a class of the set or None; a multi-path detector knows its own.
+        classes: for each label that it gives, a class of the set or None, also said as `BACKGROUND`; a multi-path
+            detector knows its own.
         architecture: name of torchvision's model.
         path: of a multi-path detector the one path that is to run; empty: any of them.
         kept_paths: of a multi-path detector the paths that are kept ready, of which one is chosen; empty: all of them.
@@ -78,6 +80,7 @@ class ModelSpec:
             if value is not None and not isinstance(value, (list, tuple)):
                 raise ModelError(f'{name} of model {self.name} is {_told(value)}, expected a list')
             object.__setattr__(self, name, None if value is None else tuple(value))
+        object.__setattr__(self, 'classes', tuple(None if name == BACKGROUND else name for name in self.classes))
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ModelError(f'name of a model is {_told(self.name)}, expected letters, digits, dots and underscores')
         if self.kind not in KINDS:
@@ -95,7 +98,7 @@ class ModelSpec:
         if self.engine not in ('', *ENGINES_OF_ONNX):
             raise ModelError(f'engine of model {self.name} is {_told(self.engine)}, expected one of '
                              f'{", ".join(ENGINES_OF_ONNX)}')
-        for name in ('architecture', 'path', 'outputs'):
+        for name in ('architecture', 'path', 'outputs', 'decode'):
             if not isinstance(getattr(self, name), str):
                 raise ModelError(f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text')
         if not all(isinstance(path, str) for path in self.kept_paths):

@@ -15,9 +15,7 @@ from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.tensor_file import read_state_dict
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.model_set.whole_detector import WholeDetector
-
-BACKGROUND = '__background__'
+from deadline_perception.networks.model_set.whole_detector import BACKGROUND, WholeDetector
 
 
 def architectures() -> tuple[str, ...]:

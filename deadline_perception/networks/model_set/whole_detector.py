@@ -23,6 +23,7 @@ from deadline_perception.networks.external.head import Objects
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.suppression import suppress
 
+BACKGROUND = '__background__'  # where names are listed: a label of nothing
 WHOLE_SPACE = PathSpace((), (Segment('pre', 'pre'), Segment('layers', 'layers'), Segment('post', 'post')))
 
 
@@ -120,7 +121,7 @@ class WholeDetector(ABC):
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(self._labels):
             raise ModelError(f'{self.config_name} gave labels from {labels.min()} to {labels.max()}, expected 0 to '
                              f'{len(self._labels) - 1}, the places in its list of {len(self._labels)} classes. Where '
-                             f'labels begin with a background, put __background__ first')
+                             f'labels begin with a background, put {BACKGROUND} first')
         known = self._labels[labels]
         order = np.argsort(-scores, kind='stable')
         order = order[known[order] >= 0]

@@ -6,7 +6,6 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.model_set.set_file import (
     ModelSpec,
     SetFile,
-    check_device,
     check_memory,
     load_model,
     load_set,
@@ -76,6 +75,9 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
     ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [3]}]', 'has no classes'),
     ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], memory_mb: much}]',
      "memory of model a is 'much'"),
+    ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], engine: tensorflow}]',
+     "engine of model a is 'tensorflow', expected one of openvino"),
+    ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], decode: 5}]', 'decode of model a is 5,'),
     ('format: 1\nclasses: 3\nmodels: [{name: a, kind: multi-path, file: a}]', 'classes are 3'),
     ('format: 1\nmodels: [{name: a, kind: multi-path, file: a}, {name: a, kind: multi-path, file: b}]',
      'of distinct names')])
@@ -85,13 +87,8 @@ def test_files_that_hold_something_else_are_refused(tmp_path, text, said):
         SetFile.load(tmp_path / 'set.yaml')
 
 
-def test_a_missing_file_and_a_device_that_cannot_run_it_are_refused(folder, tmp_path):
-    with pytest.raises(ModelError, match='none.yaml cannot be read'):
-        SetFile.load(tmp_path / 'none.yaml')
-    with pytest.raises(ModelError, match='engine of model yolo is .* expected one of openvino'):
-        ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='tensorflow')
-    with pytest.raises(ModelError, match='signs is an exported file, .*, and the device cuda'):
-        check_device(ModelSpec('signs', 'onnx', folder / 'signs.xml', CLASSES), 'cuda')
+def test_a_background_is_no_class():
+    assert ModelSpec('ssd', 'onnx', 'ssd.xml', ('__background__', 'car')).classes == (None, 'car')
 
 
 def test_an_onnx_file_can_name_its_engine(folder, tmp_path):
