@@ -46,6 +46,7 @@ def read_tflite(file: Path):
         inputs = last.InputsAsNumpy().tolist()
         boxes, scores, anchors = (_Tensor(model, graph.Tensors(place)) for place in inputs)
         scales = np.float32([options[name] for name in ('y_scale', 'x_scale', 'h_scale', 'w_scale')])
+        classes = int(options['num_classes'])
         _cut_last(graph, content, inputs[:2])
         prior = anchors.constant()
     except (struct.error, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -53,7 +54,7 @@ def read_tflite(file: Path):
     with tempfile.TemporaryDirectory() as folder:
         cut = Path(folder) / 'cut.tflite'
         cut.write_bytes(content)
-        return _with_decoding(openvino_core().read_model(cut), boxes, scores, prior, scales)
+        return _with_decoding(openvino_core().read_model(cut), boxes, scores, prior, scales, classes)
 
 
 class _Tensor:
@@ -86,9 +87,9 @@ def _cut_last(graph, content: bytearray, outputs: list[int]) -> None:
     struct.pack_into('<i', content, place - 4, graph.OperatorsLength() - 1)
 
 
-def _with_decoding(model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, scales: np.ndarray):
+def _with_decoding(model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, scales: np.ndarray, classes: int):
     """The model with boxes decoded against anchors (centre y, x, height, width; Liu et al. 2016, SSD, section 2.2)
-    and without the score of the background."""
+    and without the score of the background, which comes before those of the classes in SSD and not in EfficientDet."""
     import openvino
     from openvino import opset13 as ops
 
@@ -105,7 +106,8 @@ def _with_decoding(model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, 
     half = ops.multiply(ops.multiply(ops.exp(growth), sides), ops.constant(np.float32(0.5)))
     corners = ops.concat([ops.subtract(centres, half), ops.add(centres, half)], 2)
     by_x = ops.gather(corners, ops.constant(np.int64([1, 0, 3, 2])), ops.constant(np.int64(2)))
-    without_background = ops.slice(real(model.output(1).get_node().input_value(0), scores), [1], [2**31 - 1], [1], [2])
+    given = real(model.output(1).get_node().input_value(0), scores)
+    without_background = ops.slice(given, [-classes], [2**31 - 1], [1], [2])
     by_x.output(0).set_names({'boxes'})
     without_background.output(0).set_names({'class_scores'})
     results = [ops.result(by_x.output(0)), ops.result(without_background.output(0))]
