@@ -174,7 +174,7 @@ class Converter:
         layout, name = self.layouts.get(source), node.target
         if name in _SUMS:
             return self._of_sum(node)
-        if name in _CONCATENATIONS:
+        if name in _CONCATENATIONS and node.args:
             return self._of_concatenation(node)
         if layout is None or len(sources) > 1:
             return self._whole(node)
@@ -195,11 +195,11 @@ class Converter:
             return self._flattened(node, source, start, end)
         if name in _VIEWS:
             return self._of_view(node, source)
-        if name in (torch.permute, 'permute'):
+        if name in (torch.permute, 'permute') and len(node.args) > 1:
             order = node.args[1] if isinstance(node.args[1], (tuple, list)) else node.args[1:]
             order = [axis % len(order) for axis in order]
             return layout.at(order.index(layout.axis))
-        if name in (torch.transpose, 'transpose'):
+        if name in (torch.transpose, 'transpose') and len(node.args) == 3:
             one, other = (axis % len(_shape(source)) for axis in node.args[1:])
             return layout.at({one: other, other: one}.get(layout.axis, layout.axis))
         return self._whole(node)

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 
 import torch
 from torch import Tensor, fx, nn
@@ -54,12 +56,12 @@ def trace(module: nn.Module, example_inputs: Sequence[Tensor]) -> fx.GraphModule
                               f'data') from error
     traced = fx.GraphModule(module, graph)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), redirect_stderr(io.StringIO()):  # it prints the traceback of what it raises
             fx.passes.shape_prop.ShapeProp(traced).propagate(*example_inputs)
     except RuntimeError as error:
         shapes = ', '.join(str(tuple(example.shape)) for example in example_inputs)
         raise ConversionError(f'the network does not run on example inputs of the shape {shapes}: '
-                              f'{str(error).splitlines()[0]}') from error
+                              f'{str(error.__cause__ or error).splitlines()[0]}') from error
     return traced
 
 
