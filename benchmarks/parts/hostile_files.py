@@ -252,7 +252,7 @@ def _weights(weights: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
-    facts = {'format': 1, 'settings': [0.5, 1.0], 'damping': {}, 'source': {
+    facts = {'format': 1, 'settings': [0.5, 1.0], 'source': {
         'model': 'resnet18', 'class_names': ['a', 'b'], 'input_size': [64, 64], 'mean': [0, 0, 0],
         'deviation': [1, 1, 1]}}
     (place / 'payload.py').write_text(f'open({str(place / MARK)!r}, "w")\n')
@@ -269,7 +269,6 @@ def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
                         ('class_names', [ESCAPE]), ('mean', [float('nan')] * 3), ('deviation', 'abc'), (ESCAPE, 1)):
         yield f'{name} {value!r:.25}', elastic(source={name: value})
     yield '200,000 settings', elastic(settings=[n / 2e5 for n in range(1, 200_001)])
-    yield 'damping of controls', elastic(damping={ESCAPE: ESCAPE})
     yield 'nested', save({'a': torch.zeros(1)}, {'elastic': '[' * 100_000})
 
 

@@ -86,6 +86,3 @@ def _print(network, scores: dict, image) -> None:
     print(f'{len(module.groups) - len(whole)} of {len(module.groups)} groups of channels can be narrowed; whole stay '
           + '; '.join(f'{group.names[0]}, because {group.whole_because}' for group in whole[:4])
           + (f'; and {len(whole) - 4} more' if len(whole) > 4 else ''))
-    if module.damping:
-        print(f'the covariance of {len(module.damping)} groups was singular and has been damped: more images would '
-              f'rank their neurons better, or some of them are redundant')

@@ -166,7 +166,7 @@ def rank_by(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking,
     """Ranks the neurons of a network and puts them in that order.
 
     Args:
-        network: its orders and importances are replaced, and its damping.
+        network: its orders and importances are replaced.
         batches: calibration inputs; only `Ranking.SELECTION` and `OBS` read them.
         ranking: what neurons are ranked by.
         seed: see `elastic`.
@@ -175,13 +175,8 @@ def rank_by(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking,
         CalibrationError: there are fewer than two samples of a layer's outputs.
     """
     if ranking in (Ranking.SELECTION, Ranking.OBS):
-        scores, network.damping = {}, {}
-        for (name, place), samples in output_samples(network, batches, seed).items():
-            found = Importance(samples.selection()) if ranking is Ranking.SELECTION else _by_obs(samples)
-            scores[name, place] = found.scores
-            group = network.neurons[name][1][place].group
-            if found.damping:
-                network.damping[group] = max(found.damping, network.damping.get(group, 0.0))
+        scores = {key: samples.selection() if ranking is Ranking.SELECTION else _by_obs(samples).scores
+                  for key, samples in output_samples(network, batches, seed).items()}
         rank(network, unit_scores(network, scores))
     elif ranking is Ranking.MAGNITUDE:
         rank(network, magnitude_scores(network))

@@ -105,11 +105,3 @@ def test_whole_network_computes_what_the_ordinary_one_does_in_whatever_order(kin
     changed = [getattr(network, f'order{number}').tolist() != list(range(group.units))
                for number, group in enumerate(network.groups) if not group.whole_because]
     assert any(changed) == (ranking is not Ranking.GIVEN)
-
-
-def test_says_where_a_covariance_was_singular():
-    network = made_elastic(('plain',))
-    assert network.damping == {} or min(network.damping.values()) > 0
-    alike_everywhere = images(2)[:, :, :1, :1].expand(-1, -1, 8, 8)  # few distinct samples
-    rank_by(network, [alike_everywhere], Ranking.OBS)
-    assert network.damping and min(network.damping.values()) > 0

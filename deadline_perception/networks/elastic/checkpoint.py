@@ -44,8 +44,7 @@ def save_elastic(network: ElasticNetwork, file: Path) -> None:
         CheckpointError: a weight is NaN or infinite; the file before, if any, stays.
         OSError: the file cannot be written; the one before stays too.
     """
-    facts = {'format': FORMAT, 'source': asdict(network.source), 'settings': network.module.settings,
-             'damping': network.module.damping}
+    facts = {'format': FORMAT, 'source': asdict(network.source), 'settings': network.module.settings}
     # Copies, because a parameter of a module's own, such as the scale of a ConvNeXt block, has two names.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.module.state_dict().items()}
     broken = first_not_finite(tensors)
@@ -78,7 +77,6 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
             raise ValueError(f'its header states {values} values, more than the file holds')
         source = source_in_file(facts['source'], values)
         module = structure(source.ordinary(), source.example_inputs, tuple(settings))
-        module.damping = {int(group): float(damping) for group, damping in facts['damping'].items()}
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError,
             DeadlinePerceptionError) as error:
         raise CheckpointError(f'weights file {weights} holds no elastic network that can be made here: '

@@ -33,9 +33,6 @@ class ElasticModule(nn.Module):
         neurons: by name of a node of the body whose values are a layer's output neurons, past its norm and activation:
             the axis of its channels and what lies along it.
         settings: utilisations that it is prepared for, ascending, the last one 1.
-
-    Attributes:
-        damping: by group the damping of a ranking that needs one, of singular covariances alone; empty by selection.
     """
 
     def __init__(self, body: fx.GraphModule, groups: tuple[UnitGroup, ...],
@@ -43,7 +40,6 @@ class ElasticModule(nn.Module):
         super().__init__()
         self.body, self.groups, self.neurons = body, groups, neurons
         self.settings = check_settings(settings)
-        self.damping: dict[int, float] = {}
         for number, group in enumerate(groups):
             self.register_buffer(f'order{number}', torch.arange(group.units))
             self.register_buffer(f'importance{number}', torch.zeros(group.units))

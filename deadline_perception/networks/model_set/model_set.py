@@ -25,10 +25,9 @@ CHOICE, _SYMBOL = 'model', 'm'
 class _Engines(OwnEngine):
     """Those of several networks."""
 
-    def __init__(self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager],
-                 keys: frozenset[str] | None) -> None:
+    def __init__(self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager]) -> None:
         super().__init__(identity, forms, notice)
-        self._engines, self.keys = tuple(engines), keys
+        self._engines = tuple(engines)
 
     def let_go(self) -> bool:
         """See `Eager`."""
@@ -75,12 +74,7 @@ class ModelSet:
         identities = sorted({engine.identity for engine in engines.values()})
         notices = [f'{model}: {engine.notice}' for model, engine in engines.items() if engine.notice]
         forms = {f'{model}.{key}': form for model, engine in engines.items() for key, form in engine.forms.items()}
-        keys = None
-        if any(engine.keys is not None for engine in engines.values()):
-            keys = frozenset(f'{model}.{key}' for model, network in self.models.items()
-                             for key in (network.path_space.carriers() if engines[model].keys is None
-                                         else engines[model].keys))
-        return _Engines('; '.join(identities), forms, '; '.join(notices), engines.values(), keys)
+        return _Engines('; '.join(identities), forms, '; '.join(notices), engines.values())
 
     @property
     def kept_paths(self) -> tuple[ExecutionPath, ...] | None:

@@ -133,12 +133,6 @@ def test_a_crop_that_is_none_is_refused(network, wrong):
         run.run_segment()
 
 
-def test_another_network_s_path_is_refused(network, crop):
-    other = ClassifierConfig(ratios=(0.5, 1.0)).path_space
-    with pytest.raises(ValueError, match='path l1 is none of the network, whose largest is l10'):
-        network.start(crop, other.smallest)
-
-
 @pytest.mark.parametrize(('changes', 'match'), [
     ({'channels': ()}, 'channels are'), ({'channels': (0, 64, 64, 64)}, 'channels are'),
     ({'channels': (8, 8, 8, 8)}, 'levels of a convolution of 8 channels have .* expected at least 1 and another'),
@@ -148,11 +142,6 @@ def test_another_network_s_path_is_refused(network, crop):
 def test_a_shape_that_cannot_be_is_refused(changes, match):
     with pytest.raises(ValueError, match=match):
         ClassifierConfig(**changes)
-
-
-def test_classes_are_needed():
-    with pytest.raises(ValueError, match='class_names is empty'):
-        build_classifier(ClassifierConfig(), ())
 
 
 def test_times_are_measured_on_a_window_of_a_camera_image(network):

@@ -75,17 +75,6 @@ def test_norms_have_the_statistics_of_their_setting():
     torch.testing.assert_close(norm.running_var[0, :4], heard[0].var((0, 2, 3)), rtol=1e-4, atol=1e-5)
 
 
-def test_weights_that_changed_are_laid_out_anew():
-    network = made_elastic()
-    with torch.no_grad():
-        before = network(images(), utilisation=0.5)
-        hidden = network.body.get_submodule('hidden')
-        hidden.weight.mul_(2.0)
-        hidden.forget_copies()
-        after = network(images(), utilisation=0.5)
-    assert not torch.allclose(before, after)
-
-
 @pytest.mark.parametrize('utilisation', [0.0, -0.5, 1.01, float('nan'), '0.5'])
 def test_refuses_what_is_no_utilisation(utilisation):
     with pytest.raises(ValueError, match=r'utilisation is .*expected a number in \(0, 1\]'):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,31 +45,26 @@ def test_a_size_may_be_one_side_and_both_beside_it(tmp_path, sides, size):
     assert read.stated == StatedFacts(('car', 'person'), size)
 
 
+def tflite(file: Path, name: str, content: str | bytes) -> Path:
+    """A network with an archive behind it, which holds one file."""
+    stream = io.BytesIO(b'TFL3' * 100)
+    with zipfile.ZipFile(stream, 'a', zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    file.write_bytes(stream.getvalue())
+    return file
+
+
 def test_facts_at_the_end_of_a_tflite_file(tmp_path):
-    content = io.BytesIO(b'TFL3' * 100)
-    with zipfile.ZipFile(content, 'a', zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr('metadata.json', json.dumps(FACTS))
-    (tmp_path / 'net.tflite').write_bytes(content.getvalue())
-    assert read_stated(NoFacts(), tmp_path / 'net.tflite') == READ
-
-
-def test_boxes_of_a_tflite_file_are_fractions_where_ultralytics_wrote_it(tmp_path):
-    content = io.BytesIO(b'TFL3')
-    with zipfile.ZipFile(content, 'a') as archive:
-        archive.writestr('metadata.json', json.dumps({'head': 'Detect', 'end2end': False}))
-    (tmp_path / 'net.tflite').write_bytes(content.getvalue())
-    assert read_stated(NoFacts(), tmp_path / 'net.tflite').outputs == 'yolov8 fraction'
+    assert read_stated(NoFacts(), tflite(tmp_path / 'net.tflite', 'metadata.json', json.dumps(FACTS))) == READ
+    ultralytics = tflite(tmp_path / 'net.tflite', 'metadata.json', json.dumps({'head': 'Detect', 'end2end': False}))
+    assert read_stated(NoFacts(), ultralytics).outputs == 'yolov8 fraction'
 
 
 @pytest.mark.parametrize(('name', 'content'), [
     ('metadata.json', b'{'), ('metadata.json', b'[1]'), ('metadata.json', b' ' * (2**20 + 1)), ('other.txt', b'x')])
 def test_what_is_no_metadata_counts_as_unsaid(tmp_path, name, content):
-    file = io.BytesIO(b'TFL3')
-    with zipfile.ZipFile(file, 'a') as archive:
-        archive.writestr(name, content)
-    (tmp_path / 'net.tflite').write_bytes(file.getvalue())
     (tmp_path / 'metadata.yaml').write_text('names: &a [*a]')
-    assert read_stated(NoFacts(), tmp_path / 'net.tflite') == StatedFacts()
+    assert read_stated(NoFacts(), tflite(tmp_path / 'net.tflite', name, content)) == StatedFacts()
     assert read_stated(NoFacts(), tmp_path / 'net.xml') == StatedFacts()
 
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo
 
-from deadline_perception.engines.openvino_library import openvino_core, own_signal_stack
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.networks.external.suppression import suppress
@@ -72,22 +71,6 @@ def test_separate_outputs_and_an_open_size_are_taken(folder):
         OnnxDetector(file, CLASSES)
     detector = OnnxDetector(file, CLASSES, form=InputForm((96, 128)))
     assert detector.input_size == (96, 128) and len(detector.detect(IMAGE)) > 0
-
-
-def test_a_file_in_8_bit_stays_so(folder, yolo):
-    nncf = pytest.importorskip('nncf')
-    openvino = pytest.importorskip('openvino')
-    import contextlib
-    import io
-
-    with own_signal_stack(), contextlib.redirect_stdout(io.StringIO()):
-        model = nncf.quantize(openvino_core().read_model(yolo), nncf.Dataset([np.random.default_rng(0).random(
-            (1, 3, *SIZE), np.float32) for _ in range(2)]), subset_size=2)
-    openvino.save_model(model, folder / 'small8.xml')
-    detector, plain = OnnxDetector(folder / 'small8.xml', CLASSES), OnnxDetector(yolo, CLASSES)
-    assert (detector.engine.forms, plain.engine.forms) == ({'layers': '8 bit'}, {'layers': 'float'})
-    assert detector.engine.identity == plain.engine.identity and 'OpenVINO' in plain.engine.identity
-    assert detector.network_hash != plain.network_hash and len(detector.detect(IMAGE)) > 0
 
 
 def test_classes_and_sizes_of_another_file_are_refused_with_the_reason(yolo):
