@@ -21,7 +21,8 @@ def configure(tmp_path):
 
     def run() -> str:
         result = subprocess.run(
-            [shutil.which('cmake'), '-S', tmp_path, '-B', tmp_path / 'build', f'-DCMAKE_INSTALL_PREFIX={tmp_path / "own"}',
+            [shutil.which('cmake'), '-S', tmp_path, '-B', tmp_path / 'build',
+             f'-DCMAKE_INSTALL_PREFIX={tmp_path / "own"}',
              f'-DCMAKE_PREFIX_PATH={tmp_path / "own"};{tmp_path / "system"}'], capture_output=True, text=True,
             timeout=60, env={**os.environ, 'PATH': os.defpath})  # CMake also looks beside an activated environment
         assert result.returncode == 0, result.stderr
