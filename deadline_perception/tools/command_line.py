@@ -4,9 +4,11 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable, printable_lines
 
@@ -68,11 +70,25 @@ def _add_commands(parser: argparse.ArgumentParser, commands: dict[str, str], wan
     for command, summary in commands.items():
         sub = added.add_parser(command, help=summary, formatter_class=_Help)
         if [command] == wanted:
-            module = importlib.import_module(module_of(command))
+            with _ended_by_ctrl_c():
+                module = importlib.import_module(module_of(command))
             sub.description = module.__doc__
             module.add_arguments(sub)
             sub.set_defaults(run=module.run, name=f'{name} {command}')
     return added
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends the process at once while the block runs: libraries that load would show it as an error of theirs."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # somebody ignores or handles it
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def module_of(command: str) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import signal
 import subprocess
 import sys
 import warnings
@@ -110,6 +111,13 @@ def test_unexpected_error_keeps_its_traceback(command) -> None:
 
 def test_a_program_without_a_status_has_done_its_work() -> None:
     assert command_line.exit_status('program.py', lambda: None) == 0
+
+
+def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback() -> None:
+    code = ('import importlib, signal\nfrom deadline_perception.tools import command_line\n'
+            'importlib.import_module = lambda name: signal.raise_signal(signal.SIGINT)\ncommand_line.main(["bag"])')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b'')
 
 
 def test_interruption_ends_quietly(command) -> None:
