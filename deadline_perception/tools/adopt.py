@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deadline_perception.networks.model_set.model_reference import SET_SUFFIXES, is_set
 from deadline_perception.networks.model_set.set_file import check_device
-from deadline_perception.tools.file_arguments import THREADS, add_device_arguments, check_file, check_numbers
+from deadline_perception.tools.file_arguments import add_device_arguments, check_file, check_numbers
 from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, read_models
 
 
@@ -63,4 +63,4 @@ def _check(args: argparse.Namespace) -> None:
     for suffix in (args.out.suffix, '.profile.json', '.quality.json'):
         check_file('--out', args.out.with_suffix(suffix))
     check_numbers(args, minutes=(0.001, 600.0), memory_limit=(0.001, 2.0**30), paths=(2, 100_000),
-                  keep_paths=(1, 100_000), threads=THREADS)
+                  keep_paths=(1, 100_000))

@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and writes a profile; returns the exit status."""
-    check_numbers(args, minutes=(0.001, 600.0), threads=THREADS)
+    check_numbers(args, minutes=(0.001, 600.0))
     minutes = args.minutes or (_QUICK_MINUTES if args.quick else 2.0)
     if args.out is not None:
         check_file('--out', args.out, args.weights, args.source)
@@ -162,8 +162,10 @@ def restart_with_environment(threads: int) -> None:
     """Starts this program anew, once, with the settings that libraries only read as they load; else does nothing.
 
     Raises:
-        ValueError: the number of threads is below 1.
+        ValueError: the number of threads lies outside `THREADS`.
     """
+    if not THREADS[0] <= threads <= THREADS[1]:
+        raise ValueError(f'--threads is {threads}, expected {THREADS[0]} to {THREADS[1]}')
     if not missing_environment(threads) or _RESTARTED in os.environ:
         return
     sys.stdout.flush()

@@ -21,7 +21,7 @@ from deadline_perception.decision.scheduling.feasibility import analyse, whole_n
 from deadline_perception.decision.scheduling.simulation import Jobs, simulate
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.task_file import read_tasks
-from deadline_perception.tools.file_arguments import check_file, check_numbers
+from deadline_perception.tools.file_arguments import THREADS, check_file, check_numbers
 from deadline_perception.tools.terminal import print_table
 
 _SHOWN_PERIODS = 4  # of the longest one
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Selects, prints and draws; where a deadline could be missed, that is an error."""
-    check_numbers(args, slowdown=(1.0, 1e6), speed=(0.0, 1e3))
+    check_numbers(args, slowdown=(1.0, 1e6), speed=(0.0, 1e3), threads=THREADS)
     check_file('--out', args.out)
     use_threads(args.threads)
     tasks = [load_nested_task(request, share_folder() / 'models', threads=args.threads, warm=False)

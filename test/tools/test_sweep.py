@@ -60,7 +60,8 @@ def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path, settings, ref
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [
-    (('--minutes', '0'), '--minutes is 0.0, expected 0.001 to 10000'), (('--threads', '0'), 'threads is 0'),
+    (('--minutes', '0'), '--minutes is 0.0, expected 0.001 to 10000'),
+    (('--threads', '100000'), '--threads is 100000, expected 1 to 1024'),
     (('--device', 'tpu'), "device is 'tpu'"), (('--out', __file__), 'which is a file')])
 def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, settings, refusal):
     assert message in refusal('machine', 'sweep', '--out', tmp_path, *arguments)
