@@ -23,7 +23,7 @@ from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.file_arguments import (THREADS, add_device_arguments, check_file, check_folder,
                                                       check_numbers)
-from deadline_perception.tools.label_report import LabelProgress, report
+from deadline_perception.tools.label_report import label_progress, report
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, classes_of_set, read_models, renamed
 from deadline_perception.tools.stop_request import StopRequest
@@ -84,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
              *(f'{job.frame.name} {job.frame.stamp_ns} {job.file_name} {job.copy}' for job in jobs)]
     log = LabelLog(args.out.with_name(f'{args.out.name}.partial'), facts)
     try:
-        with stop.listening():
-            done = see_all(log, jobs, teachers, stop=stop, report=LabelProgress(len(jobs), log.count))
+        with stop.listening(), label_progress(len(jobs), log.count) as tell:
+            done = see_all(log, jobs, teachers, stop=stop, report=tell)
         if not done:
             print(f'stopped at image {log.count} of {len(jobs)}; the same command goes on from {log.file}')
             return stop.exit_status
@@ -99,8 +99,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    check_file('--out', args.out, args.rename, *args.sources, *args.data)
-    args.images = args.images or args.out.with_suffix('')
+    args.images = args.images or args.out.with_suffix('' if args.out.suffix else '.images')
+    check_file('--out', args.out, args.rename, args.images, *args.sources, *args.data)
     check_folder('--images', args.images)
     check_numbers(args, min_score=(0.001, 1.0), precision=(0.001, 1.0), threads=THREADS)
 

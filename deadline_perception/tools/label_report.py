@@ -2,43 +2,35 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from deadline_perception.tools.terminal import print_table, say
+from deadline_perception.tools.terminal import print_table, progress_bar, say
 from deadline_perception.training.label_file import LabelCounts
 from deadline_perception.training.label_log import SeenImage
 from deadline_perception.training.labelling import Judgement, LabelJob, Teacher
 from deadline_perception.training.score_thresholds import LEAST_OBJECTS
 
-_SHOWN_EVERY_S = 10.0
 _NAMED = 10  # unreadable images that are named
 
 
-class LabelProgress:
-    """Says every 10 s how far the run is, with or without a terminal, and names images that cannot be read.
+@contextmanager
+def label_progress(planned: int, done: int) -> Iterator[Callable[[int, LabelJob, SeenImage], None]]:
+    """A bar over the images of a run, of which some were done before; gives what is told of each, see `see_all`, and
+    names images that cannot be read."""
+    unreadable = 0
+    with progress_bar('labelling', planned, 'count', 'images, {task.fields[unreadable]} left out, left:', 'left',
+                      unreadable=0) as update:
+        update(completed=done)
 
-    Args:
-        planned: images of the run.
-        done: of them, before this run.
-    """
-
-    def __init__(self, planned: int, done: int) -> None:
-        self._planned, self._began_with = planned, done
-        self._began_s = self._said_s = time.monotonic()
-        self._unreadable = 0
-        say(f'{planned} images' + (f', goes on behind {done}' if done else ''))
-
-    def __call__(self, done: int, job: LabelJob, seen: SeenImage) -> None:
-        if seen.unreadable:
-            self._unreadable += 1
-            if self._unreadable <= _NAMED:
+        def tell(done: int, job: LabelJob, seen: SeenImage) -> None:
+            nonlocal unreadable
+            unreadable += bool(seen.unreadable)
+            if seen.unreadable and unreadable <= _NAMED:
                 say(f'left out: {job.frame.name}: {seen.unreadable}')
-        now_s = time.monotonic()
-        if now_s - self._said_s >= _SHOWN_EVERY_S or done == self._planned:
-            self._said_s = now_s
-            left_s = (now_s - self._began_s) / (done - self._began_with) * (self._planned - done)
-            say(f'{done} of {self._planned} images, {self._unreadable} left out, {left_s / 60:.1f} min left')
+            update(completed=done, unreadable=unreadable)
+
+        yield tell
 
 
 def report(args: argparse.Namespace, names: tuple[str, ...], teachers: Sequence[Teacher], judgement: Judgement,

@@ -5,8 +5,11 @@ rich takes a while to load, so that it is loaded as something is shown.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+
+_LINE_EVERY_S = 20.0  # of a bar that no terminal shows
 
 
 def say(text: object) -> None:
@@ -43,6 +46,8 @@ def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool 
                  **fields: object) -> Iterator[Callable[..., None]]:
     """A bar while the block runs; gives what moves it: `update(completed=done, FIELD=value)`.
 
+    In a file, where no bar moves, it is a line every 20 s.
+
     Args:
         words: before the bar.
         total: what `completed` reaches at the end; None where that is not known.
@@ -57,7 +62,16 @@ def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool 
              'passed': progress.TimeElapsedColumn, 'left': progress.TimeRemainingColumn}
     words_column = progress.TextColumn('{task.description}', markup=False)
     behind = [kinds[column]() if column in kinds else progress.TextColumn(column) for column in columns]
-    with progress.Progress(words_column, progress.BarColumn(), *behind,
-                           console=Console(stderr=True), disable=not shown) as bars:
+    console = Console(stderr=True)
+    said_s = time.monotonic()
+    with progress.Progress(words_column, progress.BarColumn(), *behind, console=console, disable=not shown) as bars:
         bar = bars.add_task(words, total=total, **fields)
-        yield lambda **values: bars.update(bar, **values)
+
+        def update(**values: object) -> None:
+            nonlocal said_s
+            bars.update(bar, **values)
+            if shown and not console.is_terminal and time.monotonic() - said_s >= _LINE_EVERY_S:
+                said_s = time.monotonic()
+                console.print(bars.get_renderable())
+
+        yield update

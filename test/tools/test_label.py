@@ -59,7 +59,7 @@ def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_
     assert sum(len(frame.ground_truth) for frame in sequence.frames) == len(content['annotations']) > 0
     assert all('score' in row for row in content['annotations'])
     told = capsys.readouterr()
-    assert '6 of 6 images, 0 left out' in told.err and 'wrote' in told.out
+    assert '6/6 images, 0 left out' in told.err and 'wrote' in told.out
     assert 'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person' in told.out
     assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
 
@@ -83,6 +83,8 @@ def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
     assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json') == 0
     sequence = read_coco(tmp_path / 'labels.json')
     assert [frame.name for frame in sequence.frames] == [f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)]
+    assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'bare') == 0
+    assert (tmp_path / 'bare').is_file() and (tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg').is_file()
 
 
 def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
@@ -146,7 +148,7 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(detector, tmp_pat
     assert label(detector, folder, '--out', out, '--only', 'person') == 1
     assert 'was begun with other images, models or classes' in capsys.readouterr().err
     assert label(detector, folder, '--out', out) == 0
-    assert '12 images, goes on behind 5' in capsys.readouterr().err
+    assert '12/12 images' in capsys.readouterr().err
     assert out.read_text() == (tmp_path / 'whole' / 'labels.json').read_text()
 
 
@@ -157,6 +159,7 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(detector, tmp_pat
     (['--precision', 'nan'], '--precision is nan'),
     (['--data', 'camera'], '--data camera has no annotations, expected images with known objects'),
     (['--out', 'data/train.json'], '--out is data/train.json, as another file of this command'),
+    (['--images', 'x', '--out', 'x'], '--out is x, as another file of this command'),
     (['--images', 'data/train.json'], '--images is data/train.json, which is a file; expected a folder'),
     (['camera'], 'image .*camera/0.png occurs in two sources, expected it once')])
 def test_arguments_that_make_no_sense_are_refused_in_one_line(detector, tmp_path, refusal, monkeypatch, words, said):

@@ -4,8 +4,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.datasets.records import Frame
-from deadline_perception.tools import label_report
-from deadline_perception.tools.label_report import LabelProgress, report
+from deadline_perception.tools.label_report import label_progress, report
 from deadline_perception.training.label_file import LabelCounts
 from deadline_perception.training.label_log import SeenImage
 from deadline_perception.training.labelling import Judgement, LabelJob, Teacher
@@ -16,21 +15,13 @@ def job(number):
     return LabelJob(Frame(f'{number}.png', number, lambda: None), frozenset(), f'{number}.png')
 
 
-def test_progress_names_the_first_unreadable_images_and_counts_all(capsys, monkeypatch):
-    progress = LabelProgress(30, 4)
-    for number in range(5, 31):
-        progress(number, job(number), SeenImage((0, 0), (), 'cannot be decoded'))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == '30 images, goes on behind 4'
-    assert sum(line.endswith('cannot be decoded') for line in lines) == 10
-    assert lines[-1] == '30 of 30 images, 26 left out, 0.0 min left'
-
-
-def test_progress_is_said_without_a_terminal(capsys, monkeypatch):
-    monkeypatch.setattr(label_report, '_SHOWN_EVERY_S', 0.0)
-    progress = LabelProgress(3, 0)
-    progress(1, job(0), SeenImage((9, 9), ()))
-    assert '1 of 3 images, 0 left out' in capsys.readouterr().err
+def test_progress_names_the_first_unreadable_images_and_counts_all(capsys):
+    with label_progress(30, 4) as tell:
+        for number in range(5, 31):
+            tell(number, job(number), SeenImage((0, 0), (), 'cannot be decoded'))
+    said = capsys.readouterr().err
+    assert said.count('cannot be decoded') == 10
+    assert '30/30 images, 26 left out' in said
 
 
 def test_the_report_says_what_is_labelled_how_sure_that_is_and_what_is_not(capsys):

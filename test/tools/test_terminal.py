@@ -1,3 +1,4 @@
+from deadline_perception.tools import terminal
 from deadline_perception.tools.terminal import print_table, progress_bar
 
 NAME = 'sign [/stop] [red] :car:'
@@ -10,3 +11,11 @@ def test_texts_are_shown_as_they_are(capsys):
         update(completed=1.0)
     said = capsys.readouterr()
     assert said.out.count(NAME) == 3 and '[b]n' in said.out and NAME in said.err
+
+
+def test_a_bar_that_no_terminal_shows_is_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, '_LINE_EVERY_S', 0.0)
+    with progress_bar('preparing', 3, 'count', '{task.fields[latest]}', latest='') as update:
+        update(completed=2, latest='stem')
+        said = capsys.readouterr().err
+        assert said.count('\n') == 1 and said.startswith('preparing') and '2/3 stem' in said
