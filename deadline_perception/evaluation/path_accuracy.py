@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.core.workers import Workers
@@ -19,6 +22,7 @@ from deadline_perception.evaluation.resampled_precision import bootstrap_draws, 
 
 # The AP of a class with n objects varies by up to 50 / sqrt(n) points (a share of n draws): 7 points with so many.
 RANKING_OBJECTS = 50
+_NAMED = 10  # images that are named as they cannot be read
 
 
 class PathScores(NamedTuple):
@@ -48,6 +52,28 @@ def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> lis
     if not frames:
         raise ValueError(f'{sequence.name} has no ground truth, expected annotated images')
     return frames if limit is None else spread_evenly(frames, limit)
+
+
+def readable_frames(frames: Sequence[Frame]) -> list[Frame]:
+    """The frames whose images can be read, which each of them is; the others are named in warnings.
+
+    Raises:
+        ValueError: no image can be read.
+    """
+    readable: list[Frame] = []
+    reasons: list[str] = []
+    for frame in frames:
+        try:
+            frame.load_bgr()
+        except (ValueError, OSError, DeadlinePerceptionError, cv2.error) as error:
+            reasons.append(printable(error))
+            if len(reasons) <= _NAMED:
+                warnings.warn(f'image {frame.name} is left out, {len(reasons)} so far: {reasons[-1]}', stacklevel=2)
+        else:
+            readable.append(frame)
+    if not readable:
+        raise ValueError(f'none of {len(frames)} images can be read, the last: {reasons[-1]}')
+    return readable
 
 
 def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[str],

@@ -11,7 +11,7 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets.rendering.single_object import gather_views
 from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.crop_accuracy import CropAccuracy, measure_accuracy
-from deadline_perception.evaluation.path_accuracy import annotated_frames
+from deadline_perception.evaluation.path_accuracy import annotated_frames, readable_frames
 from deadline_perception.networks.classifier.classes import BACKGROUND, REFINED, ROAD_USERS
 from deadline_perception.tools.terminal import print_table, progress_bar
 
@@ -29,7 +29,7 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
         ValueError: the data are not annotated.
     """
     sequence = open_source(data, classes=classes)
-    frames = annotated_frames(sequence, limit)
+    frames = readable_frames(annotated_frames(sequence, limit))
     annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=_RENDERED,
                                     seed=HELD_OUT_SEED, sizes_px=_RENDERED_PX)
     with progress_bar(f'{len(network.path_space)} levels', len(annotated) + len(drawn), 'percent', 'left') as update:

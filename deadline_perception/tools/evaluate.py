@@ -36,6 +36,7 @@ from deadline_perception.evaluation.path_accuracy import (
     annotated_frames,
     measure_paths,
     ranking_classes,
+    readable_frames,
     sample_paths,
 )
 from deadline_perception.networks.model_set.model_reference import find_weights, load_weights
@@ -92,10 +93,11 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         raise ValueError('--calibrate is for weights of a multi-path detector, in one process')
     paths = chosen_paths(args, detector)
     sequence = joined([open_source(source, classes=args.classes) for source in args.data], detector.class_names)
-    frames = annotated_frames(sequence, args.limit)
+    annotated = annotated_frames(sequence, args.limit)
     if not set(detector.class_names) & set(sequence.class_names):
         raise ValueError(f'{sequence.name} names {", ".join(sequence.class_names)}, the weights know '
                          f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
+    frames = readable_frames(annotated)
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
     if args.calibrate:
         _calibrate(detector, find_weights(args.weights), frames, ground_truths)
@@ -116,6 +118,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     print('paths are ranked by ' + (f'the mean AP of {_objects(ranking)}' if ranking else
           f'the mean AP of all classes: none has {args.rank_by or RANKING_OBJECTS} objects'))
     tell_unscored(sequence, frames, detector.class_names, '--classes')
+    if len(frames) < len(annotated):
+        print(f'left out: {len(annotated) - len(frames)} of {len(annotated)} images, which cannot be read')
     print(f'wrote {args.json}')
     return 0
 

@@ -21,6 +21,7 @@ from deadline_perception.datasets.class_names import read_class_mapping, with_ma
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.rendering.drive import CLASS_NAMES, render_drives
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
+from deadline_perception.evaluation.path_accuracy import readable_frames
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
@@ -32,7 +33,7 @@ from deadline_perception.networks.multi_path.weights_start import start_from_wei
 from deadline_perception.tools.file_arguments import THREADS, check_file, check_numbers
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.tools.terminal import progress_bar, say
+from deadline_perception.tools.terminal import progress_bar
 from deadline_perception.training.level_trainer import LevelTrainer
 from deadline_perception.training.loss_log import open_log
 from deadline_perception.training.norm_statistics import measure_statistics
@@ -221,7 +222,8 @@ def _from_public(file: Path, network: MultiPathDetector, sequences: list[Sequenc
     if not isinstance(network, DenseDetector):
         raise ValueError(f'--start is {file} and --config {network.config_name}, expected a dense one, such as street')
     frames = sequences[0].frames
-    images = [frames[number * len(frames) // _START_IMAGES].load_bgr() for number in range(_START_IMAGES)]
+    chosen = [frames[number * len(frames) // _START_IMAGES] for number in range(_START_IMAGES)]
+    images = [frame.load_bgr() for frame in readable_frames(chosen)]
     device = network.device
     fresh = start_from_public(network.cpu(), file, images)
     if leads:
@@ -259,11 +261,10 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
         TrainingDataLost: the images are gone; the state of the last step is saved.
         TrainingDiverged: see `Trainer`; the state is the one before.
     """
-    steps, began, began_at = trainer.plan.steps, trainer.step, time.monotonic()
-    saved_at = began_at
-    with progress_bar('training', steps, 'count', 'left:', 'left') as update, \
+    saved_at = time.monotonic()
+    with progress_bar('training', trainer.plan.steps, 'count', 'left:', 'left') as update, \
             open_log(state.with_suffix('.jsonl'), trainer.step) as log:
-        update(completed=began)
+        update(completed=trainer.step)
 
         def save() -> None:
             nonlocal saved_at
@@ -276,11 +277,8 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
         def report(step: int, losses: dict[str, float]) -> None:
             log.add(step, losses)
             update(completed=step, description=f'loss {losses[shown]:.3f}')
-            now = time.monotonic()
-            if now - saved_at > _SAVE_EVERY_S:
+            if time.monotonic() - saved_at > _SAVE_EVERY_S:
                 save()
-                left_min = (now - began_at) / (step - began) * (steps - step) / 60
-                say(f'step {step} of {steps}, loss {losses[shown]:.3f}, {left_min:.0f} min left')
 
         try:
             trainer.run(report=report, stop=stop)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import cv2
 import numpy as np
 import pytest
 from annotated_images import write_coco
@@ -119,6 +120,20 @@ def test_an_evaluation_that_breaks_off_leaves_the_old_table(words, annotations, 
     assert 'images are missing, the first is' in refusal(*words('cheapest'))
     assert table.read_text() == 'as it was'
     assert sorted(file.name for file in tmp_path.glob('*q*')) == ['q.json']
+
+
+def test_images_that_cannot_be_read_are_named_and_left_out(words, annotations, tmp_path, capsys, refusal):
+    cut_off = cv2.imencode('.png', np.zeros((96, 160, 3), np.uint8))[1].tobytes()[:60]  # its header is whole
+    (annotations.parent / 'images/2.jpg').write_bytes(cut_off)
+    with pytest.warns(UserWarning, match='image images/2.jpg is left out, 1 so far: .*cannot be decoded'):
+        assert main(words('cheapest', '--rank-by', 1)) == 0
+    table, said = json.loads((tmp_path / 'q.json').read_text()), capsys.readouterr().out
+    assert (table['images'], table['ranked_by']) == (2, {'vehicle': 2})
+    assert 'left out: 1 of 3 images, which cannot be read' in said
+    for number in (1, 3):
+        (annotations.parent / f'images/{number}.jpg').write_bytes(cut_off)
+    with pytest.warns(UserWarning, match='3 so far'):
+        assert 'none of 3 images can be read, the last: ' in refusal(*words('cheapest'))
 
 
 def test_paths_are_chosen_by_words_and_names_each_once(weights):

@@ -15,6 +15,8 @@ from annotated_images import write_coco
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from deadline_perception.datasets.image_file import load_image
+from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, read_recipe, save_detector
 from deadline_perception.networks.multi_path.configuration import (COMPACT, STREET, HeadConfig, find_configuration,
                                                         save_configuration)
@@ -272,6 +274,19 @@ def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path
     trained, start = (load_detector(tmp_path / f'{name}.safetensors') for name in ('weights', 'start'))
     assert trained.config == shape and trained.class_names[:2] == start.class_names
     assert trained.weights_hash != start.weights_hash
+
+
+def test_norms_of_a_public_start_leave_out_an_image_that_cannot_be_read(tmp_path, monkeypatch):
+    images = [np.full((4, 4, 3), number, np.uint8) for number in range(16)]
+    frames = [Frame(str(number), number, lambda image=image: image) for number, image in enumerate(images)]
+    frames[3] = Frame('3', 3, partial(load_image, tmp_path / 'gone.png'))
+    seen = []
+    monkeypatch.setattr(train, 'start_from_public', lambda network, file, given: seen.extend(given) or [])
+    (tmp_path / 'public.bin').touch()
+    network = build_detector('street', ('vehicle',))
+    with pytest.warns(UserWarning, match='image 3 is left out'):
+        train._from_public(tmp_path / 'public.xml', network, [Sequence('drive', (), tuple(frames))], leads=False)
+    assert [int(image[0, 0, 0]) for image in seen] == [*range(3), *range(4, 16)]
 
 
 def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(words, tmp_path, refusal):
