@@ -36,7 +36,7 @@ from deadline_perception.training import score_thresholds
 from deadline_perception.training.box_fusion import SAME_OBJECT_IOU, fuse, intersection_over_union
 from deadline_perception.training.label_log import LabelLog, SeenImage
 from deadline_perception.training.labelling import LabelJob, Teacher, judge, new_boxes, see_all
-from deadline_perception.training.score_thresholds import (MeasuredClass, choose_threshold, detections_of, objects_of)
+from deadline_perception.training.score_thresholds import choose_threshold, detections_of, objects_of, scored
 from own_models import public_spec
 from parts.harness import Run, run_script, show
 
@@ -102,7 +102,7 @@ def _added(teachers: list[Teacher], frames: list, known: list[GroundTruth], seen
     for label, name in enumerate(CLASSES):
         threshold = judgement.thresholds[label]
         objects = [objects_of(known[number], label) for number in others]
-        measured = MeasuredClass.of([detections_of(one, label) for one in sure], objects)
+        measured = scored([detections_of(one, label) for one in sure], objects)
         of_class = [detections_of(one, label) for one, _ in new]
         covered = sum(int((intersection_over_union(mine.boxes_xyxy_px[~mine.crowd], one.boxes_xyxy_px) >= 0.5)
                           .any(1).sum()) for mine, one in zip(objects, of_class))
@@ -149,11 +149,11 @@ def _reached(bring: Fusion, members: tuple[int, ...], label: int, teachers: list
     by_detector = [[found[image][place] for image in mine] for place in range(len(members))]
     weights = score_thresholds.detector_weights(by_detector, [objects[image] for image in mine], knows)[:, None]
     fused = [bring(image, weights) for image in found]
-    threshold = choose_threshold(MeasuredClass.of([fused[n] for n in mine], [objects[n] for n in mine]), DEFAULT_SCORE)
+    threshold = choose_threshold(scored([fused[n] for n in mine], [objects[n] for n in mine]), DEFAULT_SCORE)
     ap50 = average_precision([fused[n] for n in others], [objects[n] for n in others], ('object',)).ap50
     row = {'ap50': None if ap50 is None else round(100 * ap50, 1), 'threshold': threshold.score}
     if threshold.score is not None:
-        measured = MeasuredClass.of([fused[n].with_score(threshold.score) for n in others],
+        measured = scored([fused[n].with_score(threshold.score) for n in others],
                                     [objects[n] for n in others])
         hits = int(measured.hits.sum())
         row |= {'precision': round(hits / max(1, len(measured.hits)), 3),

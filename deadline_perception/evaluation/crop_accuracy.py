@@ -73,7 +73,7 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
             if view.size_px < size * 0.97:  # a box is seldom exactly so long
                 break
             counts[row, column] += 1
-            seen = _at_size(crop, size / view.size_px)
+            seen = shrunk(crop, size / view.size_px)
             for level, path in enumerate(paths):
                 best = network.class_names[int(np.argmax(network.detect(seen, path).scores))]
                 hits[level, row, column] += best in view.classes
@@ -88,9 +88,8 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
     return CropAccuracy(paths, tuple(sizes_px), counts, right, names)
 
 
-def _at_size(crop_bgr: np.ndarray, scale: float) -> np.ndarray:
-    """The crop as a camera further away would have seen it."""
-    if scale >= 1.0:
-        return crop_bgr
-    height, width = (max(1, round(side * scale)) for side in crop_bgr.shape[:2])
+def shrunk(crop_bgr: np.ndarray, scale: float) -> np.ndarray:
+    """A crop as a camera further away would have seen it: at least 1 px; itself where `scale` of its sides is 1 or
+    more."""
+    height, width = (max(1, round(side * min(1.0, scale))) for side in crop_bgr.shape[:2])
     return cv2.resize(crop_bgr, (width, height), interpolation=cv2.INTER_AREA)

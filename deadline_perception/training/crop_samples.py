@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from deadline_perception.datasets.object_views import ObjectView
+from deadline_perception.evaluation.crop_accuracy import shrunk
 from deadline_perception.networks.classifier.classes import BACKGROUND, LAMPS
 from deadline_perception.networks.classifier.crop import WINDOW, crop_box
 
@@ -111,12 +112,6 @@ def augmented(view: ObjectView, generator: np.random.Generator, input_px: int) -
     crop = _lit(np.ascontiguousarray(crop), generator)
     shrinks = min(crop.shape[:2]) >= input_px
     return cv2.resize(crop, (input_px, input_px), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
-
-
-def shrunk(crop_bgr: np.ndarray, scale: float) -> np.ndarray:
-    """A crop as a camera further away would have seen it: `scale` of its sides in (0, 1]; at least 1 px."""
-    height, width = (max(1, round(side * scale)) for side in crop_bgr.shape[:2])
-    return cv2.resize(crop_bgr, (width, height), interpolation=cv2.INTER_AREA)
 
 
 def _lit(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:

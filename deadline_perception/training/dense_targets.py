@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from deadline_perception.networks.multi_path.dense.first_stage import lay_out_anchors
-from deadline_perception.training.targets import TargetObjects, share_inside
+from deadline_perception.training.targets import CROWD_SHARE, TargetObjects, share_inside
 
 _NEAREST = 9  # candidates of an object on each level
-_CROWD_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ def assign_anchors(size: tuple[int, int], objects: TargetObjects) -> DenseAnchor
     anchors = np.concatenate(levels)
     crowd = np.zeros(0, np.int64)
     if len(objects.crowd):
-        crowd = np.flatnonzero(share_inside(anchors, objects.crowd) > _CROWD_SHARE)
+        crowd = np.flatnonzero(share_inside(anchors, objects.crowd) > CROWD_SHARE)
     owner = _owners(levels, anchors, objects.boxes) if len(objects.boxes) else np.full(len(anchors), -1)
     positives = np.flatnonzero(owner >= 0)
     boxes = objects.boxes[owner[positives]].reshape(-1, 4)

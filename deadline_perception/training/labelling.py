@@ -15,9 +15,8 @@ from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.training.box_fusion import fuse, intersection_over_union
 from deadline_perception.training.label_log import LabelLog, SeenImage
-from deadline_perception.training.score_thresholds import (LEAST_PRECISION, MeasuredClass, ScoreThreshold,
-                                                           choose_threshold, detections_of, detector_weights,
-                                                           objects_of)
+from deadline_perception.training.score_thresholds import (LEAST_PRECISION, ScoreThreshold, choose_threshold,
+                                                           detections_of, detector_weights, objects_of, scored)
 
 _LEAST_SCORE = 0.03  # of a detection that is kept until the thresholds are known
 _SAME_PLACE_IOU = 0.8  # from which on two boxes of different classes are one object, of the class that is known better
@@ -169,7 +168,7 @@ def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], 
         by_teacher = [[image[number] for image in found] for number in range(len(teachers))]
         weights[:, label] = detector_weights(by_teacher, known, knows[:, label])
         fused = [fuse(image, weights[:, label:label + 1]) for image in found]
-        thresholds[label] = choose_threshold(MeasuredClass.of(fused, known), default, least_precision)
+        thresholds[label] = choose_threshold(scored(fused, known), default, least_precision)
     return Judgement(weights, thresholds)
 
 

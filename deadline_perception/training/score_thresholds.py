@@ -8,7 +8,8 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.evaluation.average_precision import average_precision, matched
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.evaluation.reliability import ScoredDetections, scored_detections
 
 LEAST_PRECISION = 0.5  # of a threshold, unless more is asked for
 LEAST_OBJECTS = 30  # of a class: with fewer, a threshold is chosen by chance
@@ -47,31 +48,9 @@ class ScoreThreshold:
         return 2.0 if self.score is None else UNSURE_SHARE * self.score
 
 
-@dataclass(frozen=True, eq=False)
-class MeasuredClass:
-    """Boxes of one class on annotated images, most certain first.
-
-    Attributes:
-        scores: `[N]`, descending.
-        hits: bool `[N]`, whether the box is an object; boxes on crowd regions are not among them.
-        objects: known ones.
-    """
-
-    scores: np.ndarray
-    hits: np.ndarray
-    objects: int
-
-    @classmethod
-    def of(cls, found: Sequence[Detections], known: Sequence[GroundTruth]) -> MeasuredClass:
-        """Matches boxes and objects of one class, label 0, image by image: at IoU 0.5, by the COCO protocol."""
-        evaluation = matched(found, known, _ONE_CLASS)
-        # the first rows, one of each image, are of objects of all sizes
-        rows = [] if evaluation is None else [row for row in evaluation.evalImgs[:len(known)] if row is not None]
-        scores = np.concatenate([np.zeros(0), *(row['dtScores'] for row in rows)])
-        hits = np.concatenate([np.zeros(0, bool), *(row['dtMatches'][0] > 0 for row in rows)])
-        on_crowd = np.concatenate([np.zeros(0, bool), *(row['dtIgnore'][0].astype(bool) for row in rows)])
-        order = np.argsort(-scores[~on_crowd], kind='stable')
-        return cls(scores[~on_crowd][order], hits[~on_crowd][order], _objects(known))
+def scored(found: Sequence[Detections], known: Sequence[GroundTruth]) -> ScoredDetections:
+    """Boxes and objects of one class, label 0, matched image by image."""
+    return scored_detections(found, known, _ONE_CLASS)[_ONE_CLASS[0]]
 
 
 def _objects(known: Sequence[GroundTruth]) -> int:
@@ -90,7 +69,7 @@ def objects_of(known: GroundTruth, label: int) -> GroundTruth:
     return GroundTruth(known.boxes_xyxy_px[kept], np.zeros(kept.sum()), known.crowd[kept])
 
 
-def choose_threshold(measured: MeasuredClass, default: float,
+def choose_threshold(measured: ScoredDetections, default: float,
                      least_precision: float = LEAST_PRECISION) -> ScoreThreshold:
     """The score of largest F1 among those of enough precision; the default with too few objects."""
     if measured.objects < LEAST_OBJECTS:

@@ -20,7 +20,7 @@ from deadline_perception.training.transfer import to_device
 _ANCHOR_POSITIVE_IOU = 0.6
 _ANCHOR_NEGATIVE_IOU = 0.3
 _REGION_POSITIVE_IOU = 0.5
-_CROWD_SHARE = 0.5
+CROWD_SHARE = 0.5
 ANCHORS_PER_IMAGE = 256
 _ANCHOR_POSITIVE_SHARE = 0.5
 
@@ -76,7 +76,7 @@ def match_anchors(anchors: np.ndarray, ground_truth: TargetObjects) -> tuple[np.
         labels[chosen] = 1
         matched[chosen] = objects
     if len(ground_truth.crowd):
-        labels[(labels == 0) & (share_inside(anchors, ground_truth.crowd) > _CROWD_SHARE)] = -1
+        labels[(labels == 0) & (share_inside(anchors, ground_truth.crowd) > CROWD_SHARE)] = -1
     return labels, matched
 
 
@@ -106,7 +106,7 @@ def sample_regions(regions: np.ndarray, ground_truth: TargetObjects, count: int,
         matched = overlap.argmax(0)
         state[overlap.max(0) >= _REGION_POSITIVE_IOU] = 1
     if len(ground_truth.crowd):
-        state[(state == 0) & (share_inside(candidates, ground_truth.crowd) > _CROWD_SHARE)] = -1
+        state[(state == 0) & (share_inside(candidates, ground_truth.crowd) > CROWD_SHARE)] = -1
     positive, negative = sample(state, count, positive_share, generator)
     labels = np.zeros(len(positive) + len(negative), np.int64)
     labels[:len(positive)] = ground_truth.labels[matched[positive]] + 1

@@ -5,7 +5,7 @@ import pytest
 
 from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.datasets.rendering.single_object import render_views
-from deadline_perception.evaluation.crop_accuracy import measure_accuracy
+from deadline_perception.evaluation.crop_accuracy import measure_accuracy, shrunk
 from deadline_perception.networks.classifier.network import ClassifierConfig, build_classifier
 
 torch = pytest.importorskip('torch')
@@ -46,3 +46,8 @@ def test_a_size_that_no_object_has_is_refused(always_stop, views):
     with pytest.raises(ValueError, match='no object of a known class is 64 px long or longer, expected some at each '
                                          'of'):
         measure_accuracy(always_stop, views, (8, 64))
+
+
+def test_shrinking_never_leaves_nothing_and_enlarges_nothing():
+    assert shrunk(PLAIN, 0.5).shape == (20, 20, 3) and shrunk(PLAIN, 0.001).shape == (1, 1, 3)
+    np.testing.assert_array_equal(shrunk(PLAIN, 1.03), PLAIN)

@@ -13,13 +13,14 @@ def test_hits_are_objects_that_no_more_certain_detection_has():
              GroundTruth([[0, 0, 10, 10]], [1], [False])]
     found = [Detections([[0, 0, 10, 10], [1, 0, 11, 10], [50, 50, 60, 60], [80, 0, 100, 20]], [0.9, 0.8, 0.7, 0.6],
                         [0, 0, 0, 0]),
-             Detections([[0, 0, 10, 9]], [0.4], [1])]
+             Detections([[0, 0, 10, 9], [20, 20, 30, 30]], [0.4, 0.65], [1, 0])]
     scored = scored_detections(found, known, ('vehicle', 'person'))
-    # The second box is on the same object, the third on a crowd region, the fourth on an object of another class.
-    assert scored['vehicle'].scores.tolist() == pytest.approx([0.9, 0.8, 0.6])
-    assert scored['vehicle'].hits.tolist() == [True, False, False] and scored['vehicle'].objects == 1
+    # The second box is on the same object, the third on a crowd region, the fourth on an object of another class;
+    # that of the other image comes between them.
+    assert scored['vehicle'].scores.tolist() == pytest.approx([0.9, 0.8, 0.65, 0.6])
+    assert scored['vehicle'].hits.tolist() == [True, False, False, False] and scored['vehicle'].objects == 1
     assert scored['person'].hits.tolist() == [True] and scored['person'].objects == 2
-    assert scored['vehicle'].at(0.85) == (1.0, 1.0) and scored['vehicle'].at(0.5) == (pytest.approx(1 / 3), 1.0)
+    assert scored['vehicle'].at(0.85) == (1.0, 1.0) and scored['vehicle'].at(0.5) == (0.25, 1.0)
     assert scored['person'].at(0.9) == (1.0, 0.0)
 
 

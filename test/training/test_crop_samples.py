@@ -6,7 +6,7 @@ import pytest
 from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.datasets.rendering.single_object import render_object
 from deadline_perception.networks.classifier.classes import BACKGROUND
-from deadline_perception.training.crop_samples import CropSource, augmented, shrunk
+from deadline_perception.training.crop_samples import CropSource, augmented
 
 NAMES = (BACKGROUND, 'stop', 'give_way')
 PLAIN = np.full((30, 30, 3), 120, np.uint8)
@@ -56,10 +56,6 @@ def test_an_object_at_the_edge_of_its_view_does_not_end_the_training():
     view = ObjectView(PLAIN, (0, 0, 29, 4), ('stop',))
     for seed in range(50):
         assert augmented(view, np.random.default_rng(seed), 32).shape == (32, 32, 3)
-
-
-def test_shrinking_never_leaves_nothing():
-    assert shrunk(PLAIN, 0.5).shape == (15, 15, 3) and shrunk(PLAIN, 0.001).shape == (1, 1, 3)
 
 
 def test_views_of_unknown_classes_and_no_views_are_refused():

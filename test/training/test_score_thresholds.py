@@ -5,14 +5,15 @@ from hypothesis import strategies as st
 from made_up_labels import known
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.training.score_thresholds import (LEAST_OBJECTS, LEAST_PRECISION, MeasuredClass,
-                                                           ScoreThreshold, choose_threshold, detections_of,
-                                                           detector_weights, objects_of)
+from deadline_perception.evaluation.reliability import ScoredDetections
+from deadline_perception.training.score_thresholds import (LEAST_OBJECTS, LEAST_PRECISION, ScoreThreshold,
+                                                           choose_threshold, detections_of, detector_weights,
+                                                           objects_of)
 
 
 def measured(hits, objects=LEAST_OBJECTS, scores=None):
     scores = np.linspace(0.95, 0.05, len(hits)) if scores is None else np.array(scores, float)
-    return MeasuredClass(scores, np.array(hits, bool), objects)
+    return ScoredDetections(scores, np.array(hits, bool), objects)
 
 
 def test_the_score_of_largest_f1_is_chosen():
@@ -67,20 +68,6 @@ def test_no_allowed_threshold_has_a_larger_f1(hits, missed):
     else:
         f1 = 2 * chosen.precision * chosen.recall / (chosen.precision + chosen.recall)
         assert f1 == pytest.approx(best) and chosen.precision >= LEAST_PRECISION
-
-
-def test_boxes_are_matched_image_by_image_and_crowd_counts_for_nothing():
-    found = [Detections([[0, 0, 10, 10], [0, 0, 10, 9], [50, 50, 60, 60]], [0.9, 0.8, 0.3], [0, 0, 0]),
-             Detections([[0, 0, 10, 10]], [0.7], [0]), Detections.none()]
-    objects = [known([0, 0, 10, 10, 0, 0], [40, 40, 70, 70, 0, 1]), known(), known([5, 5, 9, 9, 0, 0])]
-    result = MeasuredClass.of(found, objects)
-    assert result.hits.tolist() == [True, False, False] and result.objects == 2
-    np.testing.assert_allclose(result.scores, [0.9, 0.8, 0.7], rtol=1e-6)
-
-
-def test_no_images_measure_nothing():
-    result = MeasuredClass.of([], [])
-    assert (len(result.scores), result.objects) == (0, 0)
 
 
 def test_one_class_is_taken_out_with_label_0():
