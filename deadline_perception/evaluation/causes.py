@@ -69,8 +69,8 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
     if not frame.feasible:
         cause = Cause.ARRIVED_LATE if waited else Cause.INFEASIBLE
         left = f'the {frame.decision.remaining_ms:.0f} ms that were' if frame.decision else 'what was'
-        need = (f'even the cheapest path (bound {frame.bound_ms:.0f} ms) did not fit {left} left of '
-                f'{frame.budget_ms:.0f} ms')
+        bound = f' (bound {frame.bound_ms:.0f} ms)' if frame.path else ''
+        need = f'even the cheapest path{bound} did not fit {left} left of {frame.budget_ms:.0f} ms'
         return Blame(frame, cause, _sentence(f'{wait}, and {need}' if waited else need) + f'{contention}.')
     if frame.network_ms > frame.bound_ms:
         over_ms = {phase: time_ms - typical_ms[phase] for phase, time_ms in frame.network_phase_ms.items()}

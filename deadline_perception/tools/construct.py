@@ -68,10 +68,6 @@ def run(args: argparse.Namespace) -> int:
 
     use_threads(args.threads)
     facts = read_device_facts(args.device)
-    blocks = build_detector(building_blocks(family), _CLASSES, device=args.device)
-    part_bytes = measure_bytes(blocks)
-    with engine_in_use(blocks, facts, block_paths(blocks)):
-        segment_ms = measure_times(blocks)
     interference = interference_of(*watch_interruptions(_WATCHED_S), _PROBABILITY)
     # What executes for C ms has ended by the deadline D where C + I(D) <= D.
     taken_ms = float(interference.most_ms(args.deadline_ms))
@@ -79,6 +75,10 @@ def run(args: argparse.Namespace) -> int:
     if taken_ms >= args.deadline_ms:
         raise ValueError(f'--deadline-ms is {args.deadline_ms:g}, and interruptions take all of that: end other '
                          f'programs, or give more')
+    blocks = build_detector(building_blocks(family), _CLASSES, device=args.device)
+    part_bytes = measure_bytes(blocks)
+    with engine_in_use(blocks, facts, block_paths(blocks)):
+        segment_ms = measure_times(blocks)
     built = construct(family, deadline_ms=args.deadline_ms - taken_ms, memory_mb=args.memory_mb, skips=SKIP_OPERATORS,
                       predict_ms=segment_ms.__getitem__, weight_bytes=part_bytes, name_deadline_ms=args.deadline_ms)
     save_configuration(built.config, args.out)

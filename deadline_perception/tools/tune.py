@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tunes, scores and replaces; returns the exit status."""
-    check_numbers(args, budget_ms=(0.001, math.inf))
+    check_numbers(args, budget_ms=(0.001, math.inf), learning_rate=(1e-30, 1e3))
     StopRequest(args.minutes)  # refuses what is no time, before anything is done
     out = args.out or args.weights
     check_file('--out', out)

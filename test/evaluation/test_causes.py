@@ -18,6 +18,8 @@ ORDINARY = 9
      'even the cheapest path (bound 105 ms) did not fit the 90 ms that were left of 100 ms'),
     ({'feasible': False, 'total_ms': 150.0, 'network_ms': 50.0, 'age_ms': 90.0, 'queue_ms': 5.0}, Cause.ARRIVED_LATE,
      'spent 90 ms on its way from the camera, and even the cheapest'),
+    ({'path': '', 'outcome': 1, 'feasible': False, 'bound_ms': float('nan'), 'network_ms': 0.0, 'age_ms': 120.0,
+      'total_ms': 121.0, 'deadline_met': False}, Cause.ARRIVED_LATE, 'even the cheapest path did not fit the 90 ms'),
     ({'total_ms': 150.0, 'network_ms': 50.0, 'queue_ms': 95.0}, Cause.ARRIVED_LATE, 'spent 95 ms waiting'),
     ({'total_ms': 99.0, 'outcome': 1, 'queue_ms': 5.0}, Cause.COASTED, 'after 50 ms in the network (bound 60 ms)'),
     ({'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0}, Cause.OVERHEAD,

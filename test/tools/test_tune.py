@@ -84,6 +84,7 @@ def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(tune, we
 @pytest.mark.parametrize('words, message', [
     (['--budget-ms', '0'], '--budget-ms is 0.0, expected at least 0.001'),
     (['--budget-ms', 'nan'], '--budget-ms is nan'),
+    (['--budget-ms', '50', '--learning-rate', 'nan'], '--learning-rate is nan'),
     (['--budget-ms', '50', '--minutes', '-1'], 'minutes is -1.0'),
     (['--budget-ms', '0.001'], 'budget is 0.001 ms, expected at least')])
 def test_refuses_in_one_line(tune, words, message, capsys, tmp_path):
