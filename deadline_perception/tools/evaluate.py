@@ -43,7 +43,8 @@ from deadline_perception.networks.model_set.model_reference import find_weights,
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.crop_evaluation import evaluate_crops
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, THREADS, check_file, check_numbers
+from deadline_perception.tools.file_arguments import (DEFAULT_WEIGHTS, THREADS, add_device_arguments, check_file,
+                                                      check_numbers)
 from deadline_perception.tools.terminal import print_table, progress_bar
 
 _SAMPLE = 60
@@ -68,8 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
     parser.add_argument('--quality', type=Path, help='table of qualities measured before, for the frontier')
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    add_device_arguments(parser, 1)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from deadline_perception.timing.wcet.layer_sweep import (
 from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
 from deadline_perception.tools.file_arguments import add_device_arguments, check_folder, check_numbers
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.tools.terminal import print_table, say
+from deadline_perception.tools.terminal import print_table, progress_bar, say
 
 _SAVE_MS = 20_000.0
 _DRAW_MS = 500.0
@@ -63,22 +63,18 @@ def measure_to_file(measured: MeasuredLayers, timer: LayerTimer, repetition: Rep
     Returns:
         How many layers were run often enough.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     total = len(measured.samples_ms)
     done = sum(repetition.enough(samples) for samples in measured.samples_ms.values())
-    columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(),
-               TextColumn('layers, {task.fields[visits]} visits,'), TimeElapsedColumn())
     started = saved = drawn = now_ms()
-    with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bars:
-        bar = bars.add_task('measuring', total=total, completed=done, visits=0)
+    with progress_bar('measuring', total, 'count', 'layers, {task.fields[visits]} visits,', 'passed',
+                      visits=0) as update:
+        update(completed=done)
         try:
             for visits, done in enumerate(measure_layers(measured.samples_ms, timer, repetition, random.Random(0)), 1):
                 now = now_ms()
                 if now - drawn > _DRAW_MS:
                     drawn = now
-                    bars.update(bar, completed=done, visits=visits, refresh=True)
+                    update(completed=done, visits=visits)
                 if now - saved > _SAVE_MS:
                     measured.save(file)
                     saved = now_ms()

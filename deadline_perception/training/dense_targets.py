@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from deadline_perception.networks.multi_path.dense.first_stage import lay_out_anchors
+from deadline_perception.training.box_fusion import intersection_over_union
 from deadline_perception.training.targets import CROWD_SHARE, TargetObjects, share_inside
 
 _NEAREST = 9  # candidates of an object on each level
@@ -67,7 +68,7 @@ def _owners(levels: list[np.ndarray], anchors: np.ndarray, boxes: np.ndarray) ->
         start += len(level)
     chosen = np.concatenate(candidates)  # [candidates, objects]
     columns = np.broadcast_to(np.arange(len(boxes)), chosen.shape)
-    overlap = _paired_overlap(anchors[chosen], boxes[columns])
+    overlap = intersection_over_union(anchors, boxes)[chosen, columns]
     least = overlap.mean(0) + overlap.std(0)
     inside = (centres[chosen] > boxes[columns, :2]).all(2) & (centres[chosen] < boxes[columns, 2:]).all(2)
     own = (overlap >= least) & inside
@@ -79,14 +80,6 @@ def _owners(levels: list[np.ndarray], anchors: np.ndarray, boxes: np.ndarray) ->
         if value > best[anchor] or owner[anchor] < 0:
             owner[anchor], best[anchor] = column, value
     return owner
-
-
-def _paired_overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes `[..., 4]` pair by pair."""
-    sides = np.minimum(one[..., 2:], other[..., 2:]) - np.maximum(one[..., :2], other[..., :2])
-    shared = sides.clip(min=0).prod(-1)
-    areas = [(boxes[..., 2:] - boxes[..., :2]).prod(-1) for boxes in (one, other)]
-    return shared / (areas[0] + areas[1] - shared)
 
 
 def _centredness(anchors: np.ndarray, boxes: np.ndarray) -> np.ndarray:

@@ -13,8 +13,7 @@ from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path import heads as head_ops
 from deadline_perception.networks.multi_path import proposals as proposal_ops
 from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.training.first_stage import BOX_BETA as _BOX_BETA
-from deadline_perception.training.first_stage import first_stage_of
+from deadline_perception.training.first_stage import BOX_BETA, first_stage_of
 from deadline_perception.training.strategies import TrainedPath
 from deadline_perception.training.targets import TargetObjects, box_scale, sample_regions
 from deadline_perception.training.transfer import to_device
@@ -113,7 +112,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
             class_logits = class_logits.masked_fill(unnamed, _UNNAMED_LOGIT)
         wanted = known_classes if distilled is None else known_classes.lerp(distilled, trained.distillation_weight)
         losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
-        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=_BOX_BETA,
+        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=BOX_BETA,
                                                    reduction='sum') * weight
         if distilled is None:
             distilled = class_logits.detach().softmax(1)

@@ -55,15 +55,6 @@ def test_a_class_that_only_some_images_mark_and_no_teacher_knows_is_left_out_and
     assert read_coco(tmp_path / 'labels.json').class_names == ('person',)
 
 
-def test_unreadable_images_are_left_out_with_their_reasons(tmp_path):
-    jobs = [job(0, name=image_file(tmp_path, 'a.png')), job(1, name='b.png')]
-    log = log_of(tmp_path, SeenImage((90, 60), (found([50, 10, 60, 30, 0.9, PERSON]),)),
-                 SeenImage((0, 0), (), 'b.png cannot be decoded'))
-    counts = write_labels(log, jobs, Judgement(ONE, {PERSON: HALF}), NAMES, tmp_path / 'labels.json')
-    assert counts.unreadable == {'frame1': 'b.png cannot be decoded'} and counts.images == 1
-    assert len(read_coco(tmp_path / 'labels.json').frames) == 1
-
-
 def test_no_readable_image_and_no_class_are_refused_and_leave_the_file_before(tmp_path):
     out = tmp_path / 'labels.json'
     out.write_text('before')

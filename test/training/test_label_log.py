@@ -5,7 +5,6 @@ import pytest
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.training.label_log import LabelLog, LabelLogError, SeenImage
-from deadline_perception.training.line_log import LogInUse
 
 SEEN = SeenImage((90, 60), (Detections([[1.25, 2, 30, 40]], [0.75], [2]), Detections.none()))
 BROKEN = SeenImage((0, 0), (), 'b.jpg cannot be decoded')
@@ -24,16 +23,6 @@ def test_images_come_back_as_they_were(tmp_path):
     np.testing.assert_allclose(first.found[0].boxes_xyxy_px, [[1.25, 2, 30, 40]])
     assert first.found[0].scores.tolist() == [0.75] and first.found[0].labels.tolist() == [2]
     assert len(first.found[1]) == 0 and second.found == ()
-
-
-def test_a_log_that_is_opened_again_goes_on(tmp_path):
-    log = opened(tmp_path)
-    log.add(SEEN)
-    log.close()
-    again = opened(tmp_path)
-    assert again.count == 1
-    again.add(BROKEN)
-    assert again.count == 2 and len(list(again)) == 2
 
 
 @pytest.mark.parametrize('cut', range(1, 60, 7))
@@ -75,14 +64,3 @@ def test_a_damaged_line_is_named(tmp_path, line):
         stream.write(line + '\n')
     with pytest.raises(LabelLogError, match='line 2 of .* is damaged'):
         list(opened(tmp_path))
-
-
-def test_two_runs_do_not_mix_their_images(tmp_path):
-    log = opened(tmp_path)
-    log.add(SEEN)
-    with pytest.raises(LogInUse):
-        opened(tmp_path)
-    log.add(BROKEN)
-    assert [seen.unreadable for seen in log] == ['', 'b.jpg cannot be decoded']
-    log.close()
-    assert opened(tmp_path).count == 2

@@ -59,12 +59,6 @@ def test_a_run_that_was_ended_goes_on_to_the_same_weights(source, tmp_path):
     assert whole.network.weights_hash == second.network.weights_hash
 
 
-def test_a_run_ends_when_it_is_told_to(source):
-    one = trainer(source)
-    one.run(stop=lambda: one.step == 2)
-    assert one.step == 2
-
-
 def test_the_loss_of_one_possible_class_is_the_cross_entropy_and_of_all_classes_nothing():
     logits = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
     one = torch.tensor([[True, False, False], [False, False, True]])

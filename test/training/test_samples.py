@@ -225,13 +225,6 @@ def test_windows_are_cut_around_objects_as_large_as_in_whole_images(shapes):
     assert empty < 20
 
 
-def test_draws_are_decided_by_the_generator(shapes):
-    source = SampleSource([shapes], [1.0], (64, 96))
-    one, other = (source.draw(np.random.default_rng(5)) for _ in range(2))
-    assert np.array_equal(one.image_bgr, other.image_bgr)
-    assert np.array_equal(one.ground_truth.boxes_xyxy_px, other.ground_truth.boxes_xyxy_px)
-
-
 def test_sequences_that_do_not_fit_are_refused(shapes):
     bare = Sequence('bare', shapes.class_names, (Frame('0', 0, lambda: np.zeros((4, 4, 3), np.uint8)),))
     with pytest.raises(ValueError, match="'bare' has no annotated frame"):
