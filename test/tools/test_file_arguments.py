@@ -32,15 +32,10 @@ def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path):
             check('--out', tmp_path / 'file' / 'deep' / 'below')
 
 
-def test_a_place_of_others_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, 'access', lambda place, mode: False)
-    with pytest.raises(ValueError, match='this user may not write'):
-        check_file('--out', tmp_path / 'new.json')
-
-
-def test_a_file_in_a_folder_of_others_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize('owned', [set(), {'mine'}])
+def test_a_place_of_others_and_a_file_in_a_folder_of_others_are_refused(tmp_path, monkeypatch, owned):
     (tmp_path / 'mine').touch()
-    monkeypatch.setattr(os, 'access', lambda place, mode: place != tmp_path)
+    monkeypatch.setattr(os, 'access', lambda place, mode: place.name in owned)
     with pytest.raises(ValueError, match=f'--out is .*mine, but this user may not write {tmp_path};'):
         check_file('--out', tmp_path / 'mine')
 

@@ -148,12 +148,8 @@ def test_little_space_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
     assert '64.0 MB' in finding.found and finding.remedy
     monkeypatch.setattr(machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 5_000_000_000))
     assert check(tmp_path).state is State.FINE
-
-
-def test_absent_shared_memory_is_noted(tmp_path: Path) -> None:
     finding = machine_findings.check_shared_memory(tmp_path / 'absent')
-    assert finding.state is State.NOTE
-    assert '--ipc=host' in finding.remedy
+    assert finding.state is State.NOTE and '--ipc=host' in finding.remedy
 
 
 def test_memory_of_killed_participants_is_noted_and_that_of_others_is_not(tmp_path: Path) -> None:

@@ -42,20 +42,14 @@ def test_a_mean_has_nobodys_score_curve(files, tmp_path, calibrated):
     assert load_detector(tmp_path / 'mean.safetensors').score_calibration is None
 
 
-def test_weights_of_other_classes_are_refused(files, tmp_path, refusal):
+def test_weights_of_other_classes_one_file_and_a_file_of_its_own_are_refused(files, tmp_path, refusal):
     other = tmp_path / 'other.safetensors'
     save_detector(build_detector('compact', ('vehicle',), seed=0), other)
     assert "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light" in refusal(
         'network', 'soup', files[0], other, '--out', tmp_path / 'mean.safetensors')
     assert not (tmp_path / 'mean.safetensors').exists()
-
-
-def test_a_mean_does_not_replace_what_it_is_of(files, refusal):
+    assert 'expected at least two for a soup' in refusal('network', 'soup', files[0])
     before = files[1].read_bytes()
     assert 'as another file of this command; expected one of its own' in refusal(
         'network', 'soup', *files, '--out', files[1])
     assert files[1].read_bytes() == before
-
-
-def test_one_file_is_no_soup(files, refusal):
-    assert 'expected at least two for a soup' in refusal('network', 'soup', files[0])

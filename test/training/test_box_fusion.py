@@ -95,11 +95,3 @@ def test_the_order_of_detectors_does_not_matter_to_how_much_is_found(images, ran
     random.shuffle(turned)
     one, other = (fuse(some, np.ones((len(some), 3))) for some in (images, turned))
     np.testing.assert_allclose(np.sort(one.scores), np.sort(other.scores), atol=1e-6)
-
-
-@settings(deadline=None, max_examples=60)
-@given(detectors)
-def test_one_detector_alone_keeps_its_scores(images):
-    alone = found(*images[0])
-    fused = fuse([alone], np.ones((1, 3)))
-    assert set(fused.scores.tolist()) <= set(alone.scores.tolist())
