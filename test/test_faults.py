@@ -4,7 +4,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from deadline_perception.core.stopwatch import now_ms
 
 pytest.importorskip('rclpy')
 
@@ -84,6 +87,19 @@ def test_a_soak_sees_growth_and_only_growth(soak):
     assert found.slope_mb_per_h[0] == pytest.approx(3.0 * 3600.0 / 1024.0, rel=0.05)
     with pytest.raises(ValueError, match='19 samples of detector, expected at least 20'):
         soak.growth_of('detector', at_s[:19], steady[:19])
+
+
+def test_a_struck_network_is_called_as_the_node_calls_it(load_benchmark, tiny_network, tmp_path, monkeypatch):
+    points = load_benchmark('fault_points')
+    for owner, name in ((points.image_message, 'to_bgr'), (points.MultiPathDetector, 'start'),
+                        (points.Publisher, 'publish')):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # which puts it back
+    (tmp_path / 'orders.json').write_text('{"network": {"calls": 1, "hang_s": 0.0, "error": "out of memory"}}')
+    points.lay(points.Orders(tmp_path / 'orders.json'))
+    run = tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.smallest)
+    with pytest.raises(RuntimeError, match='out of memory'):
+        run.run_segment(now_ms())
+    assert run.run_segment(now_ms()) >= 0.0 and run.segment == 1
 
 
 def test_real_nodes_withstand_a_silent_speed_and_a_missing_file_and_a_wrong_expectation_fails(faults):

@@ -1,6 +1,6 @@
 """Runs the real detector node with points at which a call can be made to hang or to fail.
 
-    FAULT_ORDERS=FILE python benchmarks/fault_points.py --ros-args ...
+    FAULT_ORDERS=FILE python benchmarks/parts/fault_points.py --ros-args ...
 
 The node's code is untouched. Around each of four functions that it calls stands another one, which reads FILE: an
 object of POINT to {"calls": how many calls are struck, "hang_s": time that each sleeps (without Python's lock, as a
@@ -73,9 +73,9 @@ def lay(orders: Orders) -> None:
         run = start(*given, **named)
         run_segment = run.run_segment
 
-        def struck_segment():
+        def struck_segment(*given):
             orders.strike('network')
-            return run_segment()
+            return run_segment(*given)
 
         run.run_segment = struck_segment
         return run
