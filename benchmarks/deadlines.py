@@ -536,7 +536,7 @@ if __name__ == '__main__':
                      'help': 'most frames of it that are interleaved, under each load'},
         '--minutes': {'type': float, 'default': 5.0, 'least': 0.0,
                       'help': 'most time of the interleaved parts together'},
-        '--long-minutes': {'type': float, 'default': 2.4, 'least': 0.0,
+        '--long-minutes': {'type': float, 'default': 2.4, 'above': 0.0,
                            'help': 'time of the long part, under each load, of each of its two policies'},
         '--warm-up': {'type': int, 'default': 10, 'least': 1,
                       'help': 'first frames run before, under each load, uncounted'},

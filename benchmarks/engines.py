@@ -131,8 +131,8 @@ def loss(points: dict[str, dict[str, float]], engine: str) -> tuple[float, float
     return sum(losses) / len(losses), max(losses)
 
 
-def show_engines(result: dict) -> None:
-    """Prints the table, and what it says of the goals."""
+def show_engines(run: Run, result: dict) -> None:
+    """Prints the table, and judges the goals."""
     rows = []
     points = result.get('accuracy', {}).get('points', {})
     for row in result['rows']:
@@ -143,11 +143,11 @@ def show_engines(result: dict) -> None:
     show(f'whole frames on {result["device"]}, {result["threads"]} thread(s), median ms',
          ('path', 'GFLOP', 'eager', 'openvino', 'eager over openvino', 'efficiency', 'AP eager', 'AP openvino'), rows)
     print(f'segments: {", ".join(f"{count} {form}" for form, count in result["forms"].items())}; 8-bit matrix '
-                  f'product: {result["product_gops"]:.0f} billion operations/s')
+          f'product: {result["product_gops"]:.0f} billion operations/s')
     if 'accuracy' in result:
-        print(f'openvino loses {result["accuracy"]["mean_loss"]:.2f} points in the mean (goal: at most '
-                      f'{MEAN_LOSS_GOAL}) and {result["accuracy"]["largest_loss"]:.2f} on one path (goal: at most '
-                      f'{PATH_LOSS_GOAL}), over {len(points)} paths and {result["accuracy"]["images"]} images')
+        words = f'points that openvino loses over {len(points)} paths and {result["accuracy"]["images"]} images'
+        run.goal(f'{words}: mean', result['accuracy']['mean_loss'], most=MEAN_LOSS_GOAL)
+        run.goal(f'{words}: on one path', result['accuracy']['largest_loss'], most=PATH_LOSS_GOAL)
 
 
 def main(run: Run) -> None:
@@ -187,7 +187,7 @@ def main(run: Run) -> None:
                                       args.processes)
         found = result['accuracy']
         found['mean_loss'], found['largest_loss'] = loss(found['points'], 'openvino')
-    show_engines(result)
+    show_engines(run, result)
     run.write(**result)
 
 

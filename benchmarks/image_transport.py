@@ -110,5 +110,5 @@ def main(run: Run) -> None:
 
 if __name__ == '__main__':
     run_script(main, {
-        '--images': {'type': int, 'default': 75},
-        '--rate-hz': {'type': float, 'default': 25.0}})
+        '--images': {'type': int, 'default': 75, 'least': 1},
+        '--rate-hz': {'type': float, 'default': 25.0, 'above': 0.0}})

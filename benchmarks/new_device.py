@@ -99,8 +99,7 @@ def _faster(profile: LatencyProfile, factor: float) -> LatencyProfile:
 def _judge(forecast: PathForecast, events: list[Frame | Look]) -> dict[str, float]:
     held = Bounds(forecast).follow(events)[:, 2]  # bound over latency, frame after frame
     row = {f'forecast_error_{name}': value for name, value in forecast_error(forecast, events).items()}
-    for count in (*FIRST, len(held)):
-        name = 'all' if count == len(held) else count
+    for name, count in (*zip(FIRST, FIRST), ('all', len(held))):
         row |= {f'coverage_{name}': float(np.mean(held[:count] >= 1.0)),
                 f'tightness_{name}': float(np.median(held[:count]))}
     return row | {'tightness_last': float(np.median(held[-FIRST[0]:]))}

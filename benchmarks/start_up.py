@@ -107,5 +107,5 @@ def main(run: Run) -> None:
 
 if __name__ == '__main__':
     run_script(main, {
-        '--starts': {'type': int, 'default': 5},
+        '--starts': {'type': int, 'default': 5, 'least': 1},
         '--profile': {'type': Path}})

@@ -106,7 +106,7 @@ def main(run: Run) -> None:
 if __name__ == '__main__':
     run_script(main, {
         '--threads': {'type': int, 'nargs': '+', 'default': [1, 2]},
-        '--rounds': {'type': int, 'default': 6, 'help': f'of {FRAMES} frames of each path in each case'},
+        '--rounds': {'type': int, 'default': 6, 'least': 1, 'help': f'of {FRAMES} frames of each path in each case'},
         '--busy': {'type': int, 'nargs': '+', 'default': [0, 1, 2], 'help': 'programs beside the network'},
         '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
         '--serve': {'type': int, 'help': argparse.SUPPRESS}}, quick='one round')

@@ -104,7 +104,7 @@ def main(run: Run) -> None:
     args = run.args
     restart_with_environment(1)
     use_threads(1)
-    work = args.work.absolute()
+    work = folder_of_runs(args.work.absolute(), run.quick)
     work.mkdir(parents=True, exist_ok=True)
     steps, hour_steps, limit = (3, 6, 6) if run.quick else (args.steps, args.hour_steps, None)
     chosen = [one for one in VARIANTS if args.only is None or one.name in args.only]
@@ -125,6 +125,11 @@ def main(run: Run) -> None:
         print_table(path, {name: row['sources'] for name, row in rows.items()} | {'shipped': others['shipped']})
     print_unseen(rows, unseen, others)
     run.write(start=START, trained=TRAINED, variants=rows, unseen=unseen, **others)
+
+
+def folder_of_runs(work: Path, is_quick: bool) -> Path:
+    """Where runs are kept: those of a few steps never where a whole run would go on from them."""
+    return work / 'quick' if is_quick else work
 
 
 def split_bdd100k(file: Path, work: Path, limit: int | None) -> None:

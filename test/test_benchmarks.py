@@ -277,6 +277,27 @@ def test_images_without_an_answer_are_lost_and_late_answers_and_tracks_counted(l
     assert reload.figures([], 2)['lost'] == 2 and reload.figures([], 2)['p99_ms'] is None
 
 
+def test_a_quick_run_of_training_is_not_gone_on_from(load_benchmark):
+    folder_of_runs = load_benchmark('training_gains').folder_of_runs
+    assert folder_of_runs(Path('runs'), False) == Path('runs') != folder_of_runs(Path('runs'), True)
+
+
+def test_a_demo_that_failed_says_nothing_of_how_long_one_takes(load_benchmark):
+    first_minutes = load_benchmark('first_minutes')
+    whole = {'clone': {'took_s': 2.0, 'status': 0}, 'demo': {'took_s': 90.0, 'status': 0}}
+    runs = [whole, {**whole, 'demo': {'took_s': 1.0, 'status': 1}}, {'clone': whole['clone']}]
+    assert first_minutes.passed(runs, 'demo') == [whole] and first_minutes.passed(runs, 'test') == []
+
+
+def test_bounds_on_a_new_device_are_judged_whatever_the_number_of_frames(load_benchmark, monkeypatch):
+    new_device = load_benchmark('new_device')
+    monkeypatch.setattr(new_device, 'forecast_error', lambda forecast, events: {})
+    monkeypatch.setattr(new_device, 'Bounds', lambda forecast: SimpleNamespace(
+        follow=lambda events: np.full((1000, 6), 1.1)))
+    found = new_device._judge(None, [])
+    assert found['coverage_1000'] == found['coverage_all'] == 1.0 and found['tightness_last'] == pytest.approx(1.1)
+
+
 def test_what_a_script_takes_from_the_one_beside_it_is_there(repository):
     for folder in (repository / 'benchmarks', *repository.glob('research/*')):
         trees = {'.'.join(file.relative_to(folder).with_suffix('').parts): ast.parse(file.read_text(encoding='utf-8'))
