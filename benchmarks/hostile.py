@@ -12,7 +12,6 @@ one is not. Writes results/hostile.json.
 """
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
@@ -22,7 +21,6 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 import cv2
@@ -30,7 +28,6 @@ import torch
 from parts.harness import Run, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
 
-from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.datasets.class_names import read_class_mapping
 from deadline_perception.datasets.coco import read_coco
@@ -38,8 +35,7 @@ from deadline_perception.datasets.image_file import load_image
 from deadline_perception.datasets.video import read_video
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
-from deadline_perception.networks.model_set.model_reference import load_weights
-from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.networks.model_set.model_reference import find_weights, load_weights
 from deadline_perception.networks.model_set.set_file import ModelSpec, SetFile, load_model
 from deadline_perception.networks.model_set.torchvision_detector import fits
 from deadline_perception.networks.multi_path.checkpoint import load_detector
@@ -227,12 +223,8 @@ def main(run: Run) -> int:
     rows = [{'kind': case.kind, 'name': ascii(case.name)[1:-1], 'end': ascii(verdict.end)[1:-1],
              'took_s': round(verdict.took_s, 2), 'memory_mb': round(verdict.memory_mb)} for case, verdict in verdicts]
     bad = sum(not verdict.fine for _, verdict in verdicts)
-    facts = {'date': str(date.today()), 'files': len(rows), 'not_fine': bad, 'processor_s': PROCESSOR_S,
-             'most_mb': MOST_MB}
-    lines = ',\n'.join(f'  {json.dumps(row)}' for row in rows)
-    run.file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(run.file, f'{json.dumps(facts)[:-1]}, "cases": [\n{lines}\n]}}\n')
-    print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line; wrote {run.file}')
+    print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line')
+    run.write(files=len(rows), not_fine=bad, processor_s=PROCESSOR_S, most_mb=MOST_MB, cases=rows)
     return 1 if bad else 0
 
 

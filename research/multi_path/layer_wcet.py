@@ -285,8 +285,6 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
 
 def main(run: Run) -> None:
     args = run.args
-    if not args.seconds > 0.0:
-        raise ValueError(f'--seconds is {args.seconds}, expected more than 0 s')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     facts = read_device_facts(args.device)
@@ -313,5 +311,6 @@ if __name__ == '__main__':
     run_script(main, {
         '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
         '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
-        '--seconds': {'type': float, 'default': 220.0, 'help': 'time for measuring; starting up comes on top'},
+        '--seconds': {'type': float, 'default': 220.0, 'above': 0.0,
+                      'help': 'time for measuring; starting up comes on top'},
         '--counters': {'type': Path, 'help': 'CSV of a profiler with the counts of all layers'}})
