@@ -5,12 +5,11 @@
 Needs prepared segments (`profile --all-paths`). Frames of all paths and engines are mixed at random, in rounds,
 so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
 whole frame, over what a large 8-bit matrix product reaches at the same threads, timed between the rounds. With --data
-every path is also scored on annotated images with each engine, by one process on each core, after the times. Prints
-tables and writes results/engines.json, with --quick below out/benchmarks.
+every path is also scored on annotated images with each engine, after the times. Prints tables and writes
+results/engines.json, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections import Counter
@@ -20,7 +19,6 @@ from statistics import median
 
 import numpy as np
 import torch
-from parts.detection_pool import DetectionPool
 from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
@@ -34,7 +32,8 @@ from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.preparation import Call, SegmentMaker
 from deadline_perception.engines.segment_store import Form, SegmentStore, default_store_folder, store_origin
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes, sample_paths
+from deadline_perception.evaluation.path_accuracy import (annotated_frames, detect_on_frames, pooled_ap,
+                                                          ranking_classes, sample_paths)
 from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import time_frame
@@ -99,29 +98,27 @@ def measure_times(network, engines: dict[str, Eager], paths: list[ExecutionPath]
     return times
 
 
-def accuracy(weights: Path, class_names: tuple[str, ...], engines: dict[str, Eager], paths: list[ExecutionPath],
-             data: Path, limit: int | None, processes: int) -> dict[str, object]:
+def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], data: Path,
+             limit: int | None) -> dict[str, object]:
     """Average precision of each path with each engine on the same annotated images, in points.
 
     Args:
-        weights: file of the network.
-        class_names: of the network.
+        network: its engine is replaced.
         engines: by name.
         paths: distinct.
         data: annotated images.
         limit: only so many of them.
-        processes: that detect, of one thread each.
     """
     sequence = open_source(str(data))
     frames = annotated_frames(sequence, limit)
+    class_names = network.class_names
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in frames]
     ranking = ranking_classes(ground_truths, class_names)
     points: dict[str, dict[str, float]] = {}
-    with DetectionPool([data], limit, processes) as pool:
-        for name in engines:
-            for path, found in pool.run(weights, paths, name).items():
-                scores = average_precision(found, ground_truths, class_names)
-                points.setdefault(str(path), {})[name] = 100.0 * (pooled_ap(scores, ranking) if ranking else scores.ap)
+    for name, network.engine in engines.items():
+        for path, found in detect_on_frames(network, frames, paths).items():
+            scores = average_precision(found, ground_truths, class_names)
+            points.setdefault(str(path), {})[name] = 100.0 * (pooled_ap(scores, ranking) if ranking else scores.ap)
     return {'images': len(frames), 'ranked_by': ranking, 'points': points}
 
 
@@ -183,8 +180,7 @@ def main(run: Run) -> None:
               'least_signal_to_error_db': min(s.error_db for s in store.segments.values() if s.form is Form.INT8),
               'rows': rows}
     if args.data is not None:
-        result['accuracy'] = accuracy(weights, network.class_names, engines, paths, args.data, args.limit,
-                                      args.processes)
+        result['accuracy'] = accuracy(network, engines, paths, args.data, args.limit)
         found = result['accuracy']
         found['mean_loss'], found['largest_loss'] = loss(found['points'], 'openvino')
     show_engines(run, result)
@@ -198,6 +194,5 @@ if __name__ == '__main__':
         '--threads': {'type': int, 'default': 1},
         '--data': {'type': Path, 'help': 'annotated images to score each path on'},
         '--limit': {'type': int, 'help': 'score on so many of them, spread evenly'},
-        '--rounds': {'type': int, 'default': ROUNDS, 'least': 1, 'help': 'frames of each path with each engine'},
-        '--processes': {'type': int, 'default': len(os.sched_getaffinity(0)), 'least': 1, 'help': 'that score'}},
+        '--rounds': {'type': int, 'default': ROUNDS, 'least': 1, 'help': 'frames of each path with each engine'}},
         quick=f'{QUICK_ROUNDS} frames of each path')

@@ -5,7 +5,8 @@ between its measurement and what a model of all measured paths says of it, the n
 distance is chance (best linear unbiased prediction; the share as in Efron and Morris 1975, "Data analysis using Stein's
 estimator"), but never further from its measurement than one standard error: paths that every training step runs do
 better than any model of all paths says (Efron and Morris 1972, limited translation). A path that was not measured has
-the model alone. What that is worth: benchmarks/path_accuracy.py.
+the model alone. Paths that are so chosen look 0.2 AP better than they are on other images, by measurements alone 0.5
+(measured: benchmarks/path_accuracy.py of commit 7f184f1).
 
 The model adds up one effect per operator and two per pair of operators. An operator's effect is a sum of steps that
 are never negative, from each measured setting to the next larger one; a setting that was not measured lies between its
