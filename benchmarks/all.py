@@ -116,7 +116,6 @@ BENCHMARKS = (
     Benchmark('soak', 12, 'memory, threads and descriptors of all nodes', arguments=('--minutes', '10'), quick=False),
     Benchmark('faults', 45, 'every fault against the running nodes', quick=False),
     Benchmark('hostile', 5, 'files that were made to harm their reader'),
-    Benchmark('killed_commands', 8, 'files after SIGKILLs at random moments of commands'),
 )
 
 
