@@ -5,8 +5,8 @@
 On a machine without a GPU it says within a minute what it would do, and why it does nothing of it. A part that takes
 longer than its time is ended, one that fails does not stop the others, and a part whose results are there already is
 not run again, so that it can be called until all is done. The folder, by default out/gpu/DEVICE, holds what each part
-printed, its results, what the board's sensors said before and after it (clock, temperature, power), and summary.json:
-what ran, what was skipped, and why. The two of research/ write beside their scripts, into files named after the device.
+printed, its results, and summary.json: what ran, what was skipped, and why. The two of research/ write beside their
+scripts, into files named after the device.
 """
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.tools.command_line import exit_status
-from parts.board_sensors import read_board
 from parts.harness import COMMAND, ROOT, run_logged, show
 
 LIMIT_S, ENDED = 600.0, 124  # and the status of a part that takes longer
-SUMMARY = 'summary.json'
+SUMMARY, DONE = 'summary.json', 'it is done already'
 CUDA_TESTS = (
     'test/engines/test_cuda_graphs.py',
     'test/engines/test_onnx_runtime.py',
@@ -51,14 +50,12 @@ class Part:
         shows: in a few words.
         command: words after the Python interpreter; `{into}` is the folder of results.
         minutes: that it is expected to take; it is ended after `LIMIT_S`.
-        needs: module without which it is skipped.
     """
 
     name: str
     shows: str
     command: tuple[str, ...]
     minutes: float
-    needs: str = ''
 
 
 def command(*words: str) -> tuple[str, ...]:
@@ -79,8 +76,6 @@ PARTS = (
          2),
     Part('gpu_engines', 'eager, CUDA graphs and float16 interleaved: time, and what float16 changes',
          ('benchmarks/gpu_engines.py', '--out', '{into}/gpu_engines.json'), 5),
-    Part('onnx_engines', 'public models through TensorRT, CUDA and CPU',
-         ('benchmarks/onnx_engines.py', '--device', 'cuda', '--out', '{into}/onnx_engines.json'), 10, 'onnxruntime'),
     Part('wcet_bounds', 'the analytical model of CUDA graphs: predictions, bounds, AP',
          ('research/multi_path/wcet_bounds.py', '--device', 'cuda', '--frames', '6000',
           '--out', '{into}/wcet_bounds.json'), 9),
@@ -104,7 +99,7 @@ def main() -> int:
     except DeviceNotFound as error:
         device, why_not = 'none', str(error)
     into = (args.into or ROOT / 'out' / 'gpu' / device).absolute()
-    plan = [(part, why_not or skipped_because(part, into)) for part in parts]
+    plan = planned(parts, into, why_not)
     show(f'parts, some {sum(part.minutes for part in parts):.0f} minutes in all, into {into}',
          ('part', 'minutes', 'shows', 'skipped because'),
          ((part.name, f'{part.minutes:g}', part.shows, reason or '-') for part, reason in plan))
@@ -122,14 +117,10 @@ def main() -> int:
     return int(failed > 0)
 
 
-def skipped_because(part: Part, into: Path) -> str:
-    """Why a part is not run on this machine; empty where it is."""
-    if part.needs:
-        from importlib.util import find_spec
-
-        if find_spec(part.needs) is None:
-            return f'{part.needs} is not installed'
-    return 'it is done already' if summary(into).get(part.name, {}).get('status') == 0 else ''
+def planned(parts: Sequence[Part], into: Path, why_not: str) -> list[tuple[Part, str]]:
+    """Each part, and why it is not run, empty where it is; what is done stays so where the GPU is gone."""
+    known = summary(into)
+    return [(part, DONE if known.get(part.name, {}).get('status') == 0 else why_not) for part in parts]
 
 
 def summary(into: Path) -> dict:
@@ -143,21 +134,19 @@ def summary(into: Path) -> dict:
 def note(into: Path, name: str, outcome: dict) -> None:
     """Adds what came of a part; that of an earlier call stays where this one skipped it as done."""
     known = summary(into)
-    if outcome.get('skipped') != 'it is done already':
+    if outcome.get('skipped') != DONE:
         known[name] = outcome
     replace_file(into / SUMMARY, json.dumps(known, indent=1) + '\n')
 
 
-def run(part: Part, into: Path, python: Sequence[str] = (sys.executable,)) -> dict:
+def run(part: Part, into: Path) -> dict:
     """Runs a part, and says what came of it."""
-    words = [*python, *(word.replace('{into}', str(into)) for word in part.command)]
+    words = [sys.executable, *(word.replace('{into}', str(into)) for word in part.command)]
     print(f'{part.name}: {part.shows}', flush=True)
-    before = read_board()
     found = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))  # a server needs no install
     status, took_s = run_logged(words, into / f'{part.name}.log', LIMIT_S, cwd=ROOT,
                                 env={**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': found})
-    outcome = {'status': ENDED if status is None else status, 'seconds': round(took_s, 1),
-               'board_before': asdict(before), 'board_after': asdict(read_board())}
+    outcome = {'status': ENDED if status is None else status, 'seconds': round(took_s, 1)}
     if status is None:
         outcome['why'] = f'it took more than {LIMIT_S:.0f} s and was ended'
     print(f'{part.name}: status {outcome["status"]} after {outcome["seconds"]:.0f} s', flush=True)
