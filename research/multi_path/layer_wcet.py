@@ -1,13 +1,12 @@
 """Worst-case times of single layers against the times that they took, alone and beside a co-runner.
 
-    python research/multi_path/layer_wcet.py [--device cpu] [--threads 1] [--seconds 220] [--counters FILE]
+    python research/multi_path/layer_wcet.py [--device cpu] [--threads 1] [--seconds 220]
 
 Layers are those of table VI of the multi-path paper. The interval model is fitted to other layers of the same families,
 in the same rounds; the table's layers take no part. A round visits every layer in random order; rounds go through the
 utilisations of a second process that runs convolutions and group norms on the same device for that part of the time;
 what it achieved is recorded, and a goal is missed where it is off by more than 0.1. Rounds in which further programs
-ran are left out and counted. Counts come from geometry, or from a profiler's file whose column `layer` names each layer
-as `convolution 64x256x1x1x136x240x1x1`, its attributes in order.
+ran are left out and counted. Counts come from geometry.
 
 A visit runs a layer five times and times the last four. Judged are all of them, against the WCET plus an allowance: the
 longest interruption of a fitted layer at that utilisation. Interrupted are runs in which the system took the processor
@@ -27,7 +26,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -43,7 +42,6 @@ from group_norm import GroupNormShape, LayerShape
 from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 from deadline_perception.timing.quantiles import bounded_share
 from deadline_perception.tools.profile import restart_with_environment
-from layer_counters import CountersNotRead, read_counters
 from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
@@ -148,23 +146,6 @@ def achieved(rounds: list[Round]) -> float:
 
 def _kind(shape: LayerShape) -> str:
     return shape.family.split()[0]
-
-
-def counts_of(shapes: Sequence[LayerShape], processor: Processor,
-              counters: Path | None = None) -> dict[LayerShape, LayerCounts]:
-    """Counts of each layer, from geometry or from a profiler's file.
-
-    Raises:
-        CountersNotRead: the file is no such file, or lacks a layer.
-    """
-    if counters is None:
-        return {shape: LayerCounts.of(shape, processor) for shape in shapes}
-    read = read_counters(counters, processor)
-    names = {shape: f'{_kind(shape)} ' + 'x'.join(map(str, asdict(shape).values())) for shape in shapes}
-    missing = [name for name in names.values() if name not in read]
-    if missing:
-        raise CountersNotRead(f'{counters} lacks the layers {", ".join(missing)}; expected each in the column layer')
-    return {shape: read[name].counts for shape, name in names.items()}
 
 
 def visit_all(calls: dict[LayerShape, Callable], device: str, rng: random.Random) -> dict[LayerShape, LayerVisit]:
@@ -289,7 +270,7 @@ def main(run: Run) -> None:
     use_threads(args.threads)
     facts = read_device_facts(args.device)
     processor = Processor.of(facts, measure_bandwidth_gb_s(args.device), read_cpu_lanes())
-    counts = counts_of((*TABLE_VI, *FITTED), processor, args.counters)
+    counts = {shape: LayerCounts.of(shape, processor) for shape in (*TABLE_VI, *FITTED)}
     rounds = measure_layers(args.device, args.threads, args.seconds)
     kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
     rows = judge_layers({utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
@@ -302,8 +283,7 @@ def main(run: Run) -> None:
                                'co_runner_achieved': co_runner[utilisation],
                                'foreign_cores_at_most': max(one.foreign_cores for one in kept[utilisation])}
             for utilisation, found in rounds.items()}
-    run.write(device=asdict(facts), processor=asdict(processor), seconds=args.seconds,
-              counts_from=args.counters.name if args.counters else 'geometry', rounds=told, summary=summary,
+    run.write(device=asdict(facts), processor=asdict(processor), seconds=args.seconds, rounds=told, summary=summary,
               layers=rows, fitted_layers=len(FITTED))
 
 
@@ -312,5 +292,4 @@ if __name__ == '__main__':
         '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
         '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
         '--seconds': {'type': float, 'default': 220.0, 'above': 0.0,
-                      'help': 'time for measuring; starting up comes on top'},
-        '--counters': {'type': Path, 'help': 'CSV of a profiler with the counts of all layers'}})
+                      'help': 'time for measuring; starting up comes on top'}})
