@@ -2,7 +2,7 @@
 
     python research/contention_grading/contenders.py radar|fusion|lidar
 
-Each does the work of a sensor's period again and again, at the sensor's own rate while it keeps up, and says nothing.
+Each does the work of a sensor's period again and again, at the sensor's own rate while it keeps up.
 """
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ CONTENDERS = {'radar': radar, 'fusion': fusion, 'lidar': lidar}
 
 def main(name: str) -> None:
     work, period_s = CONTENDERS[name](), 1.0 / RATES_HZ[name]
+    print(flush=True)  # for `Contenders`, which waits for it
     due_s = time.monotonic()
     while True:
         work()

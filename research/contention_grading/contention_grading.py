@@ -18,18 +18,17 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 
+from contender_programs import Contenders
 from contenders import CONTENDERS
 from transition_pruning import transition_prune
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -45,7 +44,7 @@ from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays
 from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, grade_levels, match_units
-from deadline_perception.timing.contention.load import ContentionLoad, start_tied, stop_tied, units_text
+from deadline_perception.timing.contention.load import ContentionLoad, units_text
 from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
 from deadline_perception.tools.grade import frame_runner
 from deadline_perception.tools.profile import restart_with_environment
@@ -56,7 +55,7 @@ from parts.harness import Run, run_script, show
 SEED = 3
 MOST_OF_EACH = 2  # programs of one kind at once
 FEWEST_DIFFERENT = 12
-SETTLE_S = 1.5  # programs load, the lidar's network among them, and are not recorded meanwhile
+SETTLE_S = 1.5  # programs, loaded, begin to work, and are not recorded meanwhile
 CANDIDATE_FRAMES, CANDIDATE_S = 8, 0.4
 # of transitions, in points of average precision per ms; the paper's were 0.25 and 1.5 for its models
 SLOPES = (0.02, 1.5)
@@ -75,11 +74,7 @@ def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:
 def beside(combination: dict[str, int], run_frame: Callable[[], float], seconds: float) -> list[float]:
     """Delays of the sample network beside the programs of a combination, which end afterwards."""
     script = str(Path(__file__).with_name('contenders.py'))
-    with ExitStack() as programs:
-        for name, number in combination.items():
-            for _ in range(number):
-                programs.callback(stop_tied, start_tied([sys.executable, script, name], env={
-                    **os.environ, 'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}))
+    with Contenders(combination, lambda name: [sys.executable, script, name]):
         record_delays(run_frame, SETTLE_S)
         return record_delays(run_frame, seconds)
 

@@ -148,8 +148,6 @@ def record(runner: Runner, qualities: dict[str, float], minutes: float, levels: 
     delays: list[list[list[float]]] = [[] for _ in combinations]
     until_s = time.monotonic() + 60.0 * minutes
     with Contenders(MOST) as contenders:
-        contenders.set({})
-        time.sleep(2.0)  # their libraries have loaded by then
         while time.monotonic() < until_s or len(delays[-1]) < LEAST_ROUNDS:
             for level, combination in enumerate(combinations):
                 contenders.set(combination)

@@ -1,9 +1,9 @@
 """What a candidate (a path, or one of several models) will take on the next frame, from the delays of those that ran.
 
-All predictors answer to one protocol, and `latency.calibration.BoundCalibrator` turns the prediction of any of them
+All predictors answer to one protocol, and `timing.calibration.BoundCalibrator` turns the prediction of any of them
 into a bound that is missed with the target probability: a poor predictor costs tightness, not safety. The contention
 paper's reactive methods, which predict nothing, are the policies `reactive_1` and `reactive_n` of
-`decision/baselines.py`.
+`policies/baselines.py`.
 """
 from __future__ import annotations
 

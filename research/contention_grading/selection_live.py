@@ -134,8 +134,6 @@ def live(runner: Runner, recording: Recording, most: Mapping[str, int], threshol
     """
     rng = random.Random(3)
     with Contenders(most) as contenders:
-        contenders.set({})
-        time.sleep(2.0)
         traces = recorded_in_turn(runner, recording, contenders, LEARN_SHARE * seconds, rng)
         terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
         methods = {name: METHODS[name](terms) for name in LIVE_METHODS}

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import cv2
 import pytest
@@ -25,6 +26,13 @@ def test_contenders_do_the_same_work_again_and_again(load_benchmark, name):
         pytest.importorskip('torch')
     work = load_benchmark('contenders').CONTENDERS[name]()
     assert work() == work() > 0
+
+
+def test_contenders_have_loaded_before_any_is_stopped(load_benchmark):
+    with load_benchmark('contender_programs').Contenders({'fusion': 1}) as contenders:
+        contenders.set({})
+        program, = contenders._pool['fusion']
+        assert 'ckdtree' in Path(f'/proc/{program.pid}/maps').read_text()
 
 
 def test_prunings_follow_each_other_and_the_last_keeps_the_best_in_time_at_each_level(grading, tmp_path):
