@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, RatioFilter
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 # Of the adaptive regression.
 _LAGS = 3  # ratios that a prediction looks back on
@@ -100,33 +100,6 @@ class LaggedRegression:
             return self._smallest_ms[candidate]
         lagged = [self._recent[0]] * (self._lags - len(self._recent)) + list(self._recent)
         return max(float(weights[:-1] @ lagged + weights[-1]), self._smallest_ms[candidate])
-
-
-class FilteredRatio:
-    """One slowdown for all candidates, that rises fast and falls slowly: the filter of the contention monitor.
-
-    Args:
-        idle_ms: delay of each candidate on the idle machine, > 0.
-
-    Raises:
-        ValueError: there is no candidate, or a delay is not positive and finite.
-    """
-
-    name = 'filtered ratio'
-
-    def __init__(self, idle_ms: Mapping[str, float]) -> None:
-        self._idle_ms = _idle(idle_ms)
-        self._ratio = RatioFilter()
-
-    def observe(self, candidate: str, delay_ms: float) -> None:
-        """See `DelayPredictor.observe`."""
-        _check(candidate, self._idle_ms, delay_ms)
-        self._ratio.observe(delay_ms / self._idle_ms[candidate])
-
-    def predict_ms(self, candidate: str) -> float:
-        """See `DelayPredictor.predict_ms`."""
-        _check(candidate, self._idle_ms)
-        return self._idle_ms[candidate] * math.exp(self._ratio.log_ratio)
 
 
 class AdaptiveRegression:

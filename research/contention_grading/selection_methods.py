@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
+from prediction import AdaptiveRegression, DelayPredictor, LaggedRegression
 from deadline_perception.core.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Policy
@@ -24,7 +24,6 @@ from expected_utility import ExpectedUtilityPolicy
 
 ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in config/detector.yaml
 _WIDTH, _FIRST = math.log(8.0), math.log(1.25)  # as runtime/loading.py begins without a profile of whole paths
-LEVELS = 6  # of contention, that traces are cut into
 
 
 class Method(Protocol):
@@ -245,71 +244,6 @@ class OursByUtility(PolicyMethod):
         self._policy.prepare()
 
 
-class OursByLevel:
-    """The same with a profile by level of contention: each model has a factor of its own, which follows the slowdown
-    of all.
-
-    Args:
-        terms: see `Terms`; the levels are equal shares of the frames that are learnt from, by their slowdown.
-        alpha: target miss probability of the bounds.
-    """
-
-    def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:
-        self._terms = terms
-        self._names = sorted(terms.qualities, key=lambda model: -terms.qualities[model])
-        ratios = np.array([terms.traces_ms[model] / terms.idle_ms[model] for model in self._names])
-        of_frames = np.median(ratios, axis=0)
-        shares = np.array_split(np.argsort(of_frames), LEVELS)
-        self._knots = np.array([np.median(of_frames[share]) for share in shares])
-        # [levels, models]
-        self._factors = np.maximum.accumulate([np.median(ratios[:, share], axis=1) for share in shares])
-        self._idle_ms = np.array([terms.idle_ms[model] for model in self._names])
-        self._fastest = int(np.argmin(self._idle_ms))
-        self._place = {model: at for at, model in enumerate(self._names)}
-        self._predictor = AdaptiveRegression({'all': 1.0})
-        self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST)
-        self._predicted_ms, self._surprise = self._idle_ms, 0.0
-
-    def choose(self) -> str:
-        """See `Method`."""
-        slowdown = max(self._predictor.predict_ms('all'), self._surprise)
-        self._predicted_ms = self._idle_ms * self._factors_at(slowdown)
-        fitting = np.flatnonzero(self._predicted_ms * self._calibrator.factor < self._terms.threshold_ms)
-        return self._names[fitting[0] if len(fitting) else self._fastest]
-
-    def observe(self, model: str, delay_ms: float) -> None:
-        """See `Method`."""
-        at = self._place[model]
-        slowdown, predicted_ms = self._slowdown_of(at, delay_ms), float(self._predicted_ms[at])
-        self._surprise = slowdown if delay_ms > predicted_ms * max(1.0, self._calibrator.factor) else 0.0
-        self._calibrator.observe(predicted_ms, delay_ms)
-        self._predictor.observe('all', slowdown)
-
-    def _factors_at(self, slowdown: float) -> np.ndarray:
-        """Factor of each model; in proportion beyond the outer levels."""
-        at = min(max(int(np.searchsorted(self._knots, slowdown)), 1), len(self._knots) - 1)
-        low, high = self._knots[at - 1], self._knots[at]
-        if not low < slowdown < high:
-            nearest = at if slowdown >= high else at - 1
-            return self._factors[nearest] * (slowdown / self._knots[nearest])
-        share = (slowdown - low) / (high - low)
-        return (1.0 - share) * self._factors[at - 1] + share * self._factors[at]
-
-    def _slowdown_of(self, at: int, delay_ms: float) -> float:
-        """Slowdown of all at which this model takes so long."""
-        factor, factors = delay_ms / self._idle_ms[at], self._factors[:, at]
-        if factor <= factors[0]:
-            return float(self._knots[0] * factor / factors[0])
-        if factor >= factors[-1]:
-            return float(self._knots[-1] * factor / factors[-1])
-        return float(np.interp(factor, factors, self._knots))
-
-    @property
-    def misses(self) -> int:
-        """Frames beyond their bound."""
-        return self._calibrator.misses
-
-
 class WrongPredictor:
     """Deliberately wrong: random factors around a third of the idle delay, whatever happens."""
 
@@ -331,14 +265,12 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
     'N-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=True),
     'paper\'s regression': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=False),
     'ours': Ours,
-    'ours, by levels': OursByLevel,
     'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
     'ours, a late frame costs 20 AP': partial(OursByUtility, cost=20.0),
     'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
     'ours, 5 % may miss': partial(Ours, alpha=0.05),
     'ours, 30 % may miss': partial(Ours, alpha=0.3),
     'paper\'s, bounded': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=True),
-    'filtered ratio, bounded': lambda terms: Predicting(FilteredRatio(terms.idle_ms), terms, calibrated=True),
     'wrong, bounded': lambda terms: Predicting(WrongPredictor(terms.idle_ms, terms.seed), terms, calibrated=True),
     'knows the level': partial(Oracle, cost=100.0, clairvoyant=False),
     'clairvoyant': partial(Oracle, cost=100.0, clairvoyant=True),
@@ -350,7 +282,6 @@ MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 # there.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
-    'ours, by levels': {alpha: partial(OursByLevel, alpha=alpha) for alpha in ALPHAS},
     'paper\'s, bounded': {alpha: lambda terms, alpha=alpha: Predicting(
         LaggedRegression(terms.traces_ms), terms, calibrated=True, alpha=alpha) for alpha in ALPHAS},
     'paper\'s with a margin': {margin: lambda terms, margin=margin: Predicting(
@@ -362,4 +293,4 @@ CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS}}
 OUR_CURVES = ('ours', 'ours, by utility')
 PAPERS, OURS = 'paper\'s regression', 'ours'
-BOUNDED = ('ours', 'ours, by levels', 'paper\'s, bounded', 'filtered ratio, bounded', 'wrong, bounded')
+BOUNDED = ('ours', 'paper\'s, bounded', 'wrong, bounded')
