@@ -170,8 +170,8 @@ def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
             'four_values': result.few_values, 'four_error': result.few_error, 'baselines': baselines}
 
 
-def goals(report: dict) -> list[dict]:
-    """What was to be reached on this kind of device, and what was."""
+def judge(run: Run, report: dict) -> None:
+    """Holds the errors against what was to be reached on this kind of device."""
     combined = report['random']['combined steps']['mean']
     channels, sparse = report['sweeps'][0], report['sparse']
     if report['device']['kind'] == 'cuda':
@@ -183,12 +183,12 @@ def goals(report: dict) -> list[dict]:
             ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
             ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
             ('random convolutions', combined, report['random'][linear]['mean'])))
-    return [{'goal': name, 'at_most': most, 'reached': reached, 'met': reached <= most}
-            for name, most, reached in wanted]
+    for name, most, reached in wanted:
+        run.goal(name, reached, most=most)
 
 
 def print_report(report: dict, results: list[SweepResult], device: str) -> None:
-    """The table of errors and what became of the goals."""
+    """The table of errors."""
     rows = []
     for result, record in zip(results, report['sweeps']):
         rows += [(f'{result.sweep.name} ({result.model})', '4 values', f'{result.few_error:.1%}', '', ''),
@@ -206,9 +206,6 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
         rows.append((f'{counts["tested"]} random convolutions, {model}', source,
                      *(f'{errors[key]:.1%}' for key in ('mean', 'median', 'p90'))))
     show(f'error of predicted layer times on {device}', ('what', 'from', 'mean', 'median', 'p90'), rows, words=2)
-    for goal in report['goals']:
-        print(f'goal: {goal["goal"]} at most {goal["at_most"]:.1%}: {goal["reached"]:.1%}, '
-              f'{"met" if goal["met"] else "NOT met"}')
     print(f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
           f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found')
 
@@ -249,8 +246,8 @@ def main(run: Run) -> None:
         'measurements': {'combined_random': plan.learned, 'combined_sweeps': as_many - plan.learned,
                          'baselines': as_many, 'tested': plan.tested},
         'cost_models': combined.cost_models}
-    report['goals'] = goals(report)
     print_report(report, results, str(facts))
+    judge(run, report)
     if facts.kind != 'cpu':
         run.name = f'step_model_{facts.slug}'
     run.write(**report)

@@ -38,7 +38,7 @@ from parts.harness import Run, run_script, show, timed_ms
 
 matplotlib.use('Agg')
 SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-TARGET = 0.005  # bounds that jobs may exceed; goal: 1 % of jobs over budget
+TARGET, GOAL_OVER_BUDGET = 0.005, 0.01  # share of jobs that exceed their bound, and their budget
 DEADLINES, JOBS_OF_DEADLINE = 24, 200
 TIMED = 60
 
@@ -171,7 +171,7 @@ def main(run: Run) -> None:
     result = {'device': str(read_device_facts('cpu')), 'shape': shape.name,
               'priority': str(priority.in_force), 'accuracies': accuracies,
               'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
-              'jobs': args.jobs, 'over_budget_share': over / max(1, ran), 'goal': 0.01}
+              'jobs': args.jobs, 'over_budget_share': over / max(1, ran)}
     show(f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})',
          ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms', 'infeasible'),
          [(f'{100 * speed:.0f}', *(row[key] for key in ('budget_ms', 'mean_ms', 'longest_ms', 'mean_utilisation')),
@@ -179,6 +179,7 @@ def main(run: Run) -> None:
           for speed, row in speeds.items()], words=0)
     print('usefulness over all deadlines, %: elastic {:.1f}, ordinary {:.1f}'.format(
         *(fmean(row[name] for row in useful) for name in ('elastic', 'ordinary'))))
+    run.goal('share of jobs over budget', result['over_budget_share'], most=GOAL_OVER_BUDGET)
     run.write(**result)
     plot(result, run.file.with_suffix('.png'))
 
