@@ -13,7 +13,7 @@ Runs begin with the shipped weights: from random ones, as in the paper, minutes 
 do. The shipped weights know all paths already, so that what a strategy does not train is forgotten rather than never
 learnt. Ours is judged against the paper's strategies that switch heads at random, on the longest path and on the mean
 of the paths measured: it is better where it gains more than the larger spread of the seeds.
-Runs are kept in `--out` and go on there after a kill. Writes results/training_strategies_START_DEVICE.json.
+Runs are kept in `--runs` and go on there after a kill. Writes results/training_strategies_START_DEVICE.json.
 """
 from __future__ import annotations
 
@@ -23,13 +23,10 @@ import statistics
 import sys
 import time
 from dataclasses import asdict, replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import read_device_facts
@@ -43,15 +40,15 @@ from deadline_perception.networks.multi_path.checkpoint import build_detector, l
 from deadline_perception.networks.multi_path.configuration import find_configuration
 from deadline_perception.networks.multi_path.heads import BINS
 from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.training.losses import REGIONS_PER_IMAGE
 from deadline_perception.training.samples import SampleSource
 from deadline_perception.training.strategies import STRATEGIES, Strategy
 from deadline_perception.training.trainer import Trainer
 from deadline_perception.training.training_plan import TrainingPlan
 
-RESULTS = Path(__file__).parent / 'results'
-ROOT = Path(__file__).parents[2]
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from parts.harness import ROOT, Run, run_script, show
+
 BACKWARD = 3  # a backward pass takes two products of the forward pass's size, one for inputs and one for weights
 DRAWN_STEPS = 400  # over which the operations of a strategy's steps are averaged
 TIMED_STEPS = 4
@@ -162,7 +159,7 @@ def settle(args: argparse.Namespace, source: SampleSource) -> int:
     Raises:
         ValueError: the folder holds runs of other settings.
     """
-    kept = args.out / 'settings.json'
+    kept = args.runs / 'settings.json'
     names = ('data', 'config', 'start', 'from_scratch', 'seconds_per_run', 'steps', 'batch', 'learning_rate', 'device',
              'images')
     settings = {name: str(getattr(args, name)) for name in names}
@@ -170,7 +167,7 @@ def settle(args: argparse.Namespace, source: SampleSource) -> int:
     if kept.is_file():
         stored = json.loads(kept.read_text())
         if stored['settings'] != settings:
-            raise ValueError(f'{args.out} holds runs of {stored["settings"]}, expected {settings}; give another --out')
+            raise ValueError(f'{args.runs} holds runs of {stored["settings"]}, expected {settings}; give other --runs')
         return stored['steps']
     steps = args.steps or steps_within(args, source)
     write_json(kept, {'settings': settings, 'steps': steps})
@@ -207,53 +204,28 @@ def verdicts(runs: list[dict]) -> list[dict]:
     return rows
 
 
-def show(runs: list[dict], paths: dict[str, ExecutionPath], what: str, title: str) -> Table:
+def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], what: str, title: str) -> None:
     """Mean over the seeds, and half the range."""
-    table = Table(title=title, caption='mean over seeds ± half their range')
-    for column in ('strategy', *paths, 'steps', 'seconds', 'seeds'):
-        table.add_column(column, justify='left' if column == 'strategy' else 'right', no_wrap=True)
+    rows = []
     for strategy in dict.fromkeys(run['strategy'] for run in runs):
         own = [run for run in runs if run['strategy'] == strategy]
         cells = []
         for name in paths:
             values = [100 * run['paths'][name][what] for run in own]
             cells.append(f'{statistics.fmean(values):.1f} ±{(max(values) - min(values)) / 2:.1f}')
-        table.add_row(strategy, *cells, str(own[0]['steps']), f'{statistics.fmean(run["seconds"] for run in own):.0f}',
-                      str(len(own)))
-    return table
+        rows.append((strategy, *cells, own[0]['steps'], f'{statistics.fmean(run["seconds"] for run in own):.0f}',
+                     len(own)))
+    show(f'{title}; mean over seeds ± half their range', ('strategy', *paths, 'steps', 'seconds', 'seeds'), rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--data', type=Path, default=ROOT.parent / 'shared' / 'data' / 'carla',
-                        help='folder with train.json and val.json')
-    parser.add_argument('--config', default='compact', help='shape of networks that start from random weights')
-    parser.add_argument('--start', type=Path, default=ROOT / 'models' / 'compact.safetensors',
-                        help='weights to start from')
-    parser.add_argument('--from-scratch', action='store_true', help='start from random weights of --config')
-    parser.add_argument('--seconds-per-run', type=float, default=110.0, help='of training; measuring comes on top')
-    parser.add_argument('--steps', type=int, help='compute of a run in steps of the full path, in place of seconds')
-    parser.add_argument('--strategies', nargs='+', choices=STRATEGIES, default=list(STRATEGIES))
-    parser.add_argument('--seeds', type=int, default=2)
-    parser.add_argument('--batch', type=int, default=4)
-    parser.add_argument('--learning-rate', type=float, default=3e-4)
-    parser.add_argument('--images', type=int, help='validation images, all without')
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--threads', type=int, default=torch.get_num_threads())
-    parser.add_argument('--out', type=Path, default=ROOT / 'out' / 'training_strategies')
-    parser.add_argument('--quick', action='store_true',
-                        help='one seed, two steps, six images; only to see that it works')
-    args = parser.parse_args()
-    for name in ('seeds', 'batch', 'seconds_per_run'):
-        if not getattr(args, name) > 0:
-            parser.error(f'--{name.replace("_", "-")} is {getattr(args, name)}, expected more than 0')
-    if args.quick:
+def main(run: Run) -> None:
+    args = run.args
+    if run.quick:
         args.seeds, args.steps, args.images, args.batch = 1, 2, 6, 1
-        args.out = args.out.with_name(args.out.name + '_quick')
+        args.runs = args.runs.with_name(args.runs.name + '_quick')
     torch.set_num_threads(args.threads)
-    console = Console(width=max(124, Console().width))  # a pipe has no width, and the table needs this much
     training, validation = read_coco(args.data / 'train.json'), read_coco(args.data / 'val.json')
-    if args.quick:
+    if run.quick:
         training = Sequence(training.name, training.class_names, training.frames[:20])
     network = fresh_network(args, training.class_names, 0)
     source = SampleSource([training], [1.0], network.input_size, network.class_names)
@@ -267,10 +239,10 @@ def main() -> None:
     runs = []
     for seed in range(args.seeds):
         for strategy in args.strategies:
-            kept = args.out / f'{strategy}-{seed}.json'
+            kept = args.runs / f'{strategy}-{seed}.json'
             if not kept.is_file():
                 steps = max(1, round(full_steps * reference / cost.mean(STRATEGIES[strategy])))
-                console.print(f'{strategy}, seed {seed}: {steps} steps')
+                print(f'{strategy}, seed {seed}: {steps} steps', flush=True)
                 state = kept.with_suffix('.safetensors')
                 trained, seconds = train(args, source, strategy, seed, steps, state)
                 measured = measure_paths(trained, validation, frames, list(paths.values()), ranked_by=ranked_by)
@@ -281,27 +253,39 @@ def main() -> None:
                 for file in (state, state.with_suffix('.seconds')):
                     file.unlink(missing_ok=True)
             runs.append(json.loads(kept.read_text()))
-    console.print(show(runs, paths, 'pooled_ap', f'AP of {", ".join(ranked_by)}, 0 to 100'))
-    console.print(show(runs, paths, 'ap', 'AP of all classes, 0 to 100'))
+    show_runs(runs, paths, 'pooled_ap', f'AP of {", ".join(ranked_by)}, 0 to 100')
+    show_runs(runs, paths, 'ap', 'AP of all classes, 0 to 100')
     found = verdicts(runs)
     for row in found:
         better = {True: 'better', False: 'not better beyond the spread', None: 'not shown by one seed'}[row['better']]
         spread = '-' if row['spread_of_seeds'] is None else f'{row["spread_of_seeds"]:.1f}'
-        console.print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the '
-                      f'seeds {spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}')
-    if args.quick:
-        return
+        print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the seeds '
+              f'{spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}')
     facts = read_device_facts(args.device)
-    file = RESULTS / f'training_strategies_{"scratch" if args.from_scratch else args.start.stem}_{facts.slug}.json'
-    write_json(file, {'date': date.today().isoformat(), 'device': asdict(facts),
-                      'start': 'random weights' if args.from_scratch else args.start.name, 'batch': args.batch,
-                      'learning_rate': args.learning_rate, 'steps_of_the_full_path': full_steps,
-                      'operations_per_image_and_step': {name: round(cost.mean(STRATEGIES[name]))
-                                                        for name in args.strategies},
-                      'images': len(frames), 'paths': {name: str(path) for name, path in paths.items()},
-                      'verdicts': found, 'runs': runs})
-    console.print(f'wrote {file.relative_to(ROOT)}')
+    run.name = f'training_strategies_{"scratch" if args.from_scratch else args.start.stem}_{facts.slug}'
+    run.write(device=asdict(facts), start='random weights' if args.from_scratch else args.start.name, batch=args.batch,
+              learning_rate=args.learning_rate, steps_of_the_full_path=full_steps,
+              operations_per_image_and_step={name: round(cost.mean(STRATEGIES[name])) for name in args.strategies},
+              images=len(frames), paths={name: str(path) for name, path in paths.items()}, verdicts=found, runs=runs)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--data': {'type': Path, 'default': ROOT.parent / 'shared' / 'data' / 'carla',
+                   'help': 'folder with train.json and val.json'},
+        '--config': {'default': 'compact', 'help': 'shape of networks that start from random weights'},
+        '--start': {'type': Path, 'default': ROOT / 'models' / 'compact.safetensors', 'help': 'weights to start from'},
+        '--from-scratch': {'action': 'store_true', 'help': 'start from random weights of --config'},
+        '--seconds-per-run': {'type': float, 'default': 110.0, 'above': 0.0,
+                              'help': 'of training; measuring comes on top'},
+        '--steps': {'type': int, 'help': 'compute of a run in steps of the full path, in place of seconds'},
+        '--strategies': {'nargs': '+', 'choices': STRATEGIES, 'default': list(STRATEGIES)},
+        '--seeds': {'type': int, 'default': 2, 'least': 1},
+        '--batch': {'type': int, 'default': 4, 'least': 1},
+        '--learning-rate': {'type': float, 'default': 3e-4},
+        '--images': {'type': int, 'help': 'validation images, all without'},
+        '--device': {'default': 'cpu'},
+        '--threads': {'type': int, 'default': torch.get_num_threads()},
+        '--runs': {'type': Path, 'default': ROOT / 'out' / 'training_strategies',
+                   'help': 'folder that keeps every run'}},
+        quick='one seed, two steps, six images')
