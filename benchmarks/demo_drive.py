@@ -1,11 +1,9 @@
 """The default drive through the running nodes, alone and beside a busy program: misses, latency, accuracy, accounting.
 
     python benchmarks/demo_drive.py [--runs 2] [--loads 0 1]
-    python benchmarks/demo_drive.py --contention steps [--runs 2]
 
 Runs `deadline-perception demo` again and again, the loads in turn, and writes results/demo_drive.json: each run's
-summary. With --contention the demo grades levels of contention and plays them; results/demo_contention.json says what
-ran at each.
+summary.
 """
 from __future__ import annotations
 
@@ -19,33 +17,13 @@ SHOWN = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'd
 
 
 def summary(folder: Path, *words: str) -> dict:
-    """Summary of one run of the demo with these arguments; with the levels where it graded any."""
+    """Summary of one run of the demo with these arguments."""
     run_command('demo', '--out', folder, *words)
-    found = json.loads((folder / 'summary.json').read_text())
-    if (folder / 'levels.json').exists():
-        found['graded_levels'] = json.loads((folder / 'levels.json').read_text())['levels']
-    return found
-
-
-def contention(run: Run, kind: str, runs: int) -> None:
-    """Runs the demo under contention that changes; prints and writes what ran at each level."""
-    found = []
-    for _ in range(runs):
-        with tempfile.TemporaryDirectory() as folder:
-            found.append(summary(Path(folder), '--contention', kind))
-        graded = ', '.join(f'{level["delay_ms"]:.0f}' for level in found[-1]['graded_levels'])
-        print(f'levels of {graded} ms; {found[-1]["deadline_miss_ratio"]:.2%} missed, '
-              f'{found[-1]["infeasible_ratio"]:.2%} infeasible, AP50 {found[-1]["ap50"]:.1%}', flush=True)
-        for level, use in found[-1]['contention_levels'].items():
-            print(f'  level {level}: ' + ', '.join(f'{key} {value:.3g}' for key, value in use.items()), flush=True)
-    run.name = 'demo_contention'
-    run.write(runs=found)
+    return json.loads((folder / 'summary.json').read_text())
 
 
 def main(run: Run) -> None:
     args = run.args
-    if args.contention:
-        return contention(run, args.contention, args.runs)
     runs = []
     print('load  feasible missed  infeasible   AP50  latency p50   p99 ms  ' + '  '.join(SHOWN))
     for _ in range(args.runs):
@@ -62,5 +40,4 @@ def main(run: Run) -> None:
 if __name__ == '__main__':
     run_script(main, {
         '--runs': {'type': int, 'default': 2, 'least': 1, 'help': 'runs with each load'},
-        '--loads': {'type': int, 'nargs': '+', 'default': [0, 1], 'help': 'busy programs beside the nodes'},
-        '--contention': {'metavar': 'KIND', 'help': "as the demo's, such as steps"}})
+        '--loads': {'type': int, 'nargs': '+', 'default': [0, 1], 'help': 'busy programs beside the nodes'}})

@@ -1,10 +1,10 @@
 """Python calls that one image takes from its arrival to its answer, through a network that computes nothing.
 
-    python benchmarks/image_trace.py [--images 20] [--functions 0]
+    python benchmarks/image_trace.py [--images 20]
 
 What a reader, and a profiler, has to follow: calls of the package's functions on all threads, the files that they lie
-in, and how often the next call lies in another file. 13 segments, 7 operators, policy `frontier`, ample time. Medians;
-`--functions` lists those that are called most. Writes results/image_trace.json.
+in, and how often the next call lies in another file. 13 segments, 7 operators, policy `frontier`, ample time. Medians.
+Writes results/image_trace.json.
 """
 from __future__ import annotations
 
@@ -92,21 +92,17 @@ def main(run: Run) -> None:
     files = statistics.median(len({file for file, _ in trace}) for trace in traces)
     switches = statistics.median(sum(first[0] != second[0] for first, second in zip(trace, trace[1:]))
                                  for trace in traces)
-    by_function, by_file = Counter(traces[-1]), Counter(file for file, _ in traces[-1])
+    functions, by_file = set(traces[-1]), Counter(file for file, _ in traces[-1])
     show('calls by file, last image', ('file', 'calls'), by_file.most_common())
-    if args.functions:
-        show('calls by function', ('function', 'calls'),
-             [(f'{file} {name}', count) for (file, name), count in by_function.most_common(args.functions)])
-    print(f'{len(by_function)} functions, {switches:.0f} changes of file')
+    print(f'{len(functions)} functions, {switches:.0f} changes of file')
     if not calls:
         raise RuntimeError(f'no call of {PACKAGE} was seen')
     run.goal('calls of one image', calls, most=GOAL_CALLS)
     run.goal('files of one image', files, most=GOAL_FILES)
-    run.write(images=len(traces), calls=calls, files=files, functions=len(by_function), switches=switches,
+    run.write(images=len(traces), calls=calls, files=files, functions=len(functions), switches=switches,
               calls_by_file=dict(by_file.most_common()))
 
 
 if __name__ == '__main__':
     run_script(main, {
-        '--images': {'type': int, 'default': 20, 'least': 1, 'help': 'that are followed'},
-        '--functions': {'type': int, 'default': 0, 'help': 'that are listed'}}, quick='three images')
+        '--images': {'type': int, 'default': 20, 'least': 1, 'help': 'that are followed'}}, quick='three images')

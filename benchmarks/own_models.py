@@ -1,7 +1,7 @@
 """Public detectors as `adopt` reads them: conventions found on images, accuracy on others, in floating point and 8 bit.
 
     python benchmarks/own_models.py [--models ../shared/data/public_models] [--data ../shared/data/bdd100k]
-        [--images 500] [--only NAME ...]
+        [--images 500]
 
 The conventions of each file are found on 20 images of the training split, where the documented ones are held against
 the ten best others. All detectors then see the validation images on one thread, every image and detector in random
@@ -86,8 +86,6 @@ def main(run: Run) -> None:
     rows, specs, near = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         for model in MODELS:
-            if args.only and not any(name in model.file for name in args.only):
-                continue
             spec = public_spec(args.models / model.file, model.classes, MERGED)
             found = find_conventions(spec, trial, least=LEAST_TRIED)
             row = {'file': model.file, 'classes': len(model.classes), **_margin(model, found),
@@ -98,7 +96,7 @@ def main(run: Run) -> None:
             specs.append((row, 'float', found.spec))
             row['near'] = {}
             near += [(row['near'], words, _read_as(words, found.spec)) for words in _near(row)]
-            if not args.float_only and read_exported(spec.file).layers == 'float':
+            if read_exported(spec.file).layers == 'float':
                 try:
                     specs.append((row, '8 bit', quantised(found.spec, [frame.load_bgr() for frame in calibration],
                                                           Path(folder))))
@@ -229,6 +227,4 @@ if __name__ == '__main__':
     run_script(main, {
         '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
         '--data': {'type': Path, 'default': Path('../shared/data/bdd100k'), 'help': 'has train.json and val.json'},
-        '--images': {'type': int, 'default': 500},
-        '--only': {'nargs': '+', 'default': [], 'metavar': 'NAME', 'help': 'files whose name holds one of these'},
-        '--float-only': {'action': 'store_true'}}, quick='few images')
+        '--images': {'type': int, 'default': 500}}, quick='few images')

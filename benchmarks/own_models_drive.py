@@ -1,6 +1,6 @@
 """A set of the default network and all public detectors in the running nodes, and each of them alone.
 
-    python benchmarks/own_models_drive.py [--set all.yaml] [--alone NAME ...] [--contention steps]
+    python benchmarks/own_models_drive.py [--set all.yaml] [--contention steps]
 
 Adopts `street` and every file of --models into one set by one command, or takes the set of an earlier run, and each
 model of it as a set of its own. `deadline-perception demo` then plays the same dashcam images (BDD100K, which no public
@@ -18,6 +18,7 @@ from deadline_perception.networks.model_set.set_file import SetFile
 from own_models import CLASSES, MERGED, MODELS
 from parts.harness import Run, run_command, run_script, show
 
+
 def main(run: Run) -> None:
     args = run.args
     with tempfile.TemporaryDirectory() as name:
@@ -27,15 +28,13 @@ def main(run: Run) -> None:
         adopt = ['--data', data, '--rename', renamed, '--threads', '1']
         together = args.set
         if together is None:
-            together = args.keep or folder / 'all.yaml'
+            together = folder / 'all.yaml'
             classes = [word for model in MODELS for word in ('--classes', ','.join(model.classes))]
             run_command('adopt', 'street', *(args.models / model.file for model in MODELS), *classes, *adopt,
                         '--out', together)
         content = SetFile.load(together)
         sets = {'all': together}
         for spec in content.models:
-            if args.alone and spec.name not in args.alone:
-                continue
             alone = folder / spec.name / 'set.yaml'
             alone.parent.mkdir()
             replace(content, models=(spec,)).save(alone)
@@ -47,8 +46,6 @@ def main(run: Run) -> None:
             run_command('demo', '--model', file, '--source', data, '--classes', renamed,
                         '--contention', args.contention, '--seconds', args.seconds, '--out', out)
             found[model] = json.loads((out / 'summary.json').read_text())
-            if model == 'all' and args.report:
-                args.report.write_bytes((out / 'report.html').read_bytes())
     rows = [_row(model, summary) for model, summary in found.items()]
     show('in the running nodes, under contention; AP50 in percent',
          ('models', 'delivered', 'late', 'infeasible', 'models used', 'switches', 'latency p50 / p99 ms', 'bound ms',
@@ -73,8 +70,5 @@ if __name__ == '__main__':
         '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
         '--data': {'type': Path, 'default': Path('../shared/data/bdd100k'), 'help': 'has val.json'},
         '--set': {'type': Path, 'help': 'set of models of an earlier run'},
-        '--keep': {'type': Path, 'help': 'file for the set that it makes'},
-        '--report': {'type': Path, 'help': 'file for the report of the run with all'},
-        '--alone': {'nargs': '+', 'default': [], 'metavar': 'NAME', 'help': 'models that run alone; all of the set'},
         '--contention': {'default': 'steps', 'help': "as the demo's"},
         '--seconds': {'type': float, 'default': 32.0, 'help': 'of each run'}})

@@ -86,9 +86,7 @@ def main(run: Run) -> None:
     use_threads(1)
     limit = 6 if run.quick else args.limit
     with tempfile.TemporaryDirectory() as folder:
-        candidates = _own(find_weights(args.weights), args.paths)
-        if not args.own_only:
-            candidates += public_detectors(args.data, Path(folder))
+        candidates = _own(find_weights(args.weights), args.paths) + public_detectors(args.data, Path(folder))
         result = {name: measure(candidates, args.data / file, classes, limit)
                   for name, (file, classes) in SOURCES.items()}
         seen = phantoms(candidates, args.data / HIGHWAY, limit)
@@ -235,5 +233,4 @@ if __name__ == '__main__':
         '--data': {'type': Path, 'default': Path('../shared/data')},
         '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
         '--paths': {'type': int, 'default': 10, 'help': 'paths of our frontier'},
-        '--limit': {'type': int, 'help': 'images of each source'},
-        '--own-only': {'action': 'store_true', 'help': 'no public detectors'}}, quick='few images')
+        '--limit': {'type': int, 'help': 'images of each source'}}, quick='few images')
