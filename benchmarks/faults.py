@@ -32,7 +32,7 @@ from parts.fault_acts import Fault, Images
 from parts.fault_table import FAULTS, STANDS
 from parts.harness import Run, run_script
 from parts.node_listener import HeardFrame
-from parts.node_process import profile_for
+from parts.node_process import StandError, profile_for
 from parts.node_stand import BUDGET_MS, Feed, SentImage, Stand
 
 HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
@@ -271,17 +271,23 @@ def inflict_all(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, V
     for name, setting in STANDS.items():
         waiting = [fault for fault in faults if fault.stand == name]
         while waiting:
-            with tempfile.TemporaryDirectory() as folder, make_stand(name, setting, Path(folder), profile) as stand:
-                while waiting:
-                    fault = waiting.pop(0)
-                    try:
-                        verdict = inflict(fault, stand)
-                    except Exception as error:  # a fault that cannot be inflicted must not hide the others
-                        verdict = Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
-                    verdicts.append(verdict)
-                    note(fault, verdict)
-                    if verdict.why or not verdict.survived:
-                        break  # what it has left behind shall not be blamed on the next
+            try:
+                with tempfile.TemporaryDirectory() as folder, make_stand(name, setting, Path(folder), profile) as stand:
+                    while waiting:
+                        fault = waiting.pop(0)
+                        try:
+                            verdict = inflict(fault, stand)
+                        except Exception as error:  # a fault that cannot be inflicted must not hide the others
+                            verdict = Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
+                        verdicts.append(verdict)
+                        note(fault, verdict)
+                        if verdict.why or not verdict.survived:
+                            break  # what it has left behind shall not be blamed on the next
+            except StandError as error:  # nor must a stand that does not start hide the others
+                for fault in waiting:
+                    verdicts.append(Verdict(fault.name, survived=False, why=[f'its stand does not start: {error}']))
+                    note(fault, verdicts[-1])
+                waiting = []
     return verdicts
 
 

@@ -89,6 +89,24 @@ def test_a_soak_sees_growth_and_only_growth(soak):
         soak.growth_of('detector', at_s[:19], steady[:19])
 
 
+def test_faults_of_a_stand_that_does_not_start_are_not_withstood_and_hide_no_others(faults, monkeypatch):
+    class NoStand:
+        """Of processes that do not come up."""
+
+        def __enter__(self):
+            raise faults.StandError('waited 120 s')
+
+        def __exit__(self, *error):
+            pass
+
+    noted = []
+    monkeypatch.setattr(faults, 'make_stand', lambda name, setting, folder, profile: NoStand())
+    chosen = [fault_named(faults, name) for name in ('unknown encoding', 'network hangs')]
+    verdicts = faults.inflict_all(chosen, Path('profile.json'), lambda fault, verdict: noted.append(verdict))
+    assert verdicts == noted and [verdict.fault for verdict in verdicts] == ['unknown encoding', 'network hangs']
+    assert all(verdict.why == ['its stand does not start: waited 120 s'] for verdict in verdicts)
+
+
 def test_a_struck_network_is_called_as_the_node_calls_it(load_benchmark, tiny_network, tmp_path, monkeypatch):
     points = load_benchmark('fault_points')
     for owner, name in ((points.image_message, 'to_bgr'), (points.MultiPathDetector, 'start'),
