@@ -1,6 +1,7 @@
 """The engines of the CPU against each other, on the same paths and images in one run: time, accuracy, efficiency.
 
-    python benchmarks/engines.py [--paths 60] [--rounds 12] [--threads 1] [--data VAL.json [--limit N]] [--quick]
+    python benchmarks/engines.py [--paths 60] [--rounds 12] [--threads 1] [--data VAL.json [--classes FILE]
+                                 [--limit N]] [--quick]
 
 Needs prepared segments (`profile --all-paths`). Frames of all paths and engines are mixed at random, in rounds,
 so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
@@ -25,7 +26,7 @@ from deadline_perception.core.device import DeviceFacts, read_device_facts, use_
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.datasets.source import open_source
+from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
 from deadline_perception.engines.eager import Eager
@@ -99,7 +100,7 @@ def measure_times(network, engines: dict[str, Eager], paths: list[ExecutionPath]
 
 
 def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], data: Path,
-             limit: int | None) -> dict[str, object]:
+             classes: Path | None, limit: int | None) -> dict[str, object]:
     """Average precision of each path with each engine on the same annotated images, in points.
 
     Args:
@@ -107,9 +108,10 @@ def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], dat
         engines: by name.
         paths: distinct.
         data: annotated images.
+        classes: what their classes are for the network, as `evaluate --classes`; None: they are called alike.
         limit: only so many of them.
     """
-    sequence = open_source(str(data))
+    sequence = open_source(str(data), classes=classes)
     frames = annotated_frames(sequence, limit)
     class_names = network.class_names
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in frames]
@@ -180,7 +182,7 @@ def main(run: Run) -> None:
               'least_signal_to_error_db': min(s.error_db for s in store.segments.values() if s.form is Form.INT8),
               'rows': rows}
     if args.data is not None:
-        result['accuracy'] = accuracy(network, engines, paths, args.data, args.limit)
+        result['accuracy'] = accuracy(network, engines, paths, args.data, args.classes, args.limit)
         found = result['accuracy']
         found['mean_loss'], found['largest_loss'] = loss(found['points'], 'openvino')
     show_engines(run, result)
@@ -193,6 +195,7 @@ if __name__ == '__main__':
         '--paths': {'type': int, 'default': 12, 'help': 'the largest, the smallest, each setting alone, others'},
         '--threads': {'type': int, 'default': 1},
         '--data': {'type': Path, 'help': 'annotated images to score each path on'},
+        '--classes': {'type': Path, 'help': CLASSES_HELP},
         '--limit': {'type': int, 'help': 'score on so many of them, spread evenly'},
         '--rounds': {'type': int, 'default': ROUNDS, 'least': 1, 'help': 'frames of each path with each engine'}},
         quick=f'{QUICK_ROUNDS} frames of each path')
