@@ -31,6 +31,7 @@ SHARE = RealTimeShare(0.95, 1.0)
 # Runs in a process of its own, of ordinary niceness; what it calls `report` with is the test's.
 CHILD = '''
 import json, os, resource, subprocess, sys, threading, time
+from pathlib import Path
 from deadline_perception.runtime import priority as module
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, what_is_permitted
