@@ -28,7 +28,7 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from parts.harness import ROOT, run_logged, show
 
 LOGS = ROOT / 'out' / 'benchmarks'
-VALIDATION = '../shared/data/carla/val.json'
+DASHCAMS = '../shared/data/bdd100k/val.json'
 MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
 OVERTIME = 2.0
 QUICK = '--quick'
@@ -75,7 +75,7 @@ BENCHMARKS = (
               quick=False),
     Benchmark('street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'),
     Benchmark('engines', 11, '8 bit against float on 60 paths: time, accuracy, efficiency',
-              arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),
+              arguments=('--paths', '60', '--rounds', '6', '--data', DASHCAMS, '--limit', '100')),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),
     Benchmark('time_model', 3, 'what each part of the time model earns, over recorded frames'),
     Benchmark('operator_times', 4, 'time of each operator at each setting', f'{MULTI_PATH}, scales of Table V'),

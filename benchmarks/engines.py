@@ -1,7 +1,6 @@
 """The engines of the CPU against each other, on the same paths and images in one run: time, accuracy, efficiency.
 
-    python benchmarks/engines.py [--paths 60] [--rounds 12] [--threads 1] [--data VAL.json [--classes FILE]
-                                 [--limit N]] [--quick]
+    python benchmarks/engines.py [--paths 60] [--rounds 12] [--threads 1] [--data VAL.json [--limit N]] [--quick]
 
 Needs prepared segments (`profile --all-paths`). Frames of all paths and engines are mixed at random, in rounds,
 so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
@@ -24,9 +23,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.datasets.class_names import relabelled
+from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.datasets.source import CLASSES_HELP, open_source
+from deadline_perception.datasets.source import open_source
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
 from deadline_perception.engines.eager import Eager
@@ -41,6 +40,7 @@ from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from parts.harness import Run, run_script, show, timed_ms
+from street_accuracy import NAMES
 
 IMAGES = 10
 ROUNDS, QUICK_ROUNDS = 25, 5
@@ -100,7 +100,7 @@ def measure_times(network, engines: dict[str, Eager], paths: list[ExecutionPath]
 
 
 def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], data: Path,
-             classes: Path | None, limit: int | None) -> dict[str, object]:
+             limit: int | None) -> dict[str, object]:
     """Average precision of each path with each engine on the same annotated images, in points.
 
     Args:
@@ -108,10 +108,9 @@ def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], dat
         engines: by name.
         paths: distinct.
         data: annotated images.
-        classes: what their classes are for the network, as `evaluate --classes`; None: they are called alike.
         limit: only so many of them.
     """
-    sequence = open_source(str(data), classes=classes)
+    sequence = with_mapping(open_source(str(data)), NAMES)
     frames = annotated_frames(sequence, limit)
     class_names = network.class_names
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in frames]
@@ -121,7 +120,7 @@ def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], dat
         for path, found in detect_on_frames(network, frames, paths).items():
             scores = average_precision(found, ground_truths, class_names)
             points.setdefault(str(path), {})[name] = 100.0 * (pooled_ap(scores, ranking) if ranking else scores.ap)
-    return {'images': len(frames), 'ranked_by': ranking, 'points': points}
+    return {'dataset': data.parent.name, 'images': len(frames), 'ranked_by': ranking, 'points': points}
 
 
 def loss(points: dict[str, dict[str, float]], engine: str) -> tuple[float, float]:
@@ -182,7 +181,7 @@ def main(run: Run) -> None:
               'least_signal_to_error_db': min(s.error_db for s in store.segments.values() if s.form is Form.INT8),
               'rows': rows}
     if args.data is not None:
-        result['accuracy'] = accuracy(network, engines, paths, args.data, args.classes, args.limit)
+        result['accuracy'] = accuracy(network, engines, paths, args.data, args.limit)
         found = result['accuracy']
         found['mean_loss'], found['largest_loss'] = loss(found['points'], 'openvino')
     show_engines(run, result)
@@ -195,7 +194,6 @@ if __name__ == '__main__':
         '--paths': {'type': int, 'default': 12, 'help': 'the largest, the smallest, each setting alone, others'},
         '--threads': {'type': int, 'default': 1},
         '--data': {'type': Path, 'help': 'annotated images to score each path on'},
-        '--classes': {'type': Path, 'help': CLASSES_HELP},
         '--limit': {'type': int, 'help': 'score on so many of them, spread evenly'},
         '--rounds': {'type': int, 'default': ROUNDS, 'least': 1, 'help': 'frames of each path with each engine'}},
         quick=f'{QUICK_ROUNDS} frames of each path')

@@ -124,6 +124,10 @@ class BagFile:
         if cause is not None:
             with suppress(*damage_errors()):
                 self._open_reader(parts)
+                found, described = self._reader.message_count, self._described_messages()
+                if found < described:
+                    self.ending = (f'{self.file.name} has {found} of the {described} messages that its metadata.yaml '
+                                   f'counts; the others are lost.')
                 return
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
         salvaged = [IncompleteMcap(part) if part.suffix == '.mcap' else salvage_sqlite(part, folder) for part in parts]
@@ -135,6 +139,13 @@ class BagFile:
                            f'{_one_line(cause) if cause else "its journal has none"}') from cause
         self.ending = (f'{self.file.name} was cut off or damaged; the {self._reader.message_count} messages of its '
                        f'first {self._reader.duration / 1e9:.1f} s are read, what follows is lost.')
+
+    def _described_messages(self) -> int:
+        """How many the description counts; 0 where there is none that can be read."""
+        with suppress(*damage_errors()):
+            content = read_yaml(self.file / 'metadata.yaml', _MOST_METADATA_BYTES)
+            return int(content['rosbag2_bagfile_information']['message_count'])
+        return 0
 
     def _topics(self) -> tuple[BagTopic, ...]:
         found: dict[tuple[str, str], BagTopic] = {}

@@ -132,9 +132,11 @@ class DetectionStream(FrameClient):
         pipeline = self.pipeline
         if pipeline is None or pipeline.stopped or pipeline.closing:
             raise StreamClosed('the stream is closed, expected it to be open')
-        # An image counts as arrived when it was captured, so that the time between two of them is the camera's.
-        job = Job(_Submitted(image_bgr, float(budget_ms), on_answer), called_ms - age_ms,
-                  StampReading(0.0, '', stamp_ns), dropped)
+        # An image counts as arrived when it was captured, so that the time between two of them is the camera's. What
+        # a call waited for its turn is its age: arrivals of several threads are in the order of their answers.
+        arrived_ms = now_ms()
+        job = Job(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
+                  StampReading(arrived_ms - called_ms, '', stamp_ns), dropped)
         pipeline.arrive(job)
         return job
 

@@ -202,7 +202,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     if kept is None and prepared is not None:
         degraded.append(f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
                         f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
-                        f'{_profile_command(options, weights)} --all-paths')
+                        f'{_profile_command(options, weights, " --all-paths")}')
     if profile.wcet is None and options.bounds == WCET:
         degraded.append('bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
                         f'Measure one: {_profile_command(options, weights)}')
@@ -363,9 +363,9 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     return profile, _scaling(profile, command)
 
 
-def _profile_command(options: NetworkOptions, weights: Path) -> str:
+def _profile_command(options: NetworkOptions, weights: Path, more: str = '') -> str:
     if isinstance(options.model, str):
-        return profile_command(str(weights), options.device, options.threads)
+        return profile_command(str(weights), options.device, options.threads) + more
     return 'measure_profile of deadline_perception.timing.profile'  # no command has the network
 
 

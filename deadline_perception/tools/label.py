@@ -54,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'without')
     parser.add_argument('--out', type=Path, default=Path('labels.json'), help='COCO file to write')
     parser.add_argument('--images', type=Path, metavar='FOLDER', help='for the frames of videos and bags, which '
-                        'training needs as files; without, a folder beside --out with its name')
+                        'training needs as files; without, a folder beside --out with its name, and .images where it '
+                        'has no ending')
     parser.add_argument('--image-type', choices=('jpg', 'png'), default='jpg', help='of these frames')
     add_device_arguments(parser)
     parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last image '

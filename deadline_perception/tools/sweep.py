@@ -67,7 +67,7 @@ def measure_to_file(measured: MeasuredLayers, timer: LayerTimer, repetition: Rep
     done = sum(repetition.enough(samples) for samples in measured.samples_ms.values())
     started = saved = drawn = now_ms()
     with progress_bar('measuring', total, 'count', 'layers, {task.fields[visits]} visits,', 'passed',
-                      visits=0) as update:
+                      redraws=False, visits=0) as update:
         update(completed=done)
         try:
             for visits, done in enumerate(measure_layers(measured.samples_ms, timer, repetition, random.Random(0)), 1):

@@ -42,7 +42,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 @contextmanager
-def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool = True,
+def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool = True, redraws: bool = True,
                  **fields: object) -> Iterator[Callable[..., None]]:
     """A bar while the block runs; gives what moves it: `update(completed=done, FIELD=value)`.
 
@@ -53,6 +53,7 @@ def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool 
         total: what `completed` reaches at the end; None where that is not known.
         columns: behind the bar: `count`, `percent`, `passed` and `left` (times), or a text with `{task.fields[FIELD]}`.
         shown: false for none.
+        redraws: on a thread of its own, ten times a second; else only as it is moved, beside what is timed.
         fields: their first values.
     """
     from rich import progress
@@ -64,12 +65,13 @@ def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool 
     behind = [kinds[column]() if column in kinds else progress.TextColumn(column) for column in columns]
     console = Console(stderr=True)
     said_s = time.monotonic()
-    with progress.Progress(words_column, progress.BarColumn(), *behind, console=console, disable=not shown) as bars:
+    with progress.Progress(words_column, progress.BarColumn(), *behind, console=console, disable=not shown,
+                           auto_refresh=redraws) as bars:
         bar = bars.add_task(words, total=total, **fields)
 
         def update(**values: object) -> None:
             nonlocal said_s
-            bars.update(bar, **values)
+            bars.update(bar, refresh=not redraws, **values)
             if shown and not console.is_terminal and time.monotonic() - said_s >= _LINE_EVERY_S:
                 said_s = time.monotonic()
                 console.print(bars.get_renderable())

@@ -8,6 +8,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from backports.zstd import ZstdFile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -193,6 +194,17 @@ def test_a_whole_bag_beside_a_folder_or_without_metadata_lacks_nothing(tmp_path)
     assert times(folder) == ([1, 2, 3], '')
     (folder / 'metadata.yaml').unlink()
     assert times(folder) == ([1, 2, 3], '')
+
+
+def test_a_bag_of_which_a_file_is_missing_says_what_is_lost(tmp_path):
+    folder = write(tmp_path / 'bag', range(1, 5))
+    description = folder / 'metadata.yaml'
+    content = yaml.safe_load(description.read_text())
+    content['rosbag2_bagfile_information']['relative_file_paths'].append('bag_1.mcap')
+    content['rosbag2_bagfile_information']['message_count'] = 9
+    description.write_text(yaml.safe_dump(content))
+    assert times(folder) == ([1, 2, 3, 4], 'bag has 4 of the 9 messages that its metadata.yaml counts; the others are '
+                                           'lost.')
 
 
 def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
