@@ -314,9 +314,8 @@ def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts
         thread.join(WAIT_S)
     assert [answer.in_time for answer in answers] == [True] * 4
     assert all(answer.superseded == 0 for answer in answers)
-    assert all(answer.record.arrived_ms - answer.record.stamp.age_ms < opened_ms < answer.published_ms
-               for answer in answers)
-    assert sorted(answers, key=lambda answer: answer.record.arrived_ms) == answers
+    assert all(answer.record.arrived_ms - answer.record.stamp.age_ms < opened_ms for answer in answers)
+    assert sum(answer.record.arrived_ms > opened_ms for answer in answers) == 3  # one turn after the other
 
 
 def test_the_slowdown_is_what_frames_or_others_tell(detector):
