@@ -398,8 +398,7 @@ def _keep(profile: LatencyProfile, file: Path) -> None:
 
 
 def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:
-    """Measures a coarse profile in seconds, and keeps it where the next start will look for it, if the disk takes it.
-    """
+    """Measures a coarse profile in seconds, and keeps it where the next start looks for it, if the disk takes it."""
     profile = with_wcet(measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
                                                   for image in images], **_COARSE), network, watched_s=_WATCHED_S)
     _keep(profile, default_profile_path(network.config_name, facts))

@@ -18,8 +18,7 @@ from deadline_perception.core.detections import Detections
 _AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, (0.2, 4.0)
 # Standard deviation of detected centres and sizes, density of the white noise of acceleration at first, and standard
 # deviation of the velocity of an object seen once: in sizes of the box, per s^1.5 and per s. The time in which the
-# score of an object that is only predicted halves. Best of some in benchmarks/tracks.py
-# of commit 7f184f1.
+# score of an object that is only predicted halves. Measured: benchmarks/tracks.py of commit 7f184f1, best of some.
 _MEASUREMENT_NOISE, _ACCELERATION_NOISE, _VELOCITY_NOISE, _SCORE_HALF_LIFE_S = 0.05, 1.25, 4.0, 0.15
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 _MIN_IOU = 0.02  # with its predicted place, from which a detection is the same object
