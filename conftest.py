@@ -1,5 +1,6 @@
 """Gives every test session a ROS domain of its own on this machine only, so that nothing else can be heard or
 disturbed."""
+
 from __future__ import annotations
 
 import fcntl
@@ -20,8 +21,14 @@ import hypothesis
 import pytest
 
 # fixtures of several folders
-pytest_plugins = ('adopted_models', 'made_up_decisions', 'made_up_detector', 'made_up_matrices', 'measurable_network',
-                  'prepared_network')
+pytest_plugins = (
+    'adopted_models',
+    'made_up_decisions',
+    'made_up_detector',
+    'made_up_matrices',
+    'measurable_network',
+    'prepared_network',
+)
 
 REPOSITORY = Path(__file__).parent
 # Threads of PyTorch and NumPy that wait for each other spin for milliseconds, which takes the cores from other workers.
@@ -33,20 +40,32 @@ _DOMAINS = range(1, 102)
 _domain_lock = pytest.StashKey[IO[str]]()
 _begun_s = pytest.StashKey[float]()
 
-collect_ignore = [] if importlib.util.find_spec('rclpy') else ['test/nodes', 'test/test_interfaces.py']
+collect_ignore = (
+    [] if importlib.util.find_spec('rclpy') else ['test/nodes', 'test/test_interfaces.py']
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declares how the examples of random tests are chosen."""
-    parser.addoption('--random-seeds', action='store_true', help='try other random examples than the last time; '
-                     'without it a test tries the same ones in every run')
+    parser.addoption(
+        '--random-seeds',
+        action='store_true',
+        help='try other random examples than the last time; '
+        'without it a test tries the same ones in every run',
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Claims a free domain until the session ends; set before any test module can load rclpy."""
-    hypothesis.settings.register_profile('same_examples', derandomize=True, database=None, deadline=None)
-    hypothesis.settings.register_profile('random_seeds', database=None, deadline=None, print_blob=True)
-    hypothesis.settings.load_profile('random_seeds' if config.getoption('--random-seeds') else 'same_examples')
+    hypothesis.settings.register_profile(
+        'same_examples', derandomize=True, database=None, deadline=None
+    )
+    hypothesis.settings.register_profile(
+        'random_seeds', database=None, deadline=None, print_blob=True
+    )
+    hypothesis.settings.load_profile(
+        'random_seeds' if config.getoption('--random-seeds') else 'same_examples'
+    )
     config.stash[_begun_s] = time.time()
     # Tests start some hundred processes that import torch: without bytecode each compiles it anew, a second or two.
     os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
@@ -73,9 +92,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that start nodes and commands first, which wait a lot: with short ones last no worker ends long after the
     others."""
-    slow = ('test/nodes/', 'test/tools/', 'test/examples/', 'test/test_', 'test/runtime/', 'test/engines/')
-    items.sort(key=lambda item: next((place for place, start in enumerate(slow) if item.nodeid.startswith(start)),
-                                     len(slow)))
+    slow = (
+        'test/nodes/',
+        'test/tools/',
+        'test/examples/',
+        'test/test_',
+        'test/runtime/',
+        'test/engines/',
+    )
+    items.sort(
+        key=lambda item: next(
+            (place for place, start in enumerate(slow) if item.nodeid.startswith(start)), len(slow)
+        )
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -99,7 +128,9 @@ def _claim(domain: int) -> IO[str] | None:
     lock = (Path(tempfile.gettempdir()) / f'deadline_perception_test_domain_{domain}').open('w')
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        first_port = 7400 + 250 * domain  # DDS-RTPS 2.5, section 9.6.2.4: discovery by multicast, then by unicast
+        first_port = (
+            7400 + 250 * domain
+        )  # DDS-RTPS 2.5, section 9.6.2.4: discovery by multicast, then by unicast
         for port in (first_port, first_port + 10):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.bind(('', port))
@@ -126,12 +157,16 @@ def repository() -> Path:
 def load_benchmark() -> Callable[[str], ModuleType]:
     """Loads a script of `benchmarks/` or `research/` by its name, without running it."""
     scripts = REPOSITORY / 'benchmarks'
-    folders = [scripts, scripts / 'parts', *(file.parent for file in REPOSITORY.glob('research/*/README.md'))]
+    folders = [
+        scripts,
+        scripts / 'parts',
+        *(file.parent for file in REPOSITORY.glob('research/*/README.md')),
+    ]
     # as when a script is run: some take others' functions
     sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
 
     def load(name: str) -> ModuleType:
-        file, = (folder / f'{name}.py' for folder in folders if (folder / f'{name}.py').is_file())
+        (file,) = (folder / f'{name}.py' for folder in folders if (folder / f'{name}.py').is_file())
         spec = importlib.util.spec_from_file_location(f'benchmark_{name}', file)
         sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

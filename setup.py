@@ -2,6 +2,7 @@
 
 ROS builds use CMakeLists.txt, which generates the messages too.
 """
+
 from pathlib import Path
 
 from setuptools import setup
@@ -10,8 +11,13 @@ ROOT = Path(__file__).parent
 
 
 # Folder of the tree -> package whose share folder takes it; the definitions of messages are read by bags.
-SHARED = {'config': 'deadline_perception', 'launch': 'deadline_perception', 'models': 'deadline_perception',
-          'msg': 'deadline_perception', 'third_party/vision_msgs/msg': 'vision_msgs'}
+SHARED = {
+    'config': 'deadline_perception',
+    'launch': 'deadline_perception',
+    'models': 'deadline_perception',
+    'msg': 'deadline_perception',
+    'third_party/vision_msgs/msg': 'vision_msgs',
+}
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
@@ -20,7 +26,9 @@ def shared_files() -> list[tuple[str, list[str]]]:
     for name, package in SHARED.items():
         for file in sorted((ROOT / name).rglob('*')):
             if file.is_file() and '__pycache__' not in file.parts:
-                place = (Path('share') / package / Path(name).name / file.relative_to(ROOT / name)).parent
+                place = (
+                    Path('share') / package / Path(name).name / file.relative_to(ROOT / name)
+                ).parent
                 files.setdefault(str(place), []).append(str(file.relative_to(ROOT)))
     return sorted(files.items())
 

@@ -9,6 +9,7 @@ minutes, and then goes on with a remark. A benchmark that takes twice its time i
 out/benchmarks/NAME.log; results go to `results/` beside the script. Ends with a table, and status 1
 if one failed. Needs prepared segments (`profile --all-paths`), and some need ../shared/data.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -18,6 +19,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from parts.harness import ROOT, run_logged, show
+
 from deadline_perception.core.device import process_environment, read_device_facts, use_threads
 from deadline_perception.engines.choice import choose_engine, is_installed
 from deadline_perception.networks.model_set.model_reference import find_weights
@@ -25,7 +28,6 @@ from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
-from parts.harness import ROOT, run_logged, show
 
 LOGS = ROOT / 'out' / 'benchmarks'
 DASHCAMS = '../shared/data/bdd100k/val.json'
@@ -61,56 +63,159 @@ class Benchmark:
     @property
     def file(self) -> str:
         """The script, below the root of the source tree."""
-        found, = (file for folder in ('benchmarks', 'research/*') for file in ROOT.glob(f'{folder}/{self.script}.py'))
+        (found,) = (
+            file
+            for folder in ('benchmarks', 'research/*')
+            for file in ROOT.glob(f'{folder}/{self.script}.py')
+        )
         return found.relative_to(ROOT).as_posix()
 
 
 BENCHMARKS = (
-    Benchmark('demo_drive', 9, 'deadlines of the running nodes, alone and beside two busy programs',
-              arguments=('--runs', '5', '--loads', '0', '2'), quick=False),
-    Benchmark('deadlines', 21, 'misses and AP of every policy, alone and beside co-runners',
-              f'{MULTI_PATH}, Figs. 8 and 9', profiled=True),
-    Benchmark('own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'),
-    Benchmark('own_models_drive', 18, 'a set of all public detectors in the running nodes, beside each of them alone',
-              quick=False),
-    Benchmark('street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'),
-    Benchmark('engines', 11, '8 bit against float on 60 paths: time, accuracy, efficiency',
-              arguments=('--paths', '60', '--rounds', '6', '--data', DASHCAMS, '--limit', '100')),
+    Benchmark(
+        'demo_drive',
+        9,
+        'deadlines of the running nodes, alone and beside two busy programs',
+        arguments=('--runs', '5', '--loads', '0', '2'),
+        quick=False,
+    ),
+    Benchmark(
+        'deadlines',
+        21,
+        'misses and AP of every policy, alone and beside co-runners',
+        f'{MULTI_PATH}, Figs. 8 and 9',
+        profiled=True,
+    ),
+    Benchmark(
+        'own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'
+    ),
+    Benchmark(
+        'own_models_drive',
+        18,
+        'a set of all public detectors in the running nodes, beside each of them alone',
+        quick=False,
+    ),
+    Benchmark(
+        'street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'
+    ),
+    Benchmark(
+        'engines',
+        11,
+        '8 bit against float on 60 paths: time, accuracy, efficiency',
+        arguments=('--paths', '60', '--rounds', '6', '--data', DASHCAMS, '--limit', '100'),
+    ),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),
     Benchmark('time_model', 3, 'what each part of the time model earns, over recorded frames'),
-    Benchmark('operator_times', 4, 'time of each operator at each setting', f'{MULTI_PATH}, scales of Table V'),
-    Benchmark('accuracy_by_deadline', 5, 'AP against the relative deadline', f'{MULTI_PATH}, Fig. 9'),
-    Benchmark('training_strategies', 11, 'AP after training by each strategy at equal compute',
-              f'{MULTI_PATH}, Table IV', ('--seconds-per-run', '40', '--seeds', '2', '--strategies', 'sandwich',
-                                          'ns-rs', 'rs-rs')),
-    Benchmark('layer_wcet', 5, 'worst-case times of layers', f'{MULTI_PATH}, Table VI and Fig. 10', quick=False),
-    Benchmark('wcet_bounds', 12, 'the analytical model of the engine in use: predictions, bounds, AP', MULTI_PATH),
+    Benchmark(
+        'operator_times',
+        4,
+        'time of each operator at each setting',
+        f'{MULTI_PATH}, scales of Table V',
+    ),
+    Benchmark(
+        'accuracy_by_deadline', 5, 'AP against the relative deadline', f'{MULTI_PATH}, Fig. 9'
+    ),
+    Benchmark(
+        'training_strategies',
+        11,
+        'AP after training by each strategy at equal compute',
+        f'{MULTI_PATH}, Table IV',
+        ('--seconds-per-run', '40', '--seeds', '2', '--strategies', 'sandwich', 'ns-rs', 'rs-rs'),
+    ),
+    Benchmark(
+        'layer_wcet',
+        5,
+        'worst-case times of layers',
+        f'{MULTI_PATH}, Table VI and Fig. 10',
+        quick=False,
+    ),
+    Benchmark(
+        'wcet_bounds',
+        12,
+        'the analytical model of the engine in use: predictions, bounds, AP',
+        MULTI_PATH,
+    ),
     Benchmark('step_model', 6, 'prediction of layer times', f'{JETSON}, Figs. 3.2 to 3.5'),
-    Benchmark('threads', 3, 'one thread and two, alone and beside busy programs, without and with priority'),
-    Benchmark('contention_grading', 6, 'levels of contention, their units, pruned paths', f'{GRADING}, Figs. 7 to 12',
-              quick=False),
-    Benchmark('model_selection', 8, 'methods that choose a model under contention', f'{GRADING}, Tables 1 to 5'),
+    Benchmark(
+        'threads',
+        3,
+        'one thread and two, alone and beside busy programs, without and with priority',
+    ),
+    Benchmark(
+        'contention_grading',
+        6,
+        'levels of contention, their units, pruned paths',
+        f'{GRADING}, Figs. 7 to 12',
+        quick=False,
+    ),
+    Benchmark(
+        'model_selection',
+        8,
+        'methods that choose a model under contention',
+        f'{GRADING}, Tables 1 to 5',
+    ),
     Benchmark('monitor_cost', 9, 'what the contention monitor costs', quick=False),
-    Benchmark('nested_quality', 3, "time and accuracy of the classifier's levels", f'{THESIS}, Table 1, Figs. 4 to 6'),
-    Benchmark('nested_scheduling', 4, 'selections of levels and periods against the optimum', f'{THESIS}, Fig. 8'),
+    Benchmark(
+        'nested_quality',
+        3,
+        "time and accuracy of the classifier's levels",
+        f'{THESIS}, Table 1, Figs. 4 to 6',
+    ),
+    Benchmark(
+        'nested_scheduling',
+        4,
+        'selections of levels and periods against the optimum',
+        f'{THESIS}, Fig. 8',
+    ),
     Benchmark('nested_execution', 11, 'several networks under one scheduler and without it'),
-    Benchmark('importance', 8, 'rankings of neurons', arguments=('--seeds', '2', '--iterations', '150')),
-    Benchmark('subflow_networks', 8, 'time and accuracy of sub-networks over utilisation', f'{SUBFLOW}, Figs. 6 and 8'),
-    Benchmark('subflow_utility', 8, 'usefulness over deadlines, budget and time per speed',
-              f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
-    Benchmark('elastic_network', 16, 'a network of torchvision made elastic by one command, and tuned by another'),
+    Benchmark(
+        'importance', 8, 'rankings of neurons', arguments=('--seeds', '2', '--iterations', '150')
+    ),
+    Benchmark(
+        'subflow_networks',
+        8,
+        'time and accuracy of sub-networks over utilisation',
+        f'{SUBFLOW}, Figs. 6 and 8',
+    ),
+    Benchmark(
+        'subflow_utility',
+        8,
+        'usefulness over deadlines, budget and time per speed',
+        f'{SUBFLOW}, Figs. 7 and 12, Table IV',
+    ),
+    Benchmark(
+        'elastic_network',
+        16,
+        'a network of torchvision made elastic by one command, and tuned by another',
+    ),
     Benchmark('labelling', 4, 'boxes that `label` adds, against labels that were hidden from it'),
-    Benchmark('training_gains', 120, 'what sources, augmentations and labels of teachers gain, and kinds never seen'),
-    Benchmark('known_in_time', 5, 'streaming AP of paths, and detection in time against what the scheduler is promised',
-              f'{THESIS}, problem 3.1'),
+    Benchmark(
+        'training_gains',
+        120,
+        'what sources, augmentations and labels of teachers gain, and kinds never seen',
+    ),
+    Benchmark(
+        'known_in_time',
+        5,
+        'streaming AP of paths, and detection in time against what the scheduler is promised',
+        f'{THESIS}, problem 3.1',
+    ),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
     Benchmark('image_trace', 0.2, 'calls that one image takes', quick=True),
-    Benchmark('new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"),
+    Benchmark(
+        'new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"
+    ),
     Benchmark('start_up', 4, 'time until the first answer, memory, the first frames', quick=False),
     Benchmark('reload', 4, 'frames while new weights are loaded', quick=False),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
     Benchmark('image_transport', 3, 'images that reach another process', quick=False),
-    Benchmark('soak', 12, 'memory, threads and descriptors of all nodes', arguments=('--minutes', '10'), quick=False),
+    Benchmark(
+        'soak',
+        12,
+        'memory, threads and descriptors of all nodes',
+        arguments=('--minutes', '10'),
+        quick=False,
+    ),
     Benchmark('faults', 45, 'every fault against the running nodes', quick=False),
     Benchmark('hostile', 5, 'files that were made to harm their reader'),
 )
@@ -140,8 +245,12 @@ def wait_until_idle(patience_minutes: float) -> float:
 
 def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, float]:
     """Runs one; what became of it, and its minutes."""
-    status, took_s = run_logged([sys.executable, benchmark.file, *arguments], log, 60.0 * OVERTIME * benchmark.minutes,
-                                cwd=ROOT)
+    status, took_s = run_logged(
+        [sys.executable, benchmark.file, *arguments],
+        log,
+        60.0 * OVERTIME * benchmark.minutes,
+        cwd=ROOT,
+    )
     if status is None:
         return f'ended after {OVERTIME:g} times its time', took_s / 60.0
     return 'done' if status == 0 else f'failed with {status}', took_s / 60.0
@@ -149,8 +258,10 @@ def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, flo
 
 def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
     """What there is, as a table for the terminal or for a document."""
-    rows = [(benchmark.file, benchmark.source or '-', benchmark.shows, f'{benchmark.minutes:g}')
-            for benchmark in benchmarks]
+    rows = [
+        (benchmark.file, benchmark.source or '-', benchmark.shows, f'{benchmark.minutes:g}')
+        for benchmark in benchmarks
+    ]
     if as_markdown:
         print('| script and result | of | shows | minutes |\n| --- | --- | --- | --- |')
         for file, source, shows, minutes in rows:
@@ -177,26 +288,53 @@ def check_prepared() -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = [benchmark.script for benchmark in BENCHMARKS]
-    parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='NAME',
-                        help='in the order of the list')
+    parser.add_argument(
+        '--only',
+        nargs='+',
+        choices=names,
+        default=names,
+        metavar='NAME',
+        help='in the order of the list',
+    )
     parser.add_argument('--skip', nargs='+', choices=names, default=[], metavar='NAME')
-    parser.add_argument('--patience', type=float, default=5.0, help='minutes to wait for an idle machine, before each')
-    parser.add_argument(QUICK, action='store_true', help='only those that have --quick, with it: shows that they work')
+    parser.add_argument(
+        '--patience',
+        type=float,
+        default=5.0,
+        help='minutes to wait for an idle machine, before each',
+    )
+    parser.add_argument(
+        QUICK,
+        action='store_true',
+        help='only those that have --quick, with it: shows that they work',
+    )
     parser.add_argument('--list', action='store_true', help='only say what there is')
-    parser.add_argument('--markdown', action='store_true', help='the same as a table for a document')
+    parser.add_argument(
+        '--markdown', action='store_true', help='the same as a table for a document'
+    )
     args = parser.parse_args()
-    chosen = [benchmark for benchmark in BENCHMARKS if benchmark.script in args.only
-              and benchmark.script not in args.skip and (benchmark.quick or not args.quick)]
+    chosen = [
+        benchmark
+        for benchmark in BENCHMARKS
+        if benchmark.script in args.only
+        and benchmark.script not in args.skip
+        and (benchmark.quick or not args.quick)
+    ]
     if args.list or args.markdown:
         show_list(chosen, args.markdown)
         return
     profile = check_prepared()
     LOGS.mkdir(parents=True, exist_ok=True)
     total = sum(benchmark.minutes for benchmark in chosen)
-    print(f'{len(chosen)} benchmarks, {"much less than " if args.quick else ""}{total:.0f} minutes on two cores; '
-          f'logs in {LOGS.relative_to(ROOT)}', flush=True)
+    print(
+        f'{len(chosen)} benchmarks, {"much less than " if args.quick else ""}{total:.0f} minutes on two cores; '
+        f'logs in {LOGS.relative_to(ROOT)}',
+        flush=True,
+    )
     failed = []
     for number, benchmark in enumerate(chosen, 1):
         share = wait_until_idle(args.patience)

@@ -47,6 +47,7 @@ The co-runner is as many programs as there are cores, whose duty cycle changes e
 interleaved part, where a frame takes as long as all policies together, so many times more slowly.
 Writes results/deadlines.json and results/deadlines.png; --draw draws the latter anew from the former.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -67,9 +68,25 @@ import numpy as np
 import yaml
 from parts.beside_programs import beside_programs
 from parts.deadline_plot import ORACLE, draw
-from parts.deadline_scores import (CAUSAL, FIXED_BEST, NO_RECOURSE, STATIC_TABLE, WITH_BOUNDS, Run, best_executed,
-                                   check_goals, could_be_met, delivered, figures, own_slowdowns, precision, resampled,
-                                   round_slowdowns, show, timing_figures)
+from parts.deadline_scores import (
+    CAUSAL,
+    FIXED_BEST,
+    NO_RECOURSE,
+    STATIC_TABLE,
+    WITH_BOUNDS,
+    Run,
+    best_executed,
+    check_goals,
+    could_be_met,
+    delivered,
+    figures,
+    own_slowdowns,
+    precision,
+    resampled,
+    round_slowdowns,
+    show,
+    timing_figures,
+)
 from parts.harness import ROOT, run_script
 from parts.harness import Run as BenchmarkRun
 from parts.static_table import StaticTable, best_fixed, measure_p99_ms
@@ -112,12 +129,19 @@ from thresholds import ThresholdPolicy, largest_that_fits
 
 LEAST_FACTOR = 2.0
 RESERVE_MS = 1.0  # least that the time model keeps for publishing
-FULL_FACTOR, FULL_FRAMES = 1.5, 20  # the largest budget over the full path's median of so many frames
+FULL_FACTOR, FULL_FRAMES = (
+    1.5,
+    20,
+)  # the largest budget over the full path's median of so many frames
 MONITOR_RATE_HZ = 3.0  # of the contention monitor
 LONG_PERIOD_MS = 100.0  # of the long part: that of the demo's camera
-TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = 12, 100, 5  # of the 99th percentiles measured beforehand
+TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = (
+    12,
+    100,
+    5,
+)  # of the 99th percentiles measured beforehand
 # Each co-runner works for a share of every 20 ms.
-CO_RUNNER = '''
+CO_RUNNER = """
 import random, sys, time
 import numpy as np
 rng, memory = random.Random(int(sys.argv[1])), np.ones(1 << 20, np.float32)
@@ -128,25 +152,38 @@ while True:
         while time.monotonic() < rest:
             np.sqrt(memory, out=memory)
         time.sleep(0.02 * (1.0 - share))
-'''
+"""
 
 
 def parameters(node: str) -> dict:
     """Of a node, as it ships."""
-    return yaml.safe_load((ROOT / 'config' / f'{node}.yaml').read_text())[f'/**/{node}']['ros__parameters']
+    return yaml.safe_load((ROOT / 'config' / f'{node}.yaml').read_text())[f'/**/{node}'][
+        'ros__parameters'
+    ]
 
 
 class Contender:
     """One policy with all that the node gives it, and the monitor's slowdown; all run on the thread of one executor."""
 
-    def __init__(self, executor: Executor, network, policy: Policy, forecast: PathForecast, late_policy: LatePolicy,
-                 keeps_time: bool = True) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        network,
+        policy: Policy,
+        forecast: PathForecast,
+        late_policy: LatePolicy,
+        keeps_time: bool = True,
+    ) -> None:
         self._forecast, self._executor = forecast, executor
         self._estimator, self._ended_late = SlowdownEstimator(), False
         calibrator = make_calibrator(NetworkOptions(model=''), forecast, None)[0]
         rules = FrameRules(late_policy=late_policy, spare_next_image=policy.name == 'frontier')
-        self._times = TimeModel(network.path_space, forecast, calibrator, parts=TimeParts(reserve=keeps_time))
-        self.detector = DeadlineDetector(Task(network, policy, self._times), rules=rules, executor=executor)
+        self._times = TimeModel(
+            network.path_space, forecast, calibrator, parts=TimeParts(reserve=keeps_time)
+        )
+        self.detector = DeadlineDetector(
+            Task(network, policy, self._times), rules=rules, executor=executor
+        )
         self._stream = self.detector.stream(on_late_record=self._hear_late)
 
     @property
@@ -163,14 +200,26 @@ class Contender:
         self._estimator.observe_frame(record.forecast_ms, record.network_ms)
         self._ended_late = True
 
-    def run(self, image: np.ndarray, captured_ms: float, stamp_ns: int, budget_ms: float,
-            slowdown: float | None = None, left_out: int = 0) -> Run:
+    def run(
+        self,
+        image: np.ndarray,
+        captured_ms: float,
+        stamp_ns: int,
+        budget_ms: float,
+        slowdown: float | None = None,
+        left_out: int = 0,
+    ) -> Run:
         """Takes one frame, before which so many were left out, to its publication; the slowdown is the monitor's unless
         it is given."""
         self._stream.slowdown = slowdown or self._estimator.slowdown
         self._ended_late = False
-        answer = self._stream.detect(image, budget_ms, stamp_ns=stamp_ns, age_ms=max(0.0, now_ms() - captured_ms),
-                                     dropped=left_out)
+        answer = self._stream.detect(
+            image,
+            budget_ms,
+            stamp_ns=stamp_ns,
+            age_ms=max(0.0, now_ms() - captured_ms),
+            dropped=left_out,
+        )
         self._executor.wait_until_idle()  # the network may go on with an image that was answered in its place
         if self._stream.failures:
             raise RuntimeError(f'{self._stream.failures} frames failed, expected none; see above')
@@ -179,8 +228,12 @@ class Contender:
             return Run(record, None, None, found)
         idle_ms = record.forecast_ms
         if record.outcome is Outcome.COASTED:
-            begun = 0 if record.reason else 1  # without a reason the segment was running, and took its part of the time
-            least_ms = record.network_ms + self._forecast.forecast_ms(record.path, record.segment + begun)
+            begun = (
+                0 if record.reason else 1
+            )  # without a reason the segment was running, and took its part of the time
+            least_ms = record.network_ms + self._forecast.forecast_ms(
+                record.path, record.segment + begun
+            )
             if not self._ended_late:
                 self._estimator.observe_unfinished(idle_ms, least_ms)
             return Run(record, None, None, found)
@@ -212,12 +265,21 @@ class BudgetRange:
         return replace(given, budget_ms=self.least_ms + share * (self.most_ms - self.least_ms))
 
 
-def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], speeds_mps: list[float],
-                 given_ms: tuple[float, float] | None) -> tuple[BudgetRange, dict]:
+def make_budgets(
+    network,
+    forecast: PathForecast,
+    images: list[np.ndarray],
+    speeds_mps: list[float],
+    given_ms: tuple[float, float] | None,
+) -> tuple[BudgetRange, dict]:
     """Budgets of the drive over the given range or this machine's own, and what is said about them."""
     values, space, taken_ms = parameters('time_budget'), network.path_space, []
-    table = TableBudget(values['table_speeds_mps'], values['table_budgets_ms'], values['min_budget_ms'],
-                        values['max_budget_ms'])
+    table = TableBudget(
+        values['table_speeds_mps'],
+        values['table_budgets_ms'],
+        values['min_budget_ms'],
+        values['max_budget_ms'],
+    )
     for number in range(FULL_FRAMES):
         begun_ms = now_ms()
         network.detect(images[number % len(images)], space.largest)
@@ -225,15 +287,25 @@ def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], spee
     full_ms = statistics.median(taken_ms)
     factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
     cheapest_ms = float(forecast.table(list(space)).min()) * factor
-    least_ms, most_ms = given_ms or (LEAST_FACTOR * (cheapest_ms + RESERVE_MS),
-                                     FULL_FACTOR * full_ms)
+    least_ms, most_ms = given_ms or (
+        LEAST_FACTOR * (cheapest_ms + RESERVE_MS),
+        FULL_FACTOR * full_ms,
+    )
     by_table_ms = [table.budget_ms(speed_mps).budget_ms for speed_mps in speeds_mps]
-    told = {'least_ms': least_ms, 'most_ms': most_ms, 'full_path_median_ms': full_ms, 'cheapest_bound_ms': cheapest_ms,
-            'full_factor': most_ms / full_ms, 'given': given_ms is not None,
-            'table_ms': [min(by_table_ms), max(by_table_ms)]}
-    print(f'budgets {least_ms:.1f} to {most_ms:.1f} ms, at most {most_ms / full_ms:.2f} times the full path '
-          f'({full_ms:.1f} ms); the cheapest bound is {cheapest_ms:.1f} ms, the table of the node says '
-          f'{min(by_table_ms):.0f} to {max(by_table_ms):.0f} ms')
+    told = {
+        'least_ms': least_ms,
+        'most_ms': most_ms,
+        'full_path_median_ms': full_ms,
+        'cheapest_bound_ms': cheapest_ms,
+        'full_factor': most_ms / full_ms,
+        'given': given_ms is not None,
+        'table_ms': [min(by_table_ms), max(by_table_ms)],
+    }
+    print(
+        f'budgets {least_ms:.1f} to {most_ms:.1f} ms, at most {most_ms / full_ms:.2f} times the full path '
+        f'({full_ms:.1f} ms); the cheapest bound is {cheapest_ms:.1f} ms, the table of the node says '
+        f'{min(by_table_ms):.0f} to {max(by_table_ms):.0f} ms'
+    )
     return BudgetRange(table, least_ms, most_ms, min(by_table_ms), max(by_table_ms)), told
 
 
@@ -271,8 +343,15 @@ class WithoutRecourse:
         """What the other policy plans; see `Policy.plan`."""
         return self._policy.plan(remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float, elapsed_ms: float = 0.0,
-                 likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """What the other policy decides; see `Policy.redecide`."""
         return self._policy.redecide(path, segment, remaining_ms, factor, elapsed_ms)
 
@@ -283,8 +362,14 @@ def prepared(policy: FrontierPolicy) -> FrontierPolicy:
     return policy
 
 
-def make_contenders(executor: Executor, network, forecast: PathForecast, quality: Quality, budgets_ms: list[float],
-                    p99_ms: dict[ExecutionPath, float]) -> tuple[dict[str, Contender], GivenFactor]:
+def make_contenders(
+    executor: Executor,
+    network,
+    forecast: PathForecast,
+    quality: Quality,
+    budgets_ms: list[float],
+    p99_ms: dict[ExecutionPath, float],
+) -> tuple[dict[str, Contender], GivenFactor]:
     """All policies, and the clairvoyant's, to be told each frame's slowdown.
 
     Args:
@@ -304,7 +389,9 @@ def make_contenders(executor: Executor, network, forecast: PathForecast, quality
     make: dict[str, Callable[[], Policy]] = {
         'frontier': lambda: make_policy('frontier', *of_space),
         NO_RECOURSE: lambda: WithoutRecourse(make_policy('frontier', *of_space)),
-        'expected_utility': lambda: prepared(ExpectedUtilityPolicy(*of_space, miss_cost=1.0, belief=SlowdownBelief())),
+        'expected_utility': lambda: prepared(
+            ExpectedUtilityPolicy(*of_space, miss_cost=1.0, belief=SlowdownBelief())
+        ),
         'thresholds': lambda: ThresholdPolicy(*of_space, start=start),
         'thresholds full width': lambda: ThresholdPolicy(*of_space),
         'oblivious': lambda: GivenFactor(ThresholdPolicy(*of_space, start=start), 'oblivious'),
@@ -313,21 +400,36 @@ def make_contenders(executor: Executor, network, forecast: PathForecast, quality
         STATIC_TABLE: lambda: StaticTable(p99_ms, *of_space),
         FIXED_BEST: lambda: FixedPath(best, *of_space),
         'fixed full': lambda: FixedPath(space.largest, *of_space),
-        'fixed cheapest': lambda: FixedPath(space.smallest, *of_space)}
+        'fixed cheapest': lambda: FixedPath(space.smallest, *of_space),
+    }
     contenders = {}
     for name in CAUSAL:
         policy = make[name]()
-        contenders[name] = Contender(executor, network, policy, forecast,
-                                     LatePolicy.COASTED if name in WITH_BOUNDS else LatePolicy.LATE)
+        contenders[name] = Contender(
+            executor,
+            network,
+            policy,
+            forecast,
+            LatePolicy.COASTED if name in WITH_BOUNDS else LatePolicy.LATE,
+        )
     frontier = prepared(FrontierPolicy(*of_space, keep_epsilon=0.0))
     clairvoyant = GivenFactor(frontier, ORACLE)
-    contenders[ORACLE] = Contender(executor, network, clairvoyant, forecast, LatePolicy.LATE, keeps_time=False)
+    contenders[ORACLE] = Contender(
+        executor, network, clairvoyant, forecast, LatePolicy.LATE, keeps_time=False
+    )
     return contenders, clairvoyant
 
 
-def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor,
-          frames: list[Frame], budget: BudgetRange, rng: random.Random, limit_s: float, words: str
-          ) -> tuple[dict[str, list[Run]], float]:
+def drive(
+    contenders: dict[str, Contender],
+    clairvoyant: GivenFactor,
+    monitor: Monitor,
+    frames: list[Frame],
+    budget: BudgetRange,
+    rng: random.Random,
+    limit_s: float,
+    words: str,
+) -> tuple[dict[str, list[Run]], float]:
     """Every policy on every frame until the time is up; a list of runs each, and the median length of a round in ms."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
     rounds_ms, end_ms = [], now_ms() + 1000.0 * limit_s
@@ -346,17 +448,28 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
             runs[name].append(contenders[name].run(image, run_ms, frame.stamp_ns, budget_ms))
             pause(now_ms() - run_ms)
         met = [runs[name][-1].slowdown for name in CAUSAL]
-        clairvoyant.factor = statistics.median([slowdown for slowdown in met if slowdown is not None] or [1.0])
+        clairvoyant.factor = statistics.median(
+            [slowdown for slowdown in met if slowdown is not None] or [1.0]
+        )
         run_ms = now_ms()
-        runs[ORACLE].append(contenders[ORACLE].run(image, run_ms, frame.stamp_ns, budget_ms,
-                                                   max(clairvoyant.factor, 1.0)))
+        runs[ORACLE].append(
+            contenders[ORACLE].run(
+                image, run_ms, frame.stamp_ns, budget_ms, max(clairvoyant.factor, 1.0)
+            )
+        )
         pause(now_ms() - run_ms)
         rounds_ms.append(now_ms() - begun_ms)
     return runs, statistics.median(rounds_ms)
 
 
-def drive_on(contenders: dict[str, Contender], monitor: Monitor, frames: list[Frame],
-             budget: BudgetRange, limit_s: float, words: str) -> tuple[dict[str, list[Run]], dict[str, int]]:
+def drive_on(
+    contenders: dict[str, Contender],
+    monitor: Monitor,
+    frames: list[Frame],
+    budget: BudgetRange,
+    limit_s: float,
+    words: str,
+) -> tuple[dict[str, list[Run]], dict[str, int]]:
     """Some policies by turns on the drive, over and over, at the camera's pace; the runs, and how many images were
     replaced."""
     images = [frame.load_bgr() for frame in frames]
@@ -377,9 +490,15 @@ def drive_on(contenders: dict[str, Contender], monitor: Monitor, frames: list[Fr
         captured_ms = begun_ms + number * LONG_PERIOD_MS
         time.sleep(max(0.0, captured_ms - now_ms()) / 1000.0)
         index = number % len(frames)
-        runs[name].append(contenders[name].run(
-            images[index], captured_ms, begun_ns + int((number + 1) * LONG_PERIOD_MS * 1e6),
-            budget.budget_ms(frames[index].speed_mps).budget_ms, left_out=left_out))
+        runs[name].append(
+            contenders[name].run(
+                images[index],
+                captured_ms,
+                begun_ns + int((number + 1) * LONG_PERIOD_MS * 1e6),
+                budget.budget_ms(frames[index].speed_mps).budget_ms,
+                left_out=left_out,
+            )
+        )
         pause()
         next_number = number + 1
     return runs, replaced
@@ -392,41 +511,81 @@ def co_runners(count: int, pace: float) -> AbstractContextManager[None]:
 
 def evenly(frames: list[Frame], count: int) -> list[Frame]:
     """So many frames, spread over all."""
-    return [frames[index] for index in np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)]
+    return [
+        frames[index]
+        for index in np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)
+    ]
 
 
-def summary(runs: dict[str, list[Run]], long_runs: dict[str, list[Run]], frames: list[Frame],
-            class_names: tuple[str, ...], quality: Quality, cheapest_ms: float, is_loaded: bool, period_ms: float
-            ) -> dict:
+def summary(
+    runs: dict[str, list[Run]],
+    long_runs: dict[str, list[Run]],
+    frames: list[Frame],
+    class_names: tuple[str, ...],
+    quality: Quality,
+    cheapest_ms: float,
+    is_loaded: bool,
+    period_ms: float,
+) -> dict:
     """All that is said about one load; `period_ms` is that of the drive."""
     stamps_ms = [frame.stamp_ns / 1e6 for frame in frames]
     is_whole = bool(np.all(np.diff(stamps_ms) < 1.5 * period_ms))
     ground_truths = [frame.ground_truth for frame in frames]
     feasible = np.array([run.is_feasible for run in runs['frontier']])
     possible = could_be_met(runs['frontier'], round_slowdowns(runs), cheapest_ms)
-    long = {name: {**timing_figures(part, np.array([run.is_feasible for run in part]),
-                                    could_be_met(part, own_slowdowns(part), cheapest_ms)),
-                   'frames': len(part)}
-            for name, part in long_runs.items()}
+    long = {
+        name: {
+            **timing_figures(
+                part,
+                np.array([run.is_feasible for run in part]),
+                could_be_met(part, own_slowdowns(part), cheapest_ms),
+            ),
+            'frames': len(part),
+        }
+        for name, part in long_runs.items()
+    }
     found, draws = {}, {}
     for name, part in runs.items():
         outputs = delivered(part, late_too=name == ORACLE)
         draws[name] = resampled(outputs, ground_truths, class_names)
-        found[name] = {**figures(name, part, outputs, ground_truths, class_names, draws[name],
-                                 stamps_ms if is_whole else None),
-                       **timing_figures(part, feasible, possible)}
+        found[name] = {
+            **figures(
+                name,
+                part,
+                outputs,
+                ground_truths,
+                class_names,
+                draws[name],
+                stamps_ms if is_whole else None,
+            ),
+            **timing_figures(part, feasible, possible),
+        }
     best = best_executed(runs, cache(quality.quality))
-    ideals = {name: (precision(outputs, ground_truths, np.arange(len(outputs)), class_names)['ap'],
-                     resampled(outputs, ground_truths, class_names))
-              for name, outputs in ((ORACLE, delivered(runs[ORACLE], late_too=True)),
-                                    (f'{ORACLE}, late detections left out', delivered(runs[ORACLE], late_too=False)),
-                                    ('best executed', best))}
+    ideals = {
+        name: (
+            precision(outputs, ground_truths, np.arange(len(outputs)), class_names)['ap'],
+            resampled(outputs, ground_truths, class_names),
+        )
+        for name, outputs in (
+            (ORACLE, delivered(runs[ORACLE], late_too=True)),
+            (f'{ORACLE}, late detections left out', delivered(runs[ORACLE], late_too=False)),
+            ('best executed', best),
+        )
+    }
     goals = check_goals(found, draws, ideals, long['frontier'], is_loaded)
-    return {'frames': len(frames), 'infeasible_ratio': float(1.0 - feasible.mean()),
-            'could_be_met_ratio': float(possible.mean()), 'best_executed_ap': ideals['best executed'][0],
-            'ideal_ap': {name: ap for name, (ap, _) in ideals.items()},
-            'median_slowdown': statistics.median(run.record.conditions.slowdown for run in runs[ORACLE]),
-            'goals': goals, 'policies': found, 'long_part': long}
+    return {
+        'frames': len(frames),
+        'infeasible_ratio': float(1.0 - feasible.mean()),
+        'could_be_met_ratio': float(possible.mean()),
+        'best_executed_ap': ideals['best executed'][0],
+        'ideal_ap': {name: ap for name, (ap, _) in ideals.items()},
+        'median_slowdown': statistics.median(
+            run.record.conditions.slowdown for run in runs[ORACLE]
+        ),
+        'goals': goals,
+        'policies': found,
+        'long_part': long,
+    }
 
 
 def main(run: BenchmarkRun) -> None:
@@ -435,8 +594,10 @@ def main(run: BenchmarkRun) -> None:
         draw(json.loads(run.file.read_text()), run.file.with_suffix('.png'))
         return
     if args.budgets_ms and not 0.0 < args.budgets_ms[0] <= args.budgets_ms[1] < float('inf'):
-        raise ValueError(f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and '
-                         'first')
+        raise ValueError(
+            f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and '
+            'first'
+        )
     restart_with_environment(args.threads)
     with Executor() as executor:
         measure(run, executor)
@@ -451,8 +612,13 @@ def prepare(args: argparse.Namespace, images: list[np.ndarray]) -> tuple[object,
     if args.profile:
         return network, LatencyProfile.load(args.profile)
     return network, measure_profile(
-        network, images, repeats=2 if args.quick else 12, whole_paths=4 if args.quick else 16,
-        path_repeats=2 if args.quick else 6, time_limit_s=8.0 if args.quick else 40.0)
+        network,
+        images,
+        repeats=2 if args.quick else 12,
+        whole_paths=4 if args.quick else 16,
+        path_repeats=2 if args.quick else 6,
+        time_limit_s=8.0 if args.quick else 40.0,
+    )
 
 
 def measure(run: BenchmarkRun, executor: Executor) -> None:
@@ -461,26 +627,42 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
     if len(frames) < 2 or all(frame.ground_truth is None for frame in frames):
-        raise ValueError(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
-    images = [frame.load_bgr() for frame in frames[::max(1, len(frames) // 12)]]
+        raise ValueError(
+            f'--data is {args.data}, expected at least 2 frames, some of them annotated'
+        )
+    images = [frame.load_bgr() for frame in frames[:: max(1, len(frames) // 12)]]
     images = [image for image in images if image.shape == images[0].shape]
     network, profile = executor.do(lambda: prepare(args, images))
     frames = list(with_class_names(sequence, network.class_names).frames)
     facts = read_device_facts('cpu')
-    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
-                                     engine=network.engine.identity)
+    differences = profile.mismatches(
+        network_hash=network.network_hash,
+        facts=facts,
+        input_size=network.input_size,
+        engine=network.engine.identity,
+    )
     if differences:
         raise ProfileMismatch(f'latency profile does not fit: {"; ".join(differences)}')
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.load(args.weights.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)
     speeds_mps = [frame.speed_mps for frame in frames]
-    budget, budgets = executor.do(lambda: make_budgets(network, forecast, images, speeds_mps, args.budgets_ms))
+    budget, budgets = executor.do(
+        lambda: make_budgets(network, forecast, images, speeds_mps, args.budgets_ms)
+    )
     budgets_ms = [budget.budget_ms(frame.speed_mps).budget_ms for frame in frames]
     best_paths = FrontierPolicy(network.path_space, forecast, quality).starts()
-    p99_ms = executor.do(lambda: measure_p99_ms(network, images, spread_evenly(best_paths, TABLE_PATHS),
-                                                QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES))
-    contenders, clairvoyant = make_contenders(executor, network, forecast, quality, budgets_ms, p99_ms)
+    p99_ms = executor.do(
+        lambda: measure_p99_ms(
+            network,
+            images,
+            spread_evenly(best_paths, TABLE_PATHS),
+            QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
+        )
+    )
+    contenders, clairvoyant = make_contenders(
+        executor, network, forecast, quality, budgets_ms, p99_ms
+    )
     cheapest_ms = float(forecast.table(list(network.path_space)).min())
     period_ms = statistics.median(np.diff([frame.stamp_ns for frame in frames]).tolist()) / 1e6
     count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
@@ -490,65 +672,148 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()  # within a frame, as in the node
-    for load, programs, mode, share in (('alone', 0, 'auto', 1 / 3), (beside, args.co_runners, 'auto', 0.5),
-                                        (f'{beside}, priority off', args.co_runners, 'off', 1.0)):
+    for load, programs, mode, share in (
+        ('alone', 0, 'auto', 1 / 3),
+        (beside, args.co_runners, 'auto', 0.5),
+        (f'{beside}, priority off', args.co_runners, 'off', 1.0),
+    ):
         begun_ms, limit_s = now_ms(), share * left_s
         priority = ThreadPriority(mode)
         executor.raise_worker(priority)
         priority.raise_thread(Role.SUPPORTING)
         with co_runners(programs, pace):
-            _, round_ms = drive(contenders, clairvoyant, monitor, frames[:warm_up], budget, rng, limit_s,
-                                f'{load}, warm-up')
+            _, round_ms = drive(
+                contenders,
+                clairvoyant,
+                monitor,
+                frames[:warm_up],
+                budget,
+                rng,
+                limit_s,
+                f'{load}, warm-up',
+            )
         pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
         affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
         # Neighbours where few are run, so that there is sAP.
         picked = frames[:affordable] if args.quick else evenly(frames, affordable)
         with co_runners(programs, pace):
-            runs, round_ms = drive(contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load)
+            runs, round_ms = drive(
+                contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load
+            )
         left_s -= (now_ms() - begun_ms) / 1000.0
         with co_runners(programs, 1.0):
             alone = {name: contenders[name] for name in ('frontier', NO_RECOURSE)}
-            long_runs, replaced = drive_on(alone, monitor, frames, budget, len(alone) * long_s,
-                                           f'{load}, frontier with and without recourse')
-        loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
-                              is_loaded=programs > 0, period_ms=period_ms)
-        loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None,
-                           priority='; '.join((priority.in_force, *priority.refusals)))
+            long_runs, replaced = drive_on(
+                alone,
+                monitor,
+                frames,
+                budget,
+                len(alone) * long_s,
+                f'{load}, frontier with and without recourse',
+            )
+        loads[load] = summary(
+            runs,
+            long_runs,
+            picked[: len(runs[ORACLE])],
+            network.class_names,
+            quality,
+            cheapest_ms,
+            is_loaded=programs > 0,
+            period_ms=period_ms,
+        )
+        loads[load].update(
+            round_ms=round_ms,
+            co_runner_pace=pace if programs else None,
+            priority='; '.join((priority.in_force, *priority.refusals)),
+        )
         for name, part in loads[load]['long_part'].items():
-            part.update(period_ms=LONG_PERIOD_MS, replaced=replaced[name],
-                        miss_correction=alone[name].miss_correction)
+            part.update(
+                period_ms=LONG_PERIOD_MS,
+                replaced=replaced[name],
+                miss_correction=alone[name].miss_correction,
+            )
         show(load, loads[load])
     for contender in contenders.values():
         contender.detector.close()
     run.indent = None
-    run.write(device=str(facts), engine=network.engine.identity, weights_hash=network.weights_hash,
-              data=sequence.name, note=note, budgets=budgets,
-              p99_ms={'frames': QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
-                      'paths': {str(path): time_ms for path, time_ms in p99_ms.items()}},
-              quality_metric=quality.metric, loads=loads)
+    run.write(
+        device=str(facts),
+        engine=network.engine.identity,
+        weights_hash=network.weights_hash,
+        data=sequence.name,
+        note=note,
+        budgets=budgets,
+        p99_ms={
+            'frames': QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
+            'paths': {str(path): time_ms for path, time_ms in p99_ms.items()},
+        },
+        quality_metric=quality.metric,
+        loads=loads,
+    )
     draw(json.loads(run.file.read_text()), run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--data': {'default': 'drive:seconds=30,rate_hz=7', 'help': 'source of frames, as of the demo'},
-        '--frames': {'type': int, 'default': 210, 'least': 2,
-                     'help': 'most frames of it that are interleaved, under each load'},
-        '--minutes': {'type': float, 'default': 5.0, 'least': 0.0,
-                      'help': 'most time of the interleaved parts together'},
-        '--long-minutes': {'type': float, 'default': 2.4, 'above': 0.0,
-                           'help': 'time of the long part, under each load, of each of its two policies'},
-        '--warm-up': {'type': int, 'default': 10, 'least': 1,
-                      'help': 'first frames run before, under each load, uncounted'},
-        '--weights': {'type': Path, 'default': ROOT / DEFAULT_WEIGHTS,
-                      'help': 'network, with its .quality.json beside it'},
-        '--profile': {'type': Path, 'help': 'latency profile; measured first, in about 40 s, when not given'},
-        '--engine': {'choices': ENGINES, 'default': 'auto', 'help': 'that runs the network'},
-        '--threads': {'type': int, 'default': DEFAULT_THREADS, 'help': 'CPU threads of the network'},
-        '--co-runners': {'type': int, 'default': len(os.sched_getaffinity(0)), 'least': 0,
-                         'help': 'programs beside the network'},
-        '--budgets-ms': {'type': float, 'nargs': 2, 'metavar': ('LEAST', 'MOST'),
-                         'help': f"range of the budgets; without it, from {LEAST_FACTOR} times the cheapest path's "
-                                 f'bound to {FULL_FACTOR} times the full path'},
-        '--draw': {'action': 'store_true', 'help': 'only draw results/deadlines.json anew'}},
-        quick='8 frames, a long part of 6 s, a coarse profile')
+    run_script(
+        main,
+        {
+            '--data': {
+                'default': 'drive:seconds=30,rate_hz=7',
+                'help': 'source of frames, as of the demo',
+            },
+            '--frames': {
+                'type': int,
+                'default': 210,
+                'least': 2,
+                'help': 'most frames of it that are interleaved, under each load',
+            },
+            '--minutes': {
+                'type': float,
+                'default': 5.0,
+                'least': 0.0,
+                'help': 'most time of the interleaved parts together',
+            },
+            '--long-minutes': {
+                'type': float,
+                'default': 2.4,
+                'above': 0.0,
+                'help': 'time of the long part, under each load, of each of its two policies',
+            },
+            '--warm-up': {
+                'type': int,
+                'default': 10,
+                'least': 1,
+                'help': 'first frames run before, under each load, uncounted',
+            },
+            '--weights': {
+                'type': Path,
+                'default': ROOT / DEFAULT_WEIGHTS,
+                'help': 'network, with its .quality.json beside it',
+            },
+            '--profile': {
+                'type': Path,
+                'help': 'latency profile; measured first, in about 40 s, when not given',
+            },
+            '--engine': {'choices': ENGINES, 'default': 'auto', 'help': 'that runs the network'},
+            '--threads': {
+                'type': int,
+                'default': DEFAULT_THREADS,
+                'help': 'CPU threads of the network',
+            },
+            '--co-runners': {
+                'type': int,
+                'default': len(os.sched_getaffinity(0)),
+                'least': 0,
+                'help': 'programs beside the network',
+            },
+            '--budgets-ms': {
+                'type': float,
+                'nargs': 2,
+                'metavar': ('LEAST', 'MOST'),
+                'help': f"range of the budgets; without it, from {LEAST_FACTOR} times the cheapest path's "
+                f'bound to {FULL_FACTOR} times the full path',
+            },
+            '--draw': {'action': 'store_true', 'help': 'only draw results/deadlines.json anew'},
+        },
+        quick='8 frames, a long part of 6 s, a coarse profile',
+    )

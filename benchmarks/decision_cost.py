@@ -9,6 +9,7 @@ Goal for the frontier: a median under 20 us each, and all of a frame's under 0.2
 what a frame takes around the network in `TimedInference`, so the decisions with all that is noted about them, with a
 network that at most sweeps the caches. Writes results/decision_cost.json.
 """
+
 from __future__ import annotations
 
 import gc
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from parts.harness import ROOT, Run, quantiles, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts
@@ -38,7 +40,6 @@ from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.time_model import FrameTimes
-from parts.harness import ROOT, Run, quantiles, run_script, show
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
 from thresholds import ThresholdPolicy
@@ -46,27 +47,54 @@ from thresholds import ThresholdPolicy
 LIKELY = 0.8  # share of its bound that a path must fit; the node learns it from frames
 PROFILE = ROOT / 'benchmarks' / 'results' / 'latency_profile_compact_amd-epyc_1_thread.json'
 SPACES = [
-    multi_path_space(skips_per_stage=skips, widths=(1.0, 0.8, 0.6, 0.4, 0.2), pyramid_widths=pyramid_widths,
-                     proposals=proposals, heads=heads) for skips, pyramid_widths, proposals, heads in (
-        ((1, 1), (1.0,), (10, 25, 50, 100, 300), 1), ((1, 1, 1), (1.0, 0.75, 0.5), (10, 25, 50, 100, 300), 5),
-        ((1, 1, 2, 1), (1.0, 0.8, 0.6, 0.4, 0.2), range(12, 301, 12), 5))
+    multi_path_space(
+        skips_per_stage=skips,
+        widths=(1.0, 0.8, 0.6, 0.4, 0.2),
+        pyramid_widths=pyramid_widths,
+        proposals=proposals,
+        heads=heads,
+    )
+    for skips, pyramid_widths, proposals, heads in (
+        ((1, 1), (1.0,), (10, 25, 50, 100, 300), 1),
+        ((1, 1, 1), (1.0, 0.75, 0.5), (10, 25, 50, 100, 300), 5),
+        ((1, 1, 2, 1), (1.0, 0.8, 0.6, 0.4, 0.2), range(12, 301, 12), 5),
+    )
 ]
 GOAL_US = 20.0
 GOAL_SHARE = 0.002
 MEASURED_PATHS = 60  # with a known quality; the others' is predicted
-SWEPT_BYTES = 16 * 2 ** 20
+SWEPT_BYTES = 16 * 2**20
 
 
 def made_up_times(space: PathSpace, rng: random.Random) -> PathForecast:
     """A forecast in which every segment takes between 0.2 and 10 ms, more for wider ones."""
     segments = {}
     for name in space.carriers():
-        width = min((float(part[1:]) for part in name.partition('@')[2].split('-') if part[:1] in ('w', 'f')),
-                    default=0.3)
-        segments[name] = Quantiles.from_samples([rng.uniform(0.2, 1.0) + 9.0 * width * rng.random()] * 5)
-    return PathForecast(LatencyProfile(
-        facts=read_device_facts(), config_name='made up', network_hash='', input_size=(384, 640), image_size=(384, 640),
-        date='', load_before=0.0, segments=segments, paths={}), space)
+        width = min(
+            (
+                float(part[1:])
+                for part in name.partition('@')[2].split('-')
+                if part[:1] in ('w', 'f')
+            ),
+            default=0.3,
+        )
+        segments[name] = Quantiles.from_samples(
+            [rng.uniform(0.2, 1.0) + 9.0 * width * rng.random()] * 5
+        )
+    return PathForecast(
+        LatencyProfile(
+            facts=read_device_facts(),
+            config_name='made up',
+            network_hash='',
+            input_size=(384, 640),
+            image_size=(384, 640),
+            date='',
+            load_before=0.0,
+            segments=segments,
+            paths={},
+        ),
+        space,
+    )
 
 
 def made_up_quality(space: PathSpace, forecast: PathForecast, rng: random.Random) -> PathQuality:
@@ -74,17 +102,28 @@ def made_up_quality(space: PathSpace, forecast: PathForecast, rng: random.Random
     measured = distinct_paths(space, MEASURED_PATHS, rng)
     times_ms = np.log(forecast.table(measured))
     level = (times_ms - times_ms.min()) / (times_ms.max() - times_ms.min())
-    return PathQuality({path: 0.1 + 0.3 * float(share) + rng.uniform(0, 0.03) for path, share in zip(measured, level)})
+    return PathQuality(
+        {
+            path: 0.1 + 0.3 * float(share) + rng.uniform(0, 0.03)
+            for path, share in zip(measured, level)
+        }
+    )
 
 
 def resident_mib() -> float:
     """Memory of this process."""
     gc.collect()
-    return int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2 ** 20
+    return int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2**20
 
 
-def time_decisions(policy: Policy, space: PathSpace, longest_ms: float, frames: int, rng: random.Random,
-                   sweep: np.ndarray | None) -> tuple[list[float], list[float], list[float]]:
+def time_decisions(
+    policy: Policy,
+    space: PathSpace,
+    longest_ms: float,
+    frames: int,
+    rng: random.Random,
+    sweep: np.ndarray | None,
+) -> tuple[list[float], list[float], list[float]]:
     """Plans frames and decides them anew at every operator.
 
     Returns:
@@ -142,17 +181,30 @@ class NoRun(SegmentRun):
         return Detections.none()
 
 
-def time_loop(policy: Policy, space: PathSpace, forecast: PathForecast, longest_ms: float, frames: int,
-              rng: random.Random, sweep: np.ndarray | None) -> list[float]:
+def time_loop(
+    policy: Policy,
+    space: PathSpace,
+    forecast: PathForecast,
+    longest_ms: float,
+    frames: int,
+    rng: random.Random,
+    sweep: np.ndarray | None,
+) -> list[float]:
     """Times in us that frames spend in the inference loop outside the network."""
-    inference, image, times = TimedInference(NoNetwork(space, sweep), space, policy), np.zeros((4, 4, 3), np.uint8), []
+    inference, image, times = (
+        TimedInference(NoNetwork(space, sweep), space, policy),
+        np.zeros((4, 4, 3), np.uint8),
+        [],
+    )
     for _ in range(frames):
         remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
         if sweep is not None:
             sweep += 1
         job = Job(None, now_ms(), StampReading(0.0, '', 0))
         job.times = FrameTimes(forecast, 1.0, factor, LIKELY)
-        inference.run(image, job, WhateverItTakes(), due_ms=now_ms() + remaining_ms, may_abort=False)
+        inference.run(
+            image, job, WhateverItTakes(), due_ms=now_ms() + remaining_ms, may_abort=False
+        )
         times.append(1000.0 * job.decision_ms)
     return times
 
@@ -174,37 +226,93 @@ def main(run: Run) -> None:
             make = partial(make_policy, 'frontier') if name == 'frontier' else ThresholdPolicy
             policy = make(space, forecast, quality)
             prepared_s, kept_mib = time.perf_counter() - begun_s, resident_mib() - before_mib
-            time_decisions(policy, space, longest_ms, frames // 3, rng, None)  # the thresholds work each path out once
+            time_decisions(
+                policy, space, longest_ms, frames // 3, rng, None
+            )  # the thresholds work each path out once
             for caches in ('hot', 'cold'):
                 swept, count = (None, frames) if caches == 'hot' else (sweep, max(frames // 3, 1))
                 plans, again, totals = time_decisions(policy, space, longest_ms, count, rng, swept)
                 loop = time_loop(policy, space, forecast, longest_ms, count, rng, swept)
                 loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
                 share = statistics.median(totals) / 1000.0 / cheapest_ms
-                spreads = {key: quantiles(times_us, 'p50', 'p99') for key, times_us in (
-                    ('plan_us', plans), ('redecision_us', again), ('frame_us', totals), ('loop_us', loop))}
-                rows.append({'paths': len(space), 'policy': name, 'caches': caches, 'prepared_s': round(prepared_s, 2),
-                             'kept_mib': round(kept_mib, 1), **spreads, 'share_of_cheapest_path': round(share, 6),
-                             'loop_share_of_cheapest_path': round(loop_share, 6),
-                             'each_us': statistics.median(plans + again)})
-                shown.append((f'{len(space):,}', name, caches, prepared_s, f'{kept_mib:.0f}',
-                              *(f'{each["p50"]:.1f} ({each["p99"]:.1f})' for each in spreads.values()),
-                              f'{share:.2%}', f'{loop_share:.2%}'))
-    show(f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
-         ('paths', 'policy', 'caches', 'prepared in s', 'MiB', 'plan', 're-decision', 'all of a frame', 'loop',
-          'frame of cheapest', 'loop of cheapest'), shown)
+                spreads = {
+                    key: quantiles(times_us, 'p50', 'p99')
+                    for key, times_us in (
+                        ('plan_us', plans),
+                        ('redecision_us', again),
+                        ('frame_us', totals),
+                        ('loop_us', loop),
+                    )
+                }
+                rows.append(
+                    {
+                        'paths': len(space),
+                        'policy': name,
+                        'caches': caches,
+                        'prepared_s': round(prepared_s, 2),
+                        'kept_mib': round(kept_mib, 1),
+                        **spreads,
+                        'share_of_cheapest_path': round(share, 6),
+                        'loop_share_of_cheapest_path': round(loop_share, 6),
+                        'each_us': statistics.median(plans + again),
+                    }
+                )
+                shown.append(
+                    (
+                        f'{len(space):,}',
+                        name,
+                        caches,
+                        prepared_s,
+                        f'{kept_mib:.0f}',
+                        *(f'{each["p50"]:.1f} ({each["p99"]:.1f})' for each in spreads.values()),
+                        f'{share:.2%}',
+                        f'{loop_share:.2%}',
+                    )
+                )
+    show(
+        f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
+        (
+            'paths',
+            'policy',
+            'caches',
+            'prepared in s',
+            'MiB',
+            'plan',
+            're-decision',
+            'all of a frame',
+            'loop',
+            'frame of cheapest',
+            'loop of cheapest',
+        ),
+        shown,
+    )
     for row in rows:
         if row['policy'] == 'frontier':
             words = f'of {row["paths"]:,} paths, {row["caches"]}'
             run.goal(f'median us of one decision {words}', row['each_us'], most=GOAL_US)
-            run.goal(f"a frame's decisions over the cheapest path {words}", row['share_of_cheapest_path'],
-                     most=GOAL_SHARE)
+            run.goal(
+                f"a frame's decisions over the cheapest path {words}",
+                row['share_of_cheapest_path'],
+                most=GOAL_SHARE,
+            )
     run.write(cheapest_path_ms=cheapest_ms, frames=frames, rows=rows)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--frames': {'type': int, 'default': 1500, 'least': 3,
-                     'help': 'frames per policy and space, hot; a third cold'},
-        '--profile': {'type': Path, 'default': PROFILE, 'help': "whose cheapest path's time decisions are held to"}},
-        quick='60 frames')
+    run_script(
+        main,
+        {
+            '--frames': {
+                'type': int,
+                'default': 1500,
+                'least': 3,
+                'help': 'frames per policy and space, hot; a third cold',
+            },
+            '--profile': {
+                'type': Path,
+                'default': PROFILE,
+                'help': "whose cheapest path's time decisions are held to",
+            },
+        },
+        quick='60 frames',
+    )

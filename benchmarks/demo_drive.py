@@ -5,6 +5,7 @@
 Runs `deadline-perception demo` again and again, the loads in turn, and writes results/demo_drive.json: each run's
 summary.
 """
+
 from __future__ import annotations
 
 import json
@@ -31,13 +32,25 @@ def main(run: Run) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 result = summary(Path(folder), '--load', str(load))
             runs.append({'busy_programs': load, **result})
-            print(f'{load:4d}  {result["feasible_miss_ratio"]:15.2%}  {result["infeasible_ratio"]:10.2%}  '
-                  f'{result["ap50"]:5.1%}  {result["latency_ms"]["p50"]:11.1f}  {result["latency_ms"]["p99"]:7.1f}  '
-                  + '  '.join(f'{result[key]:{len(key)}d}' for key in SHOWN), flush=True)
+            print(
+                f'{load:4d}  {result["feasible_miss_ratio"]:15.2%}  {result["infeasible_ratio"]:10.2%}  '
+                f'{result["ap50"]:5.1%}  {result["latency_ms"]["p50"]:11.1f}  {result["latency_ms"]["p99"]:7.1f}  '
+                + '  '.join(f'{result[key]:{len(key)}d}' for key in SHOWN),
+                flush=True,
+            )
     run.write(runs=runs)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--runs': {'type': int, 'default': 2, 'least': 1, 'help': 'runs with each load'},
-        '--loads': {'type': int, 'nargs': '+', 'default': [0, 1], 'help': 'busy programs beside the nodes'}})
+    run_script(
+        main,
+        {
+            '--runs': {'type': int, 'default': 2, 'least': 1, 'help': 'runs with each load'},
+            '--loads': {
+                'type': int,
+                'nargs': '+',
+                'default': [0, 1],
+                'help': 'busy programs beside the nodes',
+            },
+        },
+    )

@@ -9,6 +9,7 @@ neither answered nor counted as replaced, rejected or lost by the middleware. A 
 of it holds, its processes are alive with all their threads and are heard, and everything works again afterwards.
 Prints a table and writes results/faults.json, where rows of faults that were not run stay as they were.
 """
+
 from __future__ import annotations
 
 import json
@@ -22,12 +23,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from deadline_perception.core.device import read_device_facts
-from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.nodes.middleware import make_room_for_images
-from deadline_perception.nodes.node_table import NODES
-from deadline_perception.tools.demo import check_ros, machine_facts
-from deadline_perception.tools.node_run import keep_to_this_machine
 from parts.fault_acts import Fault, Images
 from parts.fault_table import FAULTS, STANDS
 from parts.harness import Run, run_script
@@ -35,13 +30,25 @@ from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
 from parts.node_stand import BUDGET_MS, Feed, SentImage, Stand
 
-HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.nodes.middleware import make_room_for_images
+from deadline_perception.nodes.node_table import NODES
+from deadline_perception.tools.demo import check_ros, machine_facts
+from deadline_perception.tools.node_run import keep_to_this_machine
+
+HEARING_MS = (
+    60.0  # from publication to this script's own callback, on a machine whose cores are all busy
+)
 CROPS = Path('models/crop_classifier.safetensors')
 LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is not the nodes' own
 CALM_S = 1.0
 WATCHDOGS = 2  # threads that a watchdog begins with
 QUIET_MS = 3000.0  # a node that has not been heard on /diagnostics for so long is mute
-UNKNOWN_AFTER_MS, KNOWN_AFTER_MS = 1200.0, 1000.0  # speed_timeout_s, the filter and the periods of both nodes
+UNKNOWN_AFTER_MS, KNOWN_AFTER_MS = (
+    1200.0,
+    1000.0,
+)  # speed_timeout_s, the filter and the periods of both nodes
 
 
 @dataclass
@@ -74,8 +81,13 @@ class Verdict:
     why: list[str] = field(default_factory=list)
 
 
-def answers_of(judged: range, sent: Sequence[SentImage], answers: Mapping[int, float], *,
-               hearing_ms: float = HEARING_MS) -> Counter:
+def answers_of(
+    judged: range,
+    sent: Sequence[SentImage],
+    answers: Mapping[int, float],
+    *,
+    hearing_ms: float = HEARING_MS,
+) -> Counter:
     """How many images were answered in time, replaced, late and unanswered; see the module.
 
     Args:
@@ -95,14 +107,20 @@ def answers_of(judged: range, sent: Sequence[SentImage], answers: Mapping[int, f
         waited_ms, newer_ms = (at_ms - since.sent_ms - hearing_ms for since in (image, sent[other]))
         if waited_ms <= image.within_ms:
             found['in_time'] += 1
-        elif other != number and newer_ms <= sent[other].within_ms and waited_ms <= 2.0 * image.within_ms:
+        elif (
+            other != number
+            and newer_ms <= sent[other].within_ms
+            and waited_ms <= 2.0 * image.within_ms
+        ):
             found['replaced'] += 1
         else:
             found['late'] += 1
     return found
 
 
-def silently_lost(sent: int, frames: Sequence[HeardFrame], answered: Collection[int] = ()) -> int | None:
+def silently_lost(
+    sent: int, frames: Sequence[HeardFrame], answered: Collection[int] = ()
+) -> int | None:
     """Images between the first and the newest of these frames that are in no count; None when counts began anew.
 
     Args:
@@ -113,11 +131,19 @@ def silently_lost(sent: int, frames: Sequence[HeardFrame], answered: Collection[
     if not frames:
         return None
     first, last = frames[0].number, max(frame.number for frame in frames)
-    in_turn = sorted((frame for frame in frames if frame.number >= first), key=lambda frame: frame.number)
+    in_turn = sorted(
+        (frame for frame in frames if frame.number >= first), key=lambda frame: frame.number
+    )
     totals = [(frame.replaced, frame.rejected, frame.lost) for frame in in_turn]
-    if any(after[part] < before[part] for before, after in zip(totals, totals[1:]) for part in range(3)):
+    if any(
+        after[part] < before[part] for before, after in zip(totals, totals[1:]) for part in range(3)
+    ):
         return None
-    seen = {number for number in (*answered, *(frame.number for frame in in_turn)) if first < number <= last}
+    seen = {
+        number
+        for number in (*answered, *(frame.number for frame in in_turn))
+        if first < number <= last
+    }
     return sent - len(seen) - sum(totals[-1]) + sum(totals[0])
 
 
@@ -139,7 +165,9 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
     if problem:
         verdict.why.append(problem)
     if died and not fault.may_end:
-        verdict.why.append('; '.join(f'{name} ended with {status}' for name, status in died.items()))
+        verdict.why.append(
+            '; '.join(f'{name} ended with {status}' for name, status in died.items())
+        )
     if stand.names:
         judge_processes(fault, stand, threads, ended_ms, verdict)
         judge_words(fault, stand, begun_ms, stand.output()[said_before:], verdict)
@@ -177,7 +205,10 @@ def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> di
         if 'detector' in nodes:
             works &= stand.recovered(ended_ms)
         if 'time_budget' in nodes:
-            works &= any(at_ms > ended_ms and not degraded for at_ms, _, degraded in stand.heard.budgets[-20:])
+            works &= any(
+                at_ms > ended_ms and not degraded
+                for at_ms, _, degraded in stand.heard.budgets[-20:]
+            )
         if works:
             verdict.recovered_s = (now_ms() - ended_ms) / 1000.0
             time.sleep(CALM_S)
@@ -185,48 +216,78 @@ def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> di
         if now_ms() - ended_ms > fault.recovers_s * 1000.0:
             if fault.recovers_s:
                 missing = sorted(set(nodes) - heard)
-                verdict.why.append(f'does not work again after {fault.recovers_s:.0f} s'
-                                   + (f', not heard: {", ".join(missing)}' if missing else ''))
+                verdict.why.append(
+                    f'does not work again after {fault.recovers_s:.0f} s'
+                    + (f', not heard: {", ".join(missing)}' if missing else '')
+                )
             return died
         time.sleep(0.1)
 
 
-def judge_processes(fault: Fault, stand: Stand, before: Mapping[str, tuple[int, Counter]], ended_ms: float,
-                    verdict: Verdict) -> None:
+def judge_processes(
+    fault: Fault,
+    stand: Stand,
+    before: Mapping[str, tuple[int, Counter]],
+    ended_ms: float,
+    verdict: Verdict,
+) -> None:
     """Every process that is up has its threads, and is heard."""
     now, pids = stand.figures(), stand.pids()
     for name, (pid, threads) in before.items():
         # The supervisor has one per node that it looks after, and a node may rightly stay down.
-        if name != 'bringup' and pids.get(name) == pid and name in now and now[name].threads < threads.total():
+        if (
+            name != 'bringup'
+            and pids.get(name) == pid
+            and name in now
+            and now[name].threads < threads.total()
+        ):
             time.sleep(1.0)  # a thread that stands in for another may still be starting
             lost = threads - Counter(stand.figures()[name].thread_names)
             if lost:
                 verdict.threads += lost.total()
-                verdict.why.append(f'{name} has lost {lost.total()} of {threads.total()} threads, named '
-                                   f'{", ".join(lost)}')
+                verdict.why.append(
+                    f'{name} has lost {lost.total()} of {threads.total()} threads, named '
+                    f'{", ".join(lost)}'
+                )
     if verdict.recovered_s is not None:
         heard_ms = {name: at_ms for at_ms, name, _, _ in stand.heard.diagnostics}
-        mute = sorted(name for name, at_ms in heard_ms.items() if name in stand.names and now_ms() - at_ms > QUIET_MS)
+        mute = sorted(
+            name
+            for name, at_ms in heard_ms.items()
+            if name in stand.names and now_ms() - at_ms > QUIET_MS
+        )
         if mute:
             verdict.why.append(f'no diagnostics from {", ".join(mute)}')
 
 
 def judge_words(fault: Fault, stand: Stand, begun_ms: float, output: str, verdict: Verdict) -> None:
     """What must be said was said, on /diagnostics at a level other than OK or in the log."""
-    said = [message for at_ms, _, level, message in stand.heard.diagnostics if at_ms >= begun_ms and level > 0]
+    said = [
+        message
+        for at_ms, _, level, message in stand.heard.diagnostics
+        if at_ms >= begun_ms and level > 0
+    ]
     if fault.says and not any(re.search(fault.says, text) for text in (*said, output)):
         verdict.why.append(f'{fault.says!r} is said nowhere')
 
 
-def judge_images(fault: Fault, stand: Stand, numbers: range, frames_before: int, begun_ms: float,
-                 verdict: Verdict) -> None:
+def judge_images(
+    fault: Fault,
+    stand: Stand,
+    numbers: range,
+    frames_before: int,
+    begun_ms: float,
+    verdict: Verdict,
+) -> None:
     """Every image was answered as expected, or is in a count."""
-    frames = stand.heard.frames[max(0, frames_before - 1):]
+    frames = stand.heard.frames[max(0, frames_before - 1) :]
     verdict.images = len(numbers)
     verdict.rejected = max(frame.rejected for frame in frames) - frames[0].rejected
     if fault.counted:
         newest = max(frame.number for frame in frames)
-        verdict.silently_lost = silently_lost(newest - frames[0].number, frames, set(stand.heard.answers))
+        verdict.silently_lost = silently_lost(
+            newest - frames[0].number, frames, set(stand.heard.answers)
+        )
         if verdict.silently_lost is None:
             verdict.why.append('counts began anew')
         elif verdict.silently_lost > 0:
@@ -237,29 +298,45 @@ def judge_images(fault: Fault, stand: Stand, numbers: range, frames_before: int,
         found = answers_of(numbers, stand.sent, answers)
         verdict.in_time, verdict.replaced = found['in_time'], found['replaced']
         verdict.late, verdict.unanswered = found['late'], found['unanswered']
-    if fault.images is Images.IN_TIME and verdict.late + verdict.unanswered > max(1, LATE_SHARE * len(numbers)):
+    if fault.images is Images.IN_TIME and verdict.late + verdict.unanswered > max(
+        1, LATE_SHARE * len(numbers)
+    ):
         verdict.why.append(f'{verdict.late} late, {verdict.unanswered} unanswered')
-        if not any(at_ms >= begun_ms and level > 0 for at_ms, _, level, _ in stand.heard.diagnostics):
+        if not any(
+            at_ms >= begun_ms and level > 0 for at_ms, _, level, _ in stand.heard.diagnostics
+        ):
             verdict.why.append('diagnostics say OK')
     if fault.images is Images.REJECTED and verdict.rejected < 0.8 * len(numbers):
         verdict.why.append(f'{verdict.rejected} of {len(numbers)} images counted as rejected')
 
 
-def judge_speed(fault: Fault, stand: Stand, begun_ms: float, ended_ms: float, verdict: Verdict) -> None:
+def judge_speed(
+    fault: Fault, stand: Stand, begun_ms: float, ended_ms: float, verdict: Verdict
+) -> None:
     """Budgets kept coming, and say whether the speed is known."""
     times = [at_ms for at_ms, _, _ in stand.heard.budgets if begun_ms <= at_ms <= ended_ms]
-    gap_ms = max((after - before for before, after in zip([begun_ms, *times], [*times, ended_ms])), default=math.inf)
+    gap_ms = max(
+        (after - before for before, after in zip([begun_ms, *times], [*times, ended_ms])),
+        default=math.inf,
+    )
     if gap_ms > 1000.0:
         verdict.why.append(f'no budget for {gap_ms / 1000:.1f} s')
     unknown = fault.speed == 'unknown'
     settled_ms = begun_ms + (UNKNOWN_AFTER_MS if unknown else KNOWN_AFTER_MS)
-    wrong = [degraded for at_ms, _, degraded in stand.heard.budgets
-             if settled_ms < at_ms <= ended_ms and degraded != unknown]
+    wrong = [
+        degraded
+        for at_ms, _, degraded in stand.heard.budgets
+        if settled_ms < at_ms <= ended_ms and degraded != unknown
+    ]
     if wrong:
-        verdict.why.append(f'{len(wrong)} budgets say that the speed is {"known" if unknown else "unknown"}')
+        verdict.why.append(
+            f'{len(wrong)} budgets say that the speed is {"known" if unknown else "unknown"}'
+        )
 
 
-def inflict_all(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]) -> list[Verdict]:
+def inflict_all(
+    faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]
+) -> list[Verdict]:
     """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them.
 
     Args:
@@ -272,12 +349,17 @@ def inflict_all(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, V
         waiting = [fault for fault in faults if fault.stand == name]
         while waiting:
             try:
-                with tempfile.TemporaryDirectory() as folder, make_stand(name, setting, Path(folder), profile) as stand:
+                with (
+                    tempfile.TemporaryDirectory() as folder,
+                    make_stand(name, setting, Path(folder), profile) as stand,
+                ):
                     while waiting:
                         fault = waiting.pop(0)
                         try:
                             verdict = inflict(fault, stand)
-                        except Exception as error:  # a fault that cannot be inflicted must not hide the others
+                        except (
+                            Exception
+                        ) as error:  # a fault that cannot be inflicted must not hide the others
                             verdict = Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
                         verdicts.append(verdict)
                         note(fault, verdict)
@@ -285,7 +367,11 @@ def inflict_all(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, V
                             break  # what it has left behind shall not be blamed on the next
             except StandError as error:  # nor must a stand that does not start hide the others
                 for fault in waiting:
-                    verdicts.append(Verdict(fault.name, survived=False, why=[f'its stand does not start: {error}']))
+                    verdicts.append(
+                        Verdict(
+                            fault.name, survived=False, why=[f'its stand does not start: {error}']
+                        )
+                    )
                     note(fault, verdicts[-1])
                 waiting = []
     return verdicts
@@ -295,8 +381,11 @@ def make_stand(name: str, setting: Mapping, folder: Path, profile: Path) -> Stan
     """Processes that are fed as the faults of this stand expect."""
     if 'crop_classifier' in setting['names']:
         profile_for(None, CROPS)  # which the node looks for by itself
-    feed = Feed(frames_hz=10.0 if name == 'inputs' else 0.0, clock_hz=100.0 if setting.get('simulated') else 0.0,
-                images_hz=0.0 if name == 'start' else 10.0)
+    feed = Feed(
+        frames_hz=10.0 if name == 'inputs' else 0.0,
+        clock_hz=100.0 if setting.get('simulated') else 0.0,
+        images_hz=0.0 if name == 'start' else 10.0,
+    )
     return Stand(folder=folder, profile=profile, feed=feed, **setting)
 
 
@@ -304,13 +393,17 @@ def line_of(fault: Fault, verdict: Verdict) -> str:
     """One line of the table."""
     lost = '-' if verdict.silently_lost is None else verdict.silently_lost
     recovered = '-' if verdict.recovered_s is None else f'{verdict.recovered_s:.1f}'
-    return (f'{fault.kind:>10} {fault.name:<34} {verdict.images:>6} {verdict.in_time:>7} {verdict.replaced:>8} '
-            f'{verdict.rejected:>8} {verdict.late:>5} {verdict.unanswered:>10} {lost:>6} '
-            f'{"yes" if verdict.survived else "no":>8} {recovered:>9}  {"; ".join(verdict.why) or "withstood"}')
+    return (
+        f'{fault.kind:>10} {fault.name:<34} {verdict.images:>6} {verdict.in_time:>7} {verdict.replaced:>8} '
+        f'{verdict.rejected:>8} {verdict.late:>5} {verdict.unanswered:>10} {lost:>6} '
+        f'{"yes" if verdict.survived else "no":>8} {recovered:>9}  {"; ".join(verdict.why) or "withstood"}'
+    )
 
 
-HEADER = (f'{"kind":>10} {"fault":<34} {"images":>6} {"in time":>7} {"replaced":>8} {"rejected":>8} {"late":>5} '
-          f'{"unanswered":>10} {"silent":>6} {"survived":>8} {"back in s":>9}')
+HEADER = (
+    f'{"kind":>10} {"fault":<34} {"images":>6} {"in time":>7} {"replaced":>8} {"rejected":>8} {"late":>5} '
+    f'{"unanswered":>10} {"silent":>6} {"survived":>8} {"back in s":>9}'
+)
 
 
 def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
@@ -318,25 +411,48 @@ def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
     rows = {}
     if file.is_file():
         rows = {row['fault']: row for row in json.loads(file.read_text(encoding='utf-8'))['rows']}
-    rows[fault.name] = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects), **asdict(verdict),
-                        'date': date.today().isoformat()}
+    rows[fault.name] = {
+        'kind': fault.kind,
+        'does': fault.does,
+        'expects': list(fault.expects),
+        **asdict(verdict),
+        'date': date.today().isoformat(),
+    }
     kept = [rows[known.name] for known in FAULTS if known.name in rows]
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({
-        'machine': dict(facts), 'budget_ms': BUDGET_MS, 'hearing_ms': HEARING_MS, 'late_share': LATE_SHARE,
-        'faults': len(kept), 'withstood': sum(not row['why'] for row in kept), 'rows': kept}, indent=1) + '\n',
-        encoding='utf-8')
+    file.write_text(
+        json.dumps(
+            {
+                'machine': dict(facts),
+                'budget_ms': BUDGET_MS,
+                'hearing_ms': HEARING_MS,
+                'late_share': LATE_SHARE,
+                'faults': len(kept),
+                'withstood': sum(not row['why'] for row in kept),
+                'rows': kept,
+            },
+            indent=1,
+        )
+        + '\n',
+        encoding='utf-8',
+    )
 
 
 def main(run: Run) -> int:
     args = run.args
-    chosen = [fault for fault in FAULTS if fault.kind in args.kind
-              and (not args.only or any(part in fault.name for part in args.only))]
+    chosen = [
+        fault
+        for fault in FAULTS
+        if fault.kind in args.kind
+        and (not args.only or any(part in fault.name for part in args.only))
+    ]
     if not chosen:
         raise ValueError(f'no fault is named {" or ".join(args.only)}, expected names of --list')
     if args.list:
         for fault in chosen:
-            print(f'{fault.kind:>10} {fault.name:<34} {fault.does}; expects: {"; ".join(fault.expects)}')
+            print(
+                f'{fault.kind:>10} {fault.name:<34} {fault.does}; expects: {"; ".join(fault.expects)}'
+            )
         return 0
     check_ros()
     keep_to_this_machine()
@@ -358,9 +474,26 @@ def main(run: Run) -> int:
 
 if __name__ == '__main__':
     kinds = list(dict.fromkeys(fault.kind for fault in FAULTS))
-    run_script(main, {
-        '--only': {'nargs': '+', 'metavar': 'NAME', 'default': [], 'help': 'names of faults, or parts of them'},
-        '--kind': {'nargs': '+', 'choices': kinds, 'default': kinds, 'help': 'parts of the system that they meet'},
-        '--list': {'action': 'store_true', 'help': 'say what there is, and do nothing'},
-        '--profile': {'type': Path, 'help': "latency profile of the shipped weights; default: this device's own, "
-                                            'measured quickly where there is none'}})
+    run_script(
+        main,
+        {
+            '--only': {
+                'nargs': '+',
+                'metavar': 'NAME',
+                'default': [],
+                'help': 'names of faults, or parts of them',
+            },
+            '--kind': {
+                'nargs': '+',
+                'choices': kinds,
+                'default': kinds,
+                'help': 'parts of the system that they meet',
+            },
+            '--list': {'action': 'store_true', 'help': 'say what there is, and do nothing'},
+            '--profile': {
+                'type': Path,
+                'help': "latency profile of the shipped weights; default: this device's own, "
+                'measured quickly where there is none',
+            },
+        },
+    )

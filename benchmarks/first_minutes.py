@@ -7,6 +7,7 @@ found; what pip's and uv's own caches hold is used, and said. Each phase is the 
 output goes to out/first_minutes/. `pip` is none of them: the same packages once more, by pip where `setup` takes uv.
 Takes some 20 minutes a run with the tests, 5 without; writes results/first_minutes.json.
 """
+
 from __future__ import annotations
 
 import os
@@ -15,15 +16,21 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.core.device import read_device_facts
 from parts.harness import ROOT, Run, run_logged, run_script, show
+
+from deadline_perception.core.device import read_device_facts
 
 LOGS = ROOT / 'out' / 'first_minutes'
 PHASES = ('setup', 'pip', 'demo', 'test')
 GOAL_REPORT_S, GOAL_TEST_S = 180.0, 540.0  # from the clone to the report; of the tests alone
-_BY_PIP = ('set -e; python3 -m venv pip; '
-           'exec pip/bin/python -m pip install -q --require-hashes --no-deps -r clone/.venv/lock.txt')
-_SAID = {'demo': r'.*(?:in time|report).*', 'test': r'.*\d+ passed.*'}  # the line of a phase that says what it did
+_BY_PIP = (
+    'set -e; python3 -m venv pip; '
+    'exec pip/bin/python -m pip install -q --require-hashes --no-deps -r clone/.venv/lock.txt'
+)
+_SAID = {
+    'demo': r'.*(?:in time|report).*',
+    'test': r'.*\d+ passed.*',
+}  # the line of a phase that says what it did
 
 
 def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict]:
@@ -31,19 +38,33 @@ def run_once(repository: Path, phases: list[str], number: int) -> dict[str, dict
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        environment = {name: value for name, value in os.environ.items() if name not in ('VIRTUAL_ENV', 'MAKEFLAGS')}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ('VIRTUAL_ENV', 'MAKEFLAGS')
+        }
         environment['XDG_CACHE_HOME'] = str(place / 'cache')
         # Packages that were fetched before stay at hand: what is measured is this project and not the network.
         environment.setdefault('UV_CACHE_DIR', str(Path('~/.cache/uv').expanduser()))
         environment.setdefault('PIP_CACHE_DIR', str(Path('~/.cache/pip').expanduser()))
-        for name, command in (('clone', ['git', 'clone', '--quiet', str(repository), 'clone']),
-                              *((phase, ['bash', '-c', _BY_PIP] if phase == 'pip' else ['make', '-C', 'clone', phase])
-                                for phase in phases)):
+        for name, command in (
+            ('clone', ['git', 'clone', '--quiet', str(repository), 'clone']),
+            *(
+                (
+                    phase,
+                    ['bash', '-c', _BY_PIP] if phase == 'pip' else ['make', '-C', 'clone', phase],
+                )
+                for phase in phases
+            ),
+        ):
             log = LOGS / f'{number}_{name}.log'
             status, took_s = run_logged(command, log, cwd=place, env=environment)
             said = re.findall(_SAID.get(name, r'$^'), log.read_text(errors='replace'))
-            found[name] = {'took_s': round(took_s, 1), 'status': status,
-                           'said': ascii(said[-1].strip())[1:-1][:300] if said else ''}
+            found[name] = {
+                'took_s': round(took_s, 1),
+                'status': status,
+                'said': ascii(said[-1].strip())[1:-1][:300] if said else '',
+            }
             if status:
                 break
     return found
@@ -64,8 +85,15 @@ def show_phases(runs: list[dict[str, dict]]) -> None:
     rows = []
     for name in runs[0]:
         mine = [run[name] for run in runs if name in run]
-        rows.append((name, len(mine), f'{median(one["took_s"] for one in mine):.0f}',
-                     ' '.join(str(one['status']) for one in mine), mine[-1]['said']))
+        rows.append(
+            (
+                name,
+                len(mine),
+                f'{median(one["took_s"] for one in mine):.0f}',
+                ' '.join(str(one['status']) for one in mine),
+                mine[-1]['said'],
+            )
+        )
     show('first minutes', ('phase', 'runs', 'median s', 'status', 'said'), rows, words=5)
 
 
@@ -74,7 +102,9 @@ def main(run: Run) -> int:
     args = run.args
     LOGS.mkdir(parents=True, exist_ok=True)
     phases = [phase for phase in PHASES if phase in args.phases]
-    runs = [run_once(args.repository.absolute(), phases, number) for number in range(1, args.runs + 1)]
+    runs = [
+        run_once(args.repository.absolute(), phases, number) for number in range(1, args.runs + 1)
+    ]
     show_phases(runs)
     facts = read_device_facts('cpu')
     content = {'device': str(facts), 'cores': facts.cores, 'runs': runs}
@@ -83,13 +113,19 @@ def main(run: Run) -> int:
         content['until_report_s'] = round(median(map(until_report_s, reported)), 1)
         run.goal('s from clone to report', content['until_report_s'], most=GOAL_REPORT_S)
     if tested:
-        run.goal('s of the tests', median(one['test']['took_s'] for one in tested), most=GOAL_TEST_S)
+        run.goal(
+            's of the tests', median(one['test']['took_s'] for one in tested), most=GOAL_TEST_S
+        )
     run.write(**content)
     return int(any(phase['status'] for one in runs for phase in one.values()))
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--runs': {'type': int, 'default': 3, 'least': 1},
-        '--phases': {'nargs': '+', 'choices': PHASES, 'default': list(PHASES)},
-        '--repository': {'type': Path, 'default': ROOT, 'help': 'to clone'}})
+    run_script(
+        main,
+        {
+            '--runs': {'type': int, 'default': 3, 'least': 1},
+            '--phases': {'nargs': '+', 'choices': PHASES, 'default': list(PHASES)},
+            '--repository': {'type': Path, 'default': ROOT, 'help': 'to clone'},
+        },
+    )

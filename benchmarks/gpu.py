@@ -8,6 +8,7 @@ not run again, so that it can be called until all is done. The folder, by defaul
 printed, its results, and summary.json: what ran, what was skipped, and why. The two of research/ write beside their
 scripts, into files named after the device.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -18,11 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from parts.harness import COMMAND, ROOT, run_logged, show
+
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.tools.command_line import exit_status
-from parts.harness import COMMAND, ROOT, run_logged, show
 
 LIMIT_S, ENDED = 600.0, 124  # and the status of a part that takes longer
 SUMMARY, DONE = 'summary.json', 'it is done already'
@@ -65,31 +67,97 @@ def command(*words: str) -> tuple[str, ...]:
 
 PARTS = (
     Part('doctor', 'what the machine has and lacks', command('doctor'), 1),
-    Part('tests', 'tests that are skipped without a GPU', ('-m', 'pytest', '-q', '-rs', '-n', '4', *CUDA_TESTS), 3),
-    Part('profile_float32', 'times of all segments as CUDA graphs, and their worst cases',
-         command('profile', '--device', 'cuda', '--minutes', '1', '--out', '{into}/profile_float32.json'), 2),
-    Part('profile_float16', 'the same in float16',
-         command('profile', '--device', 'cuda', '--engine', 'float16', '--minutes', '1', '--out',
-                 '{into}/profile_float16.json'), 2),
-    Part('profile_eager', 'the same without CUDA graphs',
-         command('profile', '--device', 'cuda', '--engine', 'eager', '--quick', '--out', '{into}/profile_eager.json'),
-         2),
-    Part('gpu_engines', 'eager, CUDA graphs and float16 interleaved: time, and what float16 changes',
-         ('benchmarks/gpu_engines.py', '--out', '{into}/gpu_engines.json'), 5),
-    Part('wcet_bounds', 'the analytical model of CUDA graphs: predictions, bounds, AP',
-         ('research/multi_path/wcet_bounds.py', '--device', 'cuda', '--frames', '6000',
-          '--out', '{into}/wcet_bounds.json'), 9),
-    Part('layer_wcet', 'worst cases of layers (multi-path paper, table VI)',
-         ('research/multi_path/layer_wcet.py', '--device', 'cuda'), 6),
-    Part('operator_times', 'time of each operator at each setting',
-         ('research/multi_path/operator_times.py', '--device', 'cuda'), 6),
+    Part(
+        'tests',
+        'tests that are skipped without a GPU',
+        ('-m', 'pytest', '-q', '-rs', '-n', '4', *CUDA_TESTS),
+        3,
+    ),
+    Part(
+        'profile_float32',
+        'times of all segments as CUDA graphs, and their worst cases',
+        command(
+            'profile', '--device', 'cuda', '--minutes', '1', '--out', '{into}/profile_float32.json'
+        ),
+        2,
+    ),
+    Part(
+        'profile_float16',
+        'the same in float16',
+        command(
+            'profile',
+            '--device',
+            'cuda',
+            '--engine',
+            'float16',
+            '--minutes',
+            '1',
+            '--out',
+            '{into}/profile_float16.json',
+        ),
+        2,
+    ),
+    Part(
+        'profile_eager',
+        'the same without CUDA graphs',
+        command(
+            'profile',
+            '--device',
+            'cuda',
+            '--engine',
+            'eager',
+            '--quick',
+            '--out',
+            '{into}/profile_eager.json',
+        ),
+        2,
+    ),
+    Part(
+        'gpu_engines',
+        'eager, CUDA graphs and float16 interleaved: time, and what float16 changes',
+        ('benchmarks/gpu_engines.py', '--out', '{into}/gpu_engines.json'),
+        5,
+    ),
+    Part(
+        'wcet_bounds',
+        'the analytical model of CUDA graphs: predictions, bounds, AP',
+        (
+            'research/multi_path/wcet_bounds.py',
+            '--device',
+            'cuda',
+            '--frames',
+            '6000',
+            '--out',
+            '{into}/wcet_bounds.json',
+        ),
+        9,
+    ),
+    Part(
+        'layer_wcet',
+        'worst cases of layers (multi-path paper, table VI)',
+        ('research/multi_path/layer_wcet.py', '--device', 'cuda'),
+        6,
+    ),
+    Part(
+        'operator_times',
+        'time of each operator at each setting',
+        ('research/multi_path/operator_times.py', '--device', 'cuda'),
+        6,
+    ),
 )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--only', nargs='+', choices=[part.name for part in PARTS], metavar='PART',
-                        help=', '.join(part.name for part in PARTS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        '--only',
+        nargs='+',
+        choices=[part.name for part in PARTS],
+        metavar='PART',
+        help=', '.join(part.name for part in PARTS),
+    )
     parser.add_argument('--into', type=Path, help='folder of results; out/gpu/DEVICE without')
     parser.add_argument('--list', action='store_true', help='say what there is, and run nothing')
     args = parser.parse_args()
@@ -100,9 +168,11 @@ def main() -> int:
         device, why_not = 'none', str(error)
     into = (args.into or ROOT / 'out' / 'gpu' / device).absolute()
     plan = planned(parts, into, why_not)
-    show(f'parts, some {sum(part.minutes for part in parts):.0f} minutes in all, into {into}',
-         ('part', 'minutes', 'shows', 'skipped because'),
-         ((part.name, f'{part.minutes:g}', part.shows, reason or '-') for part, reason in plan))
+    show(
+        f'parts, some {sum(part.minutes for part in parts):.0f} minutes in all, into {into}',
+        ('part', 'minutes', 'shows', 'skipped because'),
+        ((part.name, f'{part.minutes:g}', part.shows, reason or '-') for part, reason in plan),
+    )
     if args.list:
         return 0
     into.mkdir(parents=True, exist_ok=True)
@@ -120,7 +190,9 @@ def main() -> int:
 def planned(parts: Sequence[Part], into: Path, why_not: str) -> list[tuple[Part, str]]:
     """Each part, and why it is not run, empty where it is; what is done stays so where the GPU is gone."""
     known = summary(into)
-    return [(part, DONE if known.get(part.name, {}).get('status') == 0 else why_not) for part in parts]
+    return [
+        (part, DONE if known.get(part.name, {}).get('status') == 0 else why_not) for part in parts
+    ]
 
 
 def summary(into: Path) -> dict:
@@ -143,9 +215,16 @@ def run(part: Part, into: Path) -> dict:
     """Runs a part, and says what came of it."""
     words = [sys.executable, *(word.replace('{into}', str(into)) for word in part.command)]
     print(f'{part.name}: {part.shows}', flush=True)
-    found = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))  # a server needs no install
-    status, took_s = run_logged(words, into / f'{part.name}.log', LIMIT_S, cwd=ROOT,
-                                env={**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': found})
+    found = os.pathsep.join(
+        filter(None, (str(ROOT), os.environ.get('PYTHONPATH')))
+    )  # a server needs no install
+    status, took_s = run_logged(
+        words,
+        into / f'{part.name}.log',
+        LIMIT_S,
+        cwd=ROOT,
+        env={**os.environ, 'PYTHONUNBUFFERED': '1', 'PYTHONPATH': found},
+    )
     outcome = {'status': ENDED if status is None else status, 'seconds': round(took_s, 1)}
     if status is None:
         outcome['why'] = f'it took more than {LIMIT_S:.0f} s and was ended'

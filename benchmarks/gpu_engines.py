@@ -6,6 +6,7 @@ For some paths from the cheapest to the full one: median, 99th percentile and lo
 boxes, each way in turn; and how far boxes and scores of float16 lie from those of float32. On a CPU only eager runs,
 which shows that the script works. Writes results/gpu_engines.json.
 """
+
 from __future__ import annotations
 
 import random
@@ -13,6 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from parts.harness import Run, quantiles, run_script, show, turns
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.measurement_plan import distinct_paths
@@ -22,7 +24,6 @@ from deadline_perception.networks.model_set.set_file import use_engine
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
-from parts.harness import Run, quantiles, run_script, show, turns
 
 PATHS, IMAGES, WARM_UPS = 8, 16, 3
 
@@ -45,14 +46,26 @@ def main(run: Run) -> None:
     for number, (way, path) in turns([(way, path) for way in ways for path in paths], rounds):
         image = images[number % len(images)]
         times_ms[way, str(path)].append(time_frame(networks[way], image, path)[0])
-    rows = [{'engine': way, 'path': path, **quantiles(times, 'p50', 'p99', 'max')}
-            for (way, path), times in sorted(times_ms.items())]
-    show(f'frames on {facts}, ms', ('engine', 'path', 'median', 'p99', 'longest'), (row.values() for row in rows))
-    differences = {way: difference(networks['eager'], networks[way], images, space.largest) for way in ways[1:]}
+    rows = [
+        {'engine': way, 'path': path, **quantiles(times, 'p50', 'p99', 'max')}
+        for (way, path), times in sorted(times_ms.items())
+    ]
+    show(
+        f'frames on {facts}, ms',
+        ('engine', 'path', 'median', 'p99', 'longest'),
+        (row.values() for row in rows),
+    )
+    differences = {
+        way: difference(networks['eager'], networks[way], images, space.largest) for way in ways[1:]
+    }
     for way, found in differences.items():
         print(f'{way} against eager: {found}')
-    run.write(gpu=str(facts), rows=rows, differences=differences,
-              notices={way: network.engine.notice for way, network in networks.items()})
+    run.write(
+        gpu=str(facts),
+        rows=rows,
+        differences=differences,
+        notices={way: network.engine.notice for way, network in networks.items()},
+    )
 
 
 def difference(one, other, images: list[np.ndarray], path) -> dict[str, float]:
@@ -71,9 +84,21 @@ def difference(one, other, images: list[np.ndarray], path) -> dict[str, float]:
                 continue
             distances.append(float(apart[nearest]))
             scores.append(abs(float(found.scores[nearest] - score)))
-    return {'boxes': count, 'lost': lost, 'px': max(distances, default=0.0), 'score': max(scores, default=0.0)}
+    return {
+        'boxes': count,
+        'lost': lost,
+        'px': max(distances, default=0.0),
+        'score': max(scores, default=0.0),
+    }
 
 
 if __name__ == '__main__':
-    run_script(main, {'--device': {'default': 'cuda'}, '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-                      '--rounds': {'type': int, 'default': 200}}, quick='3 rounds of 3 paths')
+    run_script(
+        main,
+        {
+            '--device': {'default': 'cuda'},
+            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+            '--rounds': {'type': int, 'default': 200},
+        },
+        quick='3 rounds of 3 paths',
+    )

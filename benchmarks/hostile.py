@@ -10,6 +10,7 @@ fine when it is read, or ends in one printable line and status 1; what libpng, O
 theirs. Nothing of a file may be run. Ends with status 1 where
 one is not. Writes results/hostile.json.
 """
+
 from __future__ import annotations
 
 import os
@@ -48,7 +49,9 @@ from deadline_perception.tools.model_words import read_classes
 
 PROCESSOR_S, LONGEST_S = 30, 120.0  # of one file; the latter on a busy machine
 MOST_MB = 1200  # of memory in use beyond what the process began with
-_ADDRESS_BYTES = 2**33  # beyond what it began with: what is asked for and not used does not harm, up to here
+_ADDRESS_BYTES = (
+    2**33
+)  # beyond what it began with: what is asked for and not used does not harm, up to here
 _QUICK_OF_KIND = 3  # of each kind, its own files before those that are damaged
 _MOST_CHARACTERS = 4200  # of the line
 _UNCAUGHT = 70
@@ -80,14 +83,23 @@ def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
     """What reads each kind, as commands and nodes do."""
     space = load_detector(weights).path_space
     return {
-        'set': SetFile.load, 'tasks': read_tasks, 'mapping': read_class_mapping, 'coco': read_coco,
-        'classes': lambda file: read_classes(str(file)), 'profile': LatencyProfile.load,
-        'quality': lambda file: PathQuality.load(file, space), 'segments': _read_segments,
-        'weights': load_weights, 'elastic': load_weights,
-        'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91), 'bag': _read_bag, 'image': load_image,
+        'set': SetFile.load,
+        'tasks': read_tasks,
+        'mapping': read_class_mapping,
+        'coco': read_coco,
+        'classes': lambda file: read_classes(str(file)),
+        'profile': LatencyProfile.load,
+        'quality': lambda file: PathQuality.load(file, space),
+        'segments': _read_segments,
+        'weights': load_weights,
+        'elastic': load_weights,
+        'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91),
+        'bag': _read_bag,
+        'image': load_image,
         'video': lambda file: [frame.load_bgr() for frame in read_video(file).frames[:50]],
         'onnx': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car',))),
-        'detector': lambda file: inspect_file(file, classes=1)}
+        'detector': lambda file: inspect_file(file, classes=1),
+    }
 
 
 def _read_segments(file: Path) -> None:
@@ -128,7 +140,11 @@ def _end(kind: str, status: int, said: str, memory_mb: float, ran_code: bool) ->
         return 'ran code'
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return 'took too long' if number in (signal.SIGXCPU, signal.SIGKILL) else f'ended by signal {number}'
+        return (
+            'took too long'
+            if number in (signal.SIGXCPU, signal.SIGKILL)
+            else f'ended by signal {number}'
+        )
     if memory_mb > MOST_MB:
         return f'took {memory_mb:.0f} MB'
     code, lines = os.WEXITSTATUS(status), [line for line in said.split('\n') if line]
@@ -153,10 +169,16 @@ def _read_and_end(case: Case, read: Callable[[Path], object], printed: Path) -> 
         sys.path.insert(0, str(case.file.parent))  # as a program of the user's may have it
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S + 5))
-        limit = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize() + _ADDRESS_BYTES
+        limit = (
+            int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()
+            + _ADDRESS_BYTES
+        )
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        with open(2, 'w', encoding='utf-8', errors='surrogateescape', closefd=False, buffering=1) as sys.stderr:
+        with open(
+            2, 'w', encoding='utf-8', errors='surrogateescape', closefd=False, buffering=1
+        ) as sys.stderr:
             import warnings
+
             warnings.simplefilter('ignore')
             status = exit_status(case.kind, lambda: (read(case.file), None)[1])
     except BaseException:
@@ -196,10 +218,22 @@ def show_kinds(verdicts: list[tuple[Case, Verdict]]) -> None:
     for kind in dict.fromkeys(case.kind for case, _ in verdicts):
         mine = [verdict for case, verdict in verdicts if case.kind == kind]
         ends = [verdict.end for verdict in mine]
-        rows.append((kind, len(mine), ends.count('read'), ends.count('refused'),
-                     sum(not verdict.fine for verdict in mine), f'{max(one.took_s for one in mine):.1f}',
-                     f'{max(one.memory_mb for one in mine):.0f}'))
-    show('hostile files', ('kind', 'files', 'read', 'refused', 'not fine', 'longest s', 'most MB'), rows)
+        rows.append(
+            (
+                kind,
+                len(mine),
+                ends.count('read'),
+                ends.count('refused'),
+                sum(not verdict.fine for verdict in mine),
+                f'{max(one.took_s for one in mine):.1f}',
+                f'{max(one.memory_mb for one in mine):.0f}',
+            )
+        )
+    show(
+        'hostile files',
+        ('kind', 'files', 'read', 'refused', 'not fine', 'longest s', 'most MB'),
+        rows,
+    )
     for case, verdict in verdicts:
         if not verdict.fine:
             print(f'{case.kind}: {case.name!a}: {verdict.end!a}: {verdict.line!a}')
@@ -214,14 +248,24 @@ def main(run: Run) -> int:
     read = readers(weights)
     unknown = set(args.only) - set(read)
     if unknown:
-        raise ValueError(f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(read)}')
+        raise ValueError(
+            f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(read)}'
+        )
     verdicts = []
     with tempfile.TemporaryDirectory() as folder:
         for case in choose(all_cases(Path(folder), weights), run.quick, args.only):
             verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
     show_kinds(verdicts)
-    rows = [{'kind': case.kind, 'name': ascii(case.name)[1:-1], 'end': ascii(verdict.end)[1:-1],
-             'took_s': round(verdict.took_s, 2), 'memory_mb': round(verdict.memory_mb)} for case, verdict in verdicts]
+    rows = [
+        {
+            'kind': case.kind,
+            'name': ascii(case.name)[1:-1],
+            'end': ascii(verdict.end)[1:-1],
+            'took_s': round(verdict.took_s, 2),
+            'memory_mb': round(verdict.memory_mb),
+        }
+        for case, verdict in verdicts
+    ]
     bad = sum(not verdict.fine for _, verdict in verdicts)
     print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line')
     run.write(files=len(rows), not_fine=bad, processor_s=PROCESSOR_S, most_mb=MOST_MB, cases=rows)
@@ -229,7 +273,20 @@ def main(run: Run) -> int:
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--only': {'nargs': '+', 'default': [], 'metavar': 'KIND', 'help': 'kinds of files to try'},
-        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS, 'help': 'of a detector, to damage'}},
-        quick=f'{_QUICK_OF_KIND} files of each kind')
+    run_script(
+        main,
+        {
+            '--only': {
+                'nargs': '+',
+                'default': [],
+                'metavar': 'KIND',
+                'help': 'kinds of files to try',
+            },
+            '--weights': {
+                'type': Path,
+                'default': DEFAULT_WEIGHTS,
+                'help': 'of a detector, to damage',
+            },
+        },
+        quick=f'{_QUICK_OF_KIND} files of each kind',
+    )

@@ -6,6 +6,7 @@ What a reader, and a profiler, has to follow: calls of the package's functions o
 in, and how often the next call lies in another file. 13 segments, 7 operators, policy `frontier`, ample time. Medians.
 Writes results/image_trace.json.
 """
+
 from __future__ import annotations
 
 import math
@@ -18,14 +19,14 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-
 from decision_cost import SPACES, NoNetwork, made_up_quality, made_up_times
+from parts.harness import Run, run_script, show
+
 from deadline_perception import deadline_detector
 from deadline_perception.runtime.loading import make_policy
 from deadline_perception.runtime.task import Task
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.time_model import TimeModel
-from parts.harness import Run, run_script, show
 
 PACKAGE = str(Path(deadline_detector.__file__).parent)
 SPACE = SPACES[1]
@@ -44,8 +45,14 @@ class Trace:
 
     def _see(self, frame, event: str, argument: object) -> None:
         if event == 'call' and self.is_on and frame.f_code.co_filename.startswith(PACKAGE):
-            self.calls.append((frame.f_code.co_filename[len(PACKAGE) + 1:], frame.f_code.co_qualname
-                               if hasattr(frame.f_code, 'co_qualname') else frame.f_code.co_name))
+            self.calls.append(
+                (
+                    frame.f_code.co_filename[len(PACKAGE) + 1 :],
+                    frame.f_code.co_qualname
+                    if hasattr(frame.f_code, 'co_qualname')
+                    else frame.f_code.co_name,
+                )
+            )
 
     def take(self) -> list[tuple[str, str]]:
         """File and function of each call since the last time."""
@@ -60,7 +67,9 @@ def make_task() -> Task:
     policy = make_policy('frontier', SPACE, forecast, made_up_quality(SPACE, forecast, rng))
     network = NoNetwork(SPACE, None)
     network.class_names = ('vehicle',)
-    return Task(network, policy, TimeModel(SPACE, forecast, BoundCalibrator(0.01, 0.05, math.log(8.0))))
+    return Task(
+        network, policy, TimeModel(SPACE, forecast, BoundCalibrator(0.01, 0.05, math.log(8.0)))
+    )
 
 
 def follow(images: int) -> list[list[tuple[str, str]]]:
@@ -90,8 +99,9 @@ def main(run: Run) -> None:
     traces = follow(3 if run.quick else args.images)
     calls = statistics.median(len(trace) for trace in traces)
     files = statistics.median(len({file for file, _ in trace}) for trace in traces)
-    switches = statistics.median(sum(first[0] != second[0] for first, second in zip(trace, trace[1:]))
-                                 for trace in traces)
+    switches = statistics.median(
+        sum(first[0] != second[0] for first, second in zip(trace, trace[1:])) for trace in traces
+    )
     functions, by_file = set(traces[-1]), Counter(file for file, _ in traces[-1])
     show('calls by file, last image', ('file', 'calls'), by_file.most_common())
     print(f'{len(functions)} functions, {switches:.0f} changes of file')
@@ -99,10 +109,19 @@ def main(run: Run) -> None:
         raise RuntimeError(f'no call of {PACKAGE} was seen')
     run.goal('calls of one image', calls, most=GOAL_CALLS)
     run.goal('files of one image', files, most=GOAL_FILES)
-    run.write(images=len(traces), calls=calls, files=files, functions=len(functions), switches=switches,
-              calls_by_file=dict(by_file.most_common()))
+    run.write(
+        images=len(traces),
+        calls=calls,
+        files=files,
+        functions=len(functions),
+        switches=switches,
+        calls_by_file=dict(by_file.most_common()),
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--images': {'type': int, 'default': 20, 'least': 1, 'help': 'that are followed'}}, quick='three images')
+    run_script(
+        main,
+        {'--images': {'type': int, 'default': 20, 'least': 1, 'help': 'that are followed'}},
+        quick='three images',
+    )

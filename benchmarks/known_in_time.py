@@ -15,6 +15,7 @@ objects found in at least one look, over all windows and phases of the period, s
 promises the scheduler for that level, period and speed, by its average precision; beside the same formula with the
 share that a single look really finds; and beside this as if looks were independent. Writes results/known_in_time.json.
 """
+
 from __future__ import annotations
 
 import random
@@ -76,29 +77,45 @@ def look_at_all(network, paths: Sequence, frames: Sequence[Frame]) -> list[list[
 
 # --- streaming AP ---
 
-def streaming(looks: Sequence[Sequence[Look]], frames: Sequence[Frame], class_names, size) -> dict[str, dict]:
+
+def streaming(
+    looks: Sequence[Sequence[Look]], frames: Sequence[Frame], class_names, size
+) -> dict[str, dict]:
     """Streaming AP by camera, level or choice, and way of publication."""
     found = {}
     for camera, stride in STRIDES.items():
         seen, shown = looks[::stride], frames[::stride]
-        stamps_ms, truths = [frame.stamp_ns / 1e6 for frame in shown], [frame.ground_truth for frame in shown]
+        stamps_ms, truths = (
+            [frame.stamp_ns / 1e6 for frame in shown],
+            [frame.ground_truth for frame in shown],
+        )
         period_ms = 1000.0 * stride / RATE_HZ
         typical_ms = np.median([[look.took_ms for look in of_image] for of_image in looks], axis=0)
         fitting = np.flatnonzero(MARGIN * typical_ms <= period_ms)
         choices = {str(level): level for level in range(len(typical_ms))} | {
-            LATEST: int(fitting[-1]) if len(fitting) else 0}
+            LATEST: int(fitting[-1]) if len(fitting) else 0
+        }
         for name, level in choices.items():
             outputs = [(of_image[level].took_ms, of_image[level].found) for of_image in seen]
             of_level = published(outputs, stamps_ms)
             found.setdefault(name, {})[camera] = {
-                'level': level, 'typical_ms': float(typical_ms[level]),
-                'ap': average_precision([of_image[level].found for of_image in seen], truths, class_names).ap,
-                'as_published': average_precision(known_at(of_level, stamps_ms), truths, class_names).ap,
-                'along_tracks': average_precision(known_at(of_level, stamps_ms, Tracks(size)), truths, class_names).ap}
+                'level': level,
+                'typical_ms': float(typical_ms[level]),
+                'ap': average_precision(
+                    [of_image[level].found for of_image in seen], truths, class_names
+                ).ap,
+                'as_published': average_precision(
+                    known_at(of_level, stamps_ms), truths, class_names
+                ).ap,
+                'along_tracks': average_precision(
+                    known_at(of_level, stamps_ms, Tracks(size)), truths, class_names
+                ).ap,
+            }
     return found
 
 
 # --- detection in time ---
+
 
 def follow(frames: Sequence[Frame]) -> list[np.ndarray]:
     """For each image the number of each of its objects, which is the same from image to image; -1 for crowds."""
@@ -138,39 +155,63 @@ def found_objects(frame: Frame, numbers: np.ndarray, detections: Detections) -> 
     return found - {-1}
 
 
-def detection_in_time(looks: Sequence[Sequence[Look]], frames: Sequence[Frame],
-                      precisions: Sequence[float]) -> list[dict[str, float]]:
+def detection_in_time(
+    looks: Sequence[Sequence[Look]], frames: Sequence[Frame], precisions: Sequence[float]
+) -> list[dict[str, float]]:
     """Promised and measured share of objects that are found while the vehicle comes nearer, by level and period."""
     numbers = follow(frames)
     there = [set(mine.tolist()) - {-1} for mine in numbers]
-    found = [[found_objects(frame, mine, look.found) for look in of_image]
-             for frame, mine, of_image in zip(frames, numbers, looks)]
-    travelled_m = np.concatenate([[0.0], np.cumsum([frame.speed_mps / RATE_HZ for frame in frames[:-1]])])
+    found = [
+        [found_objects(frame, mine, look.found) for look in of_image]
+        for frame, mine, of_image in zip(frames, numbers, looks)
+    ]
+    travelled_m = np.concatenate(
+        [[0.0], np.cumsum([frame.speed_mps / RATE_HZ for frame in frames[:-1]])]
+    )
     windows = []
     for begin, frame in enumerate(frames):
         end = int(np.searchsorted(travelled_m, travelled_m[begin] + DISTANCE_M))
         if frame.speed_mps >= LEAST_MPS and end < len(frames):
-            windows.append((begin, end, DISTANCE_M / (end - begin) * RATE_HZ, set.intersection(*there[begin:end])))
+            windows.append(
+                (
+                    begin,
+                    end,
+                    DISTANCE_M / (end - begin) * RATE_HZ,
+                    set.intersection(*there[begin:end]),
+                )
+            )
     rows = []
     for level, precision in enumerate(precisions):
-        single = (sum(len(of_image[level] & objects) for of_image, objects in zip(found, there))
-                  / sum(map(len, there)))
+        single = sum(
+            len(of_image[level] & objects) for of_image, objects in zip(found, there)
+        ) / sum(map(len, there))
         for period in PERIODS:
             met, known, looked = 0, 0, {'promised': 0.0, 'by_single_looks': 0.0, 'independent': 0.0}
-            formulas = {'promised': DetectedInTime((precision,), DISTANCE_M),
-                        'by_single_looks': DetectedInTime((single,), DISTANCE_M),
-                        'independent': DetectedInTime((single,), DISTANCE_M, INDEPENDENT)}
+            formulas = {
+                'promised': DetectedInTime((precision,), DISTANCE_M),
+                'by_single_looks': DetectedInTime((single,), DISTANCE_M),
+                'independent': DetectedInTime((single,), DISTANCE_M, INDEPENDENT),
+            }
             for begin, end, speed_mps, objects in windows:
                 if not objects:
                     continue
                 for phase in range(period):
-                    seen = set().union(*(found[at][level] for at in range(begin + phase, end, period)))
+                    seen = set().union(
+                        *(found[at][level] for at in range(begin + phase, end, period))
+                    )
                     met, known = met + len(seen & objects), known + len(objects)
                 for name, formula in formulas.items():
                     quality = formula.quality(0, 1000.0 * period / RATE_HZ, speed_mps)
                     looked[name] += quality * len(objects) * period
-            rows.append({'level': level, 'period_ms': 1000.0 * period / RATE_HZ, 'measured': met / known,
-                         'single_look': single, **{name: value / known for name, value in looked.items()}})
+            rows.append(
+                {
+                    'level': level,
+                    'period_ms': 1000.0 * period / RATE_HZ,
+                    'measured': met / known,
+                    'single_look': single,
+                    **{name: value / known for name, value in looked.items()},
+                }
+            )
     return rows
 
 
@@ -184,7 +225,9 @@ def main(run: Run) -> None:
     quality = load_quality(network, forecast, weights)
     best = [path for path, _, _ in FrontierPolicy(network.path_space, forecast, quality).starts()]
     paths = spread(best, [forecast.forecast_ms(path) for path in best], LEVELS)
-    drive = render_drive(seconds=4.0 if run.quick else args.seconds, rate_hz=RATE_HZ, seed=args.seed)
+    drive = render_drive(
+        seconds=4.0 if run.quick else args.seconds, rate_hz=RATE_HZ, seed=args.seed
+    )
     frames = list(with_class_names(drive, network.class_names).frames)
     size = frames[0].load_bgr().shape[:2]
     network.warm_up(list(paths), image_size=size)
@@ -192,28 +235,78 @@ def main(run: Run) -> None:
     streams = streaming(looks, frames, network.class_names, size)
     precisions = [float(value) for value in quality.table(paths)]
     in_time = detection_in_time(looks, frames, precisions)
-    show('streaming AP, %', ('level', 'ms', *(f'{camera}, {way}' for camera in STRIDES
-                                             for way in ('AP of images', 'as published', 'along tracks'))),
-         [(name, of_name['30 Hz']['typical_ms'], *(100.0 * of_name[camera][way] for camera in STRIDES
-                                                   for way in ('ap', 'as_published', 'along_tracks')))
-          for name, of_name in streams.items()])
-    show('objects found within 5 m, %', ('level', 'period, ms', 'promised', 'measured', 'by single looks',
-                                         'as if independent'),
-         [(row['level'], row['period_ms'], *(100.0 * row[name] for name in ('promised', 'measured', 'by_single_looks',
-                                                                          'independent'))) for row in in_time])
-    run.goal('measured over promised quality, least', min(row['measured'] / row['promised'] for row in in_time),
-             least=0.97)
-    off = {name: float(np.median([abs(row[name] / row['measured'] - 1.0) for row in in_time]))
-           for name in ('by_single_looks', 'independent')}
-    print('median error of the formula with the share that a single look finds: '
-          f'{100.0 * off["by_single_looks"]:.0f} %, of independent looks {100.0 * off["independent"]:.0f} %')
+    show(
+        'streaming AP, %',
+        (
+            'level',
+            'ms',
+            *(
+                f'{camera}, {way}'
+                for camera in STRIDES
+                for way in ('AP of images', 'as published', 'along tracks')
+            ),
+        ),
+        [
+            (
+                name,
+                of_name['30 Hz']['typical_ms'],
+                *(
+                    100.0 * of_name[camera][way]
+                    for camera in STRIDES
+                    for way in ('ap', 'as_published', 'along_tracks')
+                ),
+            )
+            for name, of_name in streams.items()
+        ],
+    )
+    show(
+        'objects found within 5 m, %',
+        ('level', 'period, ms', 'promised', 'measured', 'by single looks', 'as if independent'),
+        [
+            (
+                row['level'],
+                row['period_ms'],
+                *(
+                    100.0 * row[name]
+                    for name in ('promised', 'measured', 'by_single_looks', 'independent')
+                ),
+            )
+            for row in in_time
+        ],
+    )
+    run.goal(
+        'measured over promised quality, least',
+        min(row['measured'] / row['promised'] for row in in_time),
+        least=0.97,
+    )
+    off = {
+        name: float(np.median([abs(row[name] / row['measured'] - 1.0) for row in in_time]))
+        for name in ('by_single_looks', 'independent')
+    }
+    print(
+        'median error of the formula with the share that a single look finds: '
+        f'{100.0 * off["by_single_looks"]:.0f} %, of independent looks {100.0 * off["independent"]:.0f} %'
+    )
     run.goal('error of the formula by single looks, median', off['by_single_looks'], most=0.1)
-    run.write(weights=weights.name, drive_seed=args.seed, images=len(frames), paths=[str(path) for path in paths],
-              expected_precisions=precisions, streaming=streams, in_time=in_time, error_by_formula=off)
+    run.write(
+        weights=weights.name,
+        drive_seed=args.seed,
+        images=len(frames),
+        paths=[str(path) for path in paths],
+        expected_precisions=precisions,
+        streaming=streams,
+        in_time=in_time,
+        error_by_formula=off,
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-        '--seconds': {'type': float, 'default': 24.0},
-        '--seed': {'type': int, 'default': 0}}, quick='4 s')
+    run_script(
+        main,
+        {
+            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+            '--seconds': {'type': float, 'default': 24.0},
+            '--seed': {'type': int, 'default': 0},
+        },
+        quick='4 s',
+    )

@@ -16,6 +16,7 @@ median would not see work that is done in few of the stretches. Its interval of 
 
 Takes the minutes and half of one more; writes results/monitor_cost.json.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -32,11 +33,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from parts.harness import Run, run_script
 
 from deadline_perception.core.device import process_environment
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.timing.contention.load import start_tied, stop_tied
-from parts.harness import Run, run_script
 
 GOAL_CORE, GOAL_FRAMES = 0.02, 0.01
 FRAMES_HZ, SEED = 10.0, 2
@@ -64,11 +65,11 @@ def work(weights: Path) -> None:
     """Answers each line on stdin, a process and seconds, with what `compare` finds, or `undisturbed` without
     process."""
     from deadline_perception.core.device import use_threads
-    from deadline_perception.timing.profile import time_frame
+    from deadline_perception.core.share_folder import share_folder
     from deadline_perception.datasets.rendering.drive import render_drive
     from deadline_perception.networks.model_set.model_reference import load_network
-    from deadline_perception.core.share_folder import share_folder
     from deadline_perception.runtime.loading import warm_up
+    from deadline_perception.timing.profile import time_frame
 
     use_threads(1)
     network, _ = load_network(str(weights), 'cpu', share_folder() / 'models')
@@ -97,8 +98,9 @@ def undisturbed(frame: Callable[[int], object], pid: int, seconds: float) -> flo
     return 1000.0 * (processor_s(pid) - before_s) / (now_ms() - begun_ms)
 
 
-def compare(frame: Callable[[int], object], pid: int, seconds: float,
-            rng: random.Random) -> list[tuple[Stretch, Stretch]]:
+def compare(
+    frame: Callable[[int], object], pid: int, seconds: float, rng: random.Random
+) -> list[tuple[Stretch, Stretch]]:
     """Pairs of stretches beside a process: at work, held. It goes on in the end.
 
     Args:
@@ -119,7 +121,9 @@ def compare(frame: Callable[[int], object], pid: int, seconds: float,
                 for number in range(LEFT_OUT, LEFT_OUT + COUNTED):
                     frame(number)
                 lasted_ms = now_ms() - begun_ms
-                found[works] = Stretch(lasted_ms / COUNTED, 1000.0 * (processor_s(pid) - before_s) / lasted_ms)
+                found[works] = Stretch(
+                    lasted_ms / COUNTED, 1000.0 * (processor_s(pid) - before_s) / lasted_ms
+                )
             pairs.append((found[True], found[False]))
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -152,15 +156,21 @@ def frames_lost(pairs: Sequence[tuple[Stretch, Stretch]], share: float) -> dict[
         `frames_lost` and its interval of 95 %, as shares of the frames; NaN for fewer than `LEAST_PAIRS`.
     """
     counted = float(np.mean([working.node_share for working, _ in pairs]))
-    found = {'pairs': len(pairs), 'core_share_in_stretches': counted, 'frames_lost': math.nan,
-             'frames_lost_95': [math.nan, math.nan]}
+    found = {
+        'pairs': len(pairs),
+        'core_share_in_stretches': counted,
+        'frames_lost': math.nan,
+        'frames_lost_95': [math.nan, math.nan],
+    }
     if len(pairs) < LEAST_PAIRS:
         return found
     longer = np.log([working.frame_ms / held.frame_ms for working, held in pairs])
     rng = np.random.default_rng(SEED)
     resampled = [drawn_in_mean(rng.choice(longer, len(longer))) for _ in range(RESAMPLES)]
-    lost, low, high = (share / counted * -np.expm1(-value) for value in
-                       (drawn_in_mean(longer), *np.percentile(resampled, (2.5, 97.5))))
+    lost, low, high = (
+        share / counted * -np.expm1(-value)
+        for value in (drawn_in_mean(longer), *np.percentile(resampled, (2.5, 97.5)))
+    )
     return found | {'frames_lost': float(lost), 'frames_lost_95': [float(low), float(high)]}
 
 
@@ -170,8 +180,13 @@ def measure(weights: Path, minutes: float) -> dict[str, object]:
     from parts.node_stand import Feed, Stand
 
     environment = {**os.environ, **process_environment(1)}
-    worker = start_tied([sys.executable, __file__, '--work', '--weights', str(weights)], env=environment,
-                        stdout=subprocess.PIPE, text=True, stdin=subprocess.PIPE)
+    worker = start_tied(
+        [sys.executable, __file__, '--work', '--weights', str(weights)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        stdin=subprocess.PIPE,
+    )
 
     def ask(**order: object) -> object:
         worker.stdin.write(json.dumps(order) + '\n')
@@ -180,8 +195,10 @@ def measure(weights: Path, minutes: float) -> dict[str, object]:
 
     feed = Feed(images_hz=0.0, budgets_hz=0.0, states_hz=0.0, speeds_hz=0.0, frames_hz=FRAMES_HZ)
     try:
-        with tempfile.TemporaryDirectory() as folder, Stand(
-                ('contention_monitor',), Path(folder), profile_for(None), feed=feed) as stand:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Stand(('contention_monitor',), Path(folder), profile_for(None), feed=feed) as stand,
+        ):
             worker.stdout.readline()
             pid = stand.processes['contention_monitor'].pid
             share = ask(switched=False, pid=pid, seconds=min(UNDISTURBED_S, 60.0 * minutes))
@@ -189,9 +206,14 @@ def measure(weights: Path, minutes: float) -> dict[str, object]:
     finally:
         stop_tied(worker)
     stretches = [tuple(Stretch(**stretch) for stretch in pair) for pair in pairs]
-    return {'core_share': share, **frames_lost(stretches, share),
-            'frame_ms': {name: [round(pair[index].frame_ms, 4) for pair in stretches]
-                         for index, name in enumerate(('at work', 'held'))}}
+    return {
+        'core_share': share,
+        **frames_lost(stretches, share),
+        'frame_ms': {
+            name: [round(pair[index].frame_ms, 4) for pair in stretches]
+            for index, name in enumerate(('at work', 'held'))
+        },
+    }
 
 
 def main(run: Run) -> None:
@@ -201,15 +223,26 @@ def main(run: Run) -> None:
         return
     found = measure(args.weights, args.minutes)
     low, high = found['frames_lost_95']
-    print(f'{found["pairs"]} pairs of {COUNTED} frames: {100 * low:.2f} to {100 * high:.2f} % lost (95 % interval); '
-          f'{100 * found["core_share_in_stretches"]:.2f} % of a core in the stretches that count')
+    print(
+        f'{found["pairs"]} pairs of {COUNTED} frames: {100 * low:.2f} to {100 * high:.2f} % lost (95 % interval); '
+        f'{100 * found["core_share_in_stretches"]:.2f} % of a core in the stretches that count'
+    )
     run.goal('share of a core', found['core_share'], most=GOAL_CORE)
     run.goal('share of the frames that is lost', found['frames_lost'], most=GOAL_FRAMES)
     run.write(minutes=args.minutes, **found)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
-        '--minutes': {'type': float, 'default': 8.0, 'above': 0.0, 'help': 'of pairs of stretches'},
-        '--work': {'action': 'store_true', 'help': argparse.SUPPRESS}})
+    run_script(
+        main,
+        {
+            '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+            '--minutes': {
+                'type': float,
+                'default': 8.0,
+                'above': 0.0,
+                'help': 'of pairs of stretches',
+            },
+            '--work': {'action': 'store_true', 'help': argparse.SUPPRESS},
+        },
+    )

@@ -13,6 +13,7 @@ A job misses when its result is not there by its deadline, one period after its 
 level of each result in time, at the interval that really passed until the next one; promised is what the schedule said.
 Prints a table and writes results/nested_execution.json; with --quick (20 s) below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,6 +27,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+from parts.harness import Run, run_script, show
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
@@ -45,7 +47,6 @@ from deadline_perception.timing.calibration import clopper_pearson_upper
 from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from parts.harness import Run, run_script, show
 
 CAMERA_MS, LOOK_MS, SETTLE_S = 1000.0 / 30.0, 500.0, 5.0
 SPEED_MPS, CROP_PX = 13.9, 48
@@ -56,8 +57,16 @@ DETECTOR_PERIODS_MS = (100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0)
 def default_tasks() -> tuple[TaskRequest, ...]:
     """Two cameras and a third network."""
     cameras = [TaskRequest(name, DEFAULT_MODEL, DETECTOR_PERIODS_MS) for name in ('front', 'rear')]
-    return (*cameras, TaskRequest('signs', 'crop_classifier', (50.0, 100.0, 200.0, 400.0), crops_of='front',
-                                  distance_m=50.0))
+    return (
+        *cameras,
+        TaskRequest(
+            'signs',
+            'crop_classifier',
+            (50.0, 100.0, 200.0, 400.0),
+            crops_of='front',
+            distance_m=50.0,
+        ),
+    )
 
 
 class Images:
@@ -66,10 +75,17 @@ class Images:
     def __init__(self) -> None:
         frames = [frame.load_bgr() for frame in render_drive(seconds=4.0, seed=3).frames[::4]]
         rng = np.random.default_rng(0)
-        corners = [(int(rng.integers(0, image.shape[0] - CROP_PX)), int(rng.integers(0, image.shape[1] - CROP_PX)))
-                   for image in frames]
+        corners = [
+            (
+                int(rng.integers(0, image.shape[0] - CROP_PX)),
+                int(rng.integers(0, image.shape[1] - CROP_PX)),
+            )
+            for image in frames
+        ]
         self._whole = frames
-        self._pieces = [image[y:y + CROP_PX, x:x + CROP_PX] for image, (y, x) in zip(frames, corners)]
+        self._pieces = [
+            image[y : y + CROP_PX, x : x + CROP_PX] for image, (y, x) in zip(frames, corners)
+        ]
 
     def of(self, task: NestedTask, number: int) -> np.ndarray:
         """Image number N of a task."""
@@ -79,7 +95,10 @@ class Images:
 
 def load(requests: Sequence[TaskRequest], threads: int) -> list[NestedTask]:
     """The tasks, warm."""
-    return [load_nested_task(request, share_folder() / 'models', threads=threads) for request in requests]
+    return [
+        load_nested_task(request, share_folder() / 'models', threads=threads)
+        for request in requests
+    ]
 
 
 class Client(FrameClient):
@@ -102,14 +121,23 @@ class Client(FrameClient):
         print(error, file=sys.stderr)
 
 
-def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, priority: ThreadPriority,
-              threads: int) -> dict[str, list[JobRecord]]:
+def run_tasks(
+    tasks: Sequence[NestedTask],
+    images: Images,
+    seconds: float,
+    priority: ThreadPriority,
+    threads: int,
+) -> dict[str, list[JobRecord]]:
     """Runs tasks of one device together by the schedule, which follows their calibration; the first seconds are not
     told. Gives the jobs of each task."""
     clients = {task.name: Client(task) for task in tasks}
     executor = Executor()
-    executor.start(priority, lambda error: print(error, file=sys.stderr), prepare=lambda: use_threads(threads))
-    scheduler = NetworkScheduler(executor, {name: (client.task, client) for name, client in clients.items()})
+    executor.start(
+        priority, lambda error: print(error, file=sys.stderr), prepare=lambda: use_threads(threads)
+    )
+    scheduler = NetworkScheduler(
+        executor, {name: (client.task, client) for name, client in clients.items()}
+    )
     ends = threading.Event()
 
     def cameras() -> None:
@@ -132,8 +160,12 @@ def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, prior
     ends.set()
     camera.join()
     scheduler.stop()
-    return {name: [record for record in client.records if record.arrived_ms >= begun_ms + 1000.0 * SETTLE_S]
-            for name, client in clients.items()}
+    return {
+        name: [
+            record for record in client.records if record.arrived_ms >= begun_ms + 1000.0 * SETTLE_S
+        ]
+        for name, client in clients.items()
+    }
 
 
 def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float]:
@@ -152,21 +184,39 @@ def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float
         measured += gap_ms * task.quality.quality(record.level, gap_ms, SPEED_MPS)
         total_ms += gap_ms
     levels = [record.level for record in good]
-    return {'jobs': len(mine), 'misses': misses, 'miss_ratio': misses / max(1, len(mine)),
-            'miss_ratio_upper_95': clopper_pearson_upper(misses, len(mine)),
-            'overruns': sum(record.overran for record in mine), 'raised': sum(record.level > record.planned_level
-                                                                              for record in mine),
-            'mean_level': float(np.mean(levels)) if levels else 0.0,
-            'mean_period_ms': weight_ms / max(1, len(mine)), 'promised': promised / weight_ms if weight_ms else 0.0,
-            'measured': measured / total_ms if total_ms else 0.0}
+    return {
+        'jobs': len(mine),
+        'misses': misses,
+        'miss_ratio': misses / max(1, len(mine)),
+        'miss_ratio_upper_95': clopper_pearson_upper(misses, len(mine)),
+        'overruns': sum(record.overran for record in mine),
+        'raised': sum(record.level > record.planned_level for record in mine),
+        'mean_level': float(np.mean(levels)) if levels else 0.0,
+        'mean_period_ms': weight_ms / max(1, len(mine)),
+        'promised': promised / weight_ms if weight_ms else 0.0,
+        'measured': measured / total_ms if total_ms else 0.0,
+    }
 
 
 def run_alone(args: argparse.Namespace, name: str, seconds: float) -> subprocess.Popen:
     """A process that runs one task as if it had the machine to itself."""
-    command = [sys.executable, __file__, '--alone', name, '--seconds', str(seconds), '--threads', str(args.threads),
-               '--priority', args.priority]
-    return subprocess.Popen(command + (['--tasks', str(args.tasks)] if args.tasks else []), stdout=subprocess.PIPE,
-                            text=True)
+    command = [
+        sys.executable,
+        __file__,
+        '--alone',
+        name,
+        '--seconds',
+        str(seconds),
+        '--threads',
+        str(args.threads),
+        '--priority',
+        args.priority,
+    ]
+    return subprocess.Popen(
+        command + (['--tasks', str(args.tasks)] if args.tasks else []),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def main(run: Run) -> None:
@@ -178,12 +228,16 @@ def main(run: Run) -> None:
     if args.alone:
         tasks = load([request for request in requests if request.name == args.alone], args.threads)
         print('ready', flush=True)
-        records = run_tasks(tasks, images, args.seconds, ThreadPriority(args.priority), args.threads)
+        records = run_tasks(
+            tasks, images, args.seconds, ThreadPriority(args.priority), args.threads
+        )
         print(json.dumps(summarise(tasks[0], records[args.alone])))
         return
     seconds = 5.0 if run.quick else args.minutes * 60.0 / 4.0
     models = share_folder() / 'models'
-    for model in sorted({request.model for request in requests if not request.profile and ':' not in request.model}):
+    for model in sorted(
+        {request.model for request in requests if not request.profile and ':' not in request.model}
+    ):
         ensure_profile(find_weights(model, models), 'cpu', args.threads, models / 'profiles')
     print(f'loading {len(requests)} networks', file=sys.stderr)
     tasks, found = load(requests, args.threads), {}
@@ -192,13 +246,24 @@ def main(run: Run) -> None:
         with busy_programs(programs) if programs else nullcontext():
             priority = ThreadPriority(args.priority)
             records = run_tasks(tasks, images, seconds, priority, args.threads)
-            found[f'scheduled, {condition}'] = {task.name: summarise(task, records[task.name]) for task in tasks}
-            processes = {request.name: run_alone(args, request.name, seconds) for request in requests}
+            found[f'scheduled, {condition}'] = {
+                task.name: summarise(task, records[task.name]) for task in tasks
+            }
+            processes = {
+                request.name: run_alone(args, request.name, seconds) for request in requests
+            }
             found[f'{len(requests)} processes, {condition}'] = {
-                name: json.loads(process.communicate()[0].splitlines()[-1]) for name, process in processes.items()}
+                name: json.loads(process.communicate()[0].splitlines()[-1])
+                for name, process in processes.items()
+            }
     report(run, found)
-    run.write(seconds_per_condition=seconds, speed_mps=SPEED_MPS, busy_programs=args.busy, priority=args.priority,
-              conditions=found)
+    run.write(
+        seconds_per_condition=seconds,
+        speed_mps=SPEED_MPS,
+        busy_programs=args.busy,
+        priority=args.priority,
+        conditions=found,
+    )
 
 
 def report(run: Run, found: dict[str, dict[str, dict[str, float]]]) -> None:
@@ -207,28 +272,68 @@ def report(run: Run, found: dict[str, dict[str, dict[str, float]]]) -> None:
     for condition, by_task in found.items():
         for name, row in by_task.items():
             ratio = row['measured'] / row['promised'] if row['promised'] else 0.0
-            rows.append((condition, name, row['jobs'], f'{row["miss_ratio"]:.2%}', f'{row["miss_ratio_upper_95"]:.2%}',
-                         row['mean_level'], f'{row["raised"] / max(1, row["jobs"]):.0%}', row['mean_period_ms'],
-                         row['promised'], row['measured'], ratio))
-    show('jobs of networks that share a processor', (
-        'condition', 'task', 'jobs', 'misses', 'upper 95 %', 'level', 'raised', 'period, ms', 'promised', 'measured',
-        'ratio'), rows)
+            rows.append(
+                (
+                    condition,
+                    name,
+                    row['jobs'],
+                    f'{row["miss_ratio"]:.2%}',
+                    f'{row["miss_ratio_upper_95"]:.2%}',
+                    row['mean_level'],
+                    f'{row["raised"] / max(1, row["jobs"]):.0%}',
+                    row['mean_period_ms'],
+                    row['promised'],
+                    row['measured'],
+                    ratio,
+                )
+            )
+    show(
+        'jobs of networks that share a processor',
+        (
+            'condition',
+            'task',
+            'jobs',
+            'misses',
+            'upper 95 %',
+            'level',
+            'raised',
+            'period, ms',
+            'promised',
+            'measured',
+            'ratio',
+        ),
+        rows,
+    )
     for condition, by_task in found.items():
         if condition.startswith('scheduled'):
             worst = max(row['miss_ratio'] for row in by_task.values())
-            ratio = sum(row['measured'] for row in by_task.values()) / max(1e-9, sum(row['promised'] for row in
-                                                                                     by_task.values()))
+            ratio = sum(row['measured'] for row in by_task.values()) / max(
+                1e-9, sum(row['promised'] for row in by_task.values())
+            )
             run.goal(f'{condition}: misses of the worst task', worst, most=GOAL_MISSES)
             run.goal(f'{condition}: measured over promised quality', ratio, least=GOAL_QUALITY)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--minutes': {'type': float, 'default': 10.0, 'above': 0.0, 'help': 'of all four conditions together'},
-        '--tasks': {'type': Path, 'help': 'task file; its cameras are not looked at'},
-        '--busy': {'type': int, 'default': 1, 'help': 'busy programs'},
-        '--threads': {'type': int, 'default': 1, 'help': 'per network operation'},
-        '--priority': {'choices': MODES, 'default': 'auto', 'help': "as the nodes' parameter of that name"},
-        '--alone': {'help': argparse.SUPPRESS},
-        '--seconds': {'type': float, 'help': argparse.SUPPRESS}},
-        quick='5 s per condition')
+    run_script(
+        main,
+        {
+            '--minutes': {
+                'type': float,
+                'default': 10.0,
+                'above': 0.0,
+                'help': 'of all four conditions together',
+            },
+            '--tasks': {'type': Path, 'help': 'task file; its cameras are not looked at'},
+            '--busy': {'type': int, 'default': 1, 'help': 'busy programs'},
+            '--threads': {'type': int, 'default': 1, 'help': 'per network operation'},
+            '--priority': {
+                'choices': MODES,
+                'default': 'auto',
+                'help': "as the nodes' parameter of that name",
+            },
+            '--alone': {'help': argparse.SUPPRESS},
+            '--seconds': {'type': float, 'help': argparse.SUPPRESS},
+        },
+        quick='5 s per condition',
+    )

@@ -11,6 +11,7 @@ expected AP of the best path that fits, each with the one factor that covers 99 
 the reference says a third of its times, as if this device were three times as slow. One thread. Prints a table, writes
 results/new_device.json.
 """
+
 from __future__ import annotations
 
 import random
@@ -18,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from parts.harness import Run, run_script, show
 from path_bounds import PATHS, PATHS_SEED, Bounds, Frame, Look, Recorder, forecast_error
 from rich.progress import track
 
@@ -32,10 +34,10 @@ from deadline_perception.runtime.loading import load_quality
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
-from deadline_perception.timing.transferred_profile import PATHS as TIMED_PATHS, find_reference, transfer
+from deadline_perception.timing.transferred_profile import PATHS as TIMED_PATHS
+from deadline_perception.timing.transferred_profile import find_reference, transfer
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
-from parts.harness import Run, run_script, show
 
 TIMED = (2, 4, TIMED_PATHS, 16)
 FIRST = (100, 1000)
@@ -65,70 +67,122 @@ def main(run: Run) -> None:
         recorder.step()
     events = recorder.take()
     quality = load_quality(detector, PathForecast(measured, space), weights)
-    found = {name: _judge(PathForecast(profile, space), events) | {
-        'timing_ms': took_ms.get(name), 'expected_ap': _expected_ap(PathForecast(profile, space), events, quality)}
-        for name, profile in profiles.items()}
+    found = {
+        name: _judge(PathForecast(profile, space), events)
+        | {
+            'timing_ms': took_ms.get(name),
+            'expected_ap': _expected_ap(PathForecast(profile, space), events, quality),
+        }
+        for name, profile in profiles.items()
+    }
     _print(found)
     shipped = found[f'scaled by {TIMED_PATHS} paths']
     run.goal('coverage of the first 100 frames', shipped['coverage_100'], least=0.985)
     run.goal('bound over latency of the first 100', shipped['tightness_100'], most=1.5)
     run.goal('bound over latency of the last', shipped['tightness_last'], most=1.2)
-    run.goal('expected AP below that of measured times, points',
-             100.0 * (found['measured here']['expected_ap'] - shipped['expected_ap']), most=1.0)
-    run.write(reference=str(reference.facts), reference_date=reference.date, engine=detector.engine.identity,
-              reference_engine=reference.engine, frames=args.frames, found=found)
+    run.goal(
+        'expected AP below that of measured times, points',
+        100.0 * (found['measured here']['expected_ap'] - shipped['expected_ap']),
+        most=1.0,
+    )
+    run.write(
+        reference=str(reference.facts),
+        reference_date=reference.date,
+        engine=detector.engine.identity,
+        reference_engine=reference.engine,
+        frames=args.frames,
+        found=found,
+    )
 
 
 def _reference(file: Path | None, detector, facts) -> LatencyProfile:
     if file is not None:
         return LatencyProfile.load(file)
-    found = find_reference(share_folder() / 'models' / 'profiles', config_name=detector.config_name,
-                           network_hash=detector.network_hash, input_size=detector.input_size, facts=facts,
-                           engine=detector.engine.identity)
+    found = find_reference(
+        share_folder() / 'models' / 'profiles',
+        config_name=detector.config_name,
+        network_hash=detector.network_hash,
+        input_size=detector.input_size,
+        facts=facts,
+        engine=detector.engine.identity,
+    )
     if found is None:
-        raise ValueError('no reference comes with the package for this network, expected --reference FILE')
+        raise ValueError(
+            'no reference comes with the package for this network, expected --reference FILE'
+        )
     return found
 
 
 def _faster(profile: LatencyProfile, factor: float) -> LatencyProfile:
-    segments = {key: Quantiles(*(value / factor for value in times.values_ms), count=times.count)
-                for key, times in profile.segments.items()}
+    segments = {
+        key: Quantiles(*(value / factor for value in times.values_ms), count=times.count)
+        for key, times in profile.segments.items()
+    }
     return replace(profile, segments=segments)
 
 
 def _judge(forecast: PathForecast, events: list[Frame | Look]) -> dict[str, float]:
     held = Bounds(forecast).follow(events)[:, 2]  # bound over latency, frame after frame
-    row = {f'forecast_error_{name}': value for name, value in forecast_error(forecast, events).items()}
+    row = {
+        f'forecast_error_{name}': value for name, value in forecast_error(forecast, events).items()
+    }
     for name, count in (*zip(FIRST, FIRST), ('all', len(held))):
-        row |= {f'coverage_{name}': float(np.mean(held[:count] >= 1.0)),
-                f'tightness_{name}': float(np.median(held[:count]))}
-    return row | {'tightness_last': float(np.median(held[-FIRST[0]:]))}
+        row |= {
+            f'coverage_{name}': float(np.mean(held[:count] >= 1.0)),
+            f'tightness_{name}': float(np.median(held[:count])),
+        }
+    return row | {'tightness_last': float(np.median(held[-FIRST[0] :]))}
 
 
 def _expected_ap(forecast: PathForecast, events: list[Frame | Look], quality: PathQuality) -> float:
     """Of the best path that fits, in the mean over budgets of 5 to 100 ms."""
     frames = [event for event in events if isinstance(event, Frame)]
-    factor = np.quantile([frame.latency_ms / forecast.forecast_ms(frame.path) for frame in frames], COVERED)
+    factor = np.quantile(
+        [frame.latency_ms / forecast.forecast_ms(frame.path) for frame in frames], COVERED
+    )
     policy = FrontierPolicy(forecast.path_space, forecast, quality)
-    plans = [policy.plan(float(budget_ms), float(factor)) for budget_ms in np.geomspace(*BUDGETS_MS, 200)]
+    plans = [
+        policy.plan(float(budget_ms), float(factor)) for budget_ms in np.geomspace(*BUDGETS_MS, 200)
+    ]
     return float(np.mean([plan.quality if plan.feasible else 0.0 for plan in plans]))
 
 
 def _print(found: dict[str, dict]) -> None:
     rows = []
     for name, row in found.items():
-        errors = ', '.join(f'{100 * row[f"forecast_error_{part}"]:.1f}' for part in ('median', 'p90', 'max'))
+        errors = ', '.join(
+            f'{100 * row[f"forecast_error_{part}"]:.1f}' for part in ('median', 'p90', 'max')
+        )
         coverage = ', '.join(f'{100 * row[f"coverage_{count}"]:.1f}' for count in (*FIRST, 'all'))
-        tightness = ', '.join(f'{row[f"tightness_{count}"]:.2f}' for count in (*FIRST, 'all', 'last'))
+        tightness = ', '.join(
+            f'{row[f"tightness_{count}"]:.2f}' for count in (*FIRST, 'all', 'last')
+        )
         seconds = None if row['timing_ms'] is None else row['timing_ms'] / 1000.0
         rows.append((name, seconds, errors, coverage, tightness, 100.0 * row['expected_ap']))
-    show('bounds of paths on a device that was not measured', (
-        'times', 'timing, s', 'error of paths: median, p90, max, %', 'coverage of 100, 1,000, all, %',
-        'bound over latency, the same, and the last 100', 'expected AP'), rows)
+    show(
+        'bounds of paths on a device that was not measured',
+        (
+            'times',
+            'timing, s',
+            'error of paths: median, p90, max, %',
+            'coverage of 100, 1,000, all, %',
+            'bound over latency, the same, and the last 100',
+            'expected AP',
+        ),
+        rows,
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-        '--reference': {'type': Path, 'help': 'profile of another device; the shipped one without'},
-        '--frames': {'type': int, 'default': 3000}}, quick='300 frames')
+    run_script(
+        main,
+        {
+            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+            '--reference': {
+                'type': Path,
+                'help': 'profile of another device; the shipped one without',
+            },
+            '--frames': {'type': int, 'default': 3000},
+        },
+        quick='300 frames',
+    )

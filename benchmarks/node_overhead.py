@@ -5,6 +5,7 @@
 Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as
 JPEG. Prints a table and writes results/node_overhead.json.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -14,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import yaml
+from parts.harness import Run, run_script
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import share_folder
@@ -28,7 +30,6 @@ from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.node_run import run_nodes
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from parts.harness import Run, run_script
 
 SIZES = ((640, 380), (1280, 720))
 RATE_HZ = 4.0
@@ -37,24 +38,48 @@ PARTS = ('age', 'queue', 'convert', 'decision', 'publish')
 LIMIT_S = 300.0
 
 
-def record(folder: Path, bag: Path, transport: str, weights: Path, profile: Path, threads: int) -> Recording:
+def record(
+    folder: Path, bag: Path, transport: str, weights: Path, profile: Path, threads: int
+) -> Recording:
     """Runs all nodes on a bag."""
     recording = folder / 'recording.mcap'
     recording.unlink(missing_ok=True)
     parameters = folder / 'parameters.yaml'
     parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': threads}}}))
-    run_nodes(['--bag', str(bag), '--record', str(recording), '--model', str(weights), '--profile', str(profile),
-               '--params-file', str(parameters), '--image-transport', transport],
-              folder / 'nodes.log', limit_s=LIMIT_S, tick=lambda passed_s: None)
+    run_nodes(
+        [
+            '--bag',
+            str(bag),
+            '--record',
+            str(recording),
+            '--model',
+            str(weights),
+            '--profile',
+            str(profile),
+            '--params-file',
+            str(parameters),
+            '--image-transport',
+            transport,
+        ],
+        folder / 'nodes.log',
+        limit_s=LIMIT_S,
+        tick=lambda passed_s: None,
+    )
     return read_recording(recording)
 
 
 def overheads(recording: Recording) -> dict:
     """Spread of the time outside the network over all frames whose network finished, and of its parts, ms."""
-    frames = [frame for frame in recording.frames
-              if frame.outcome is not Outcome.COASTED and math.isfinite(frame.total_ms)]
-    return {'frames': len(frames), 'overhead_ms': asdict(Spread.of(f.total_ms - f.network_ms for f in frames)),
-            'parts_ms': {part: asdict(Spread.of(f.phase_ms[part] for f in frames)) for part in PARTS}}
+    frames = [
+        frame
+        for frame in recording.frames
+        if frame.outcome is not Outcome.COASTED and math.isfinite(frame.total_ms)
+    ]
+    return {
+        'frames': len(frames),
+        'overhead_ms': asdict(Spread.of(f.total_ms - f.network_ms for f in frames)),
+        'parts_ms': {part: asdict(Spread.of(f.phase_ms[part] for f in frames)) for part in PARTS},
+    }
 
 
 def main(run: Run) -> None:
@@ -65,25 +90,43 @@ def main(run: Run) -> None:
     weights = find_weights(args.model)
     profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
     rows = []
-    print(f'{"image":>10} {"transport":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; '
-          f'median of {", ".join(PARTS)}')
+    print(
+        f'{"image":>10} {"transport":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; '
+        f'median of {", ".join(PARTS)}'
+    )
     with tempfile.TemporaryDirectory() as name:
         for (width, height), transport in itertools.product(SIZES, ('raw', 'compressed')):
             drive = render_drive(seconds=args.seconds, rate_hz=RATE_HZ, width=width, height=height)
-            drive = replace(drive, frames=tuple(replace(frame, speed_mps=SPEED_MPS) for frame in drive.frames))
+            drive = replace(
+                drive, frames=tuple(replace(frame, speed_mps=SPEED_MPS) for frame in drive.frames)
+            )
             bag = Path(name) / 'input.mcap'
             write_bag(drive, bag, compressed=transport == 'compressed', overwrite=True)
-            found = overheads(record(Path(name), bag, transport, weights, profile.file, args.threads))
+            found = overheads(
+                record(Path(name), bag, transport, weights, profile.file, args.threads)
+            )
             rows.append({'width': width, 'height': height, 'transport': transport, **found})
             spread = found['overhead_ms']
-            print(f'{width:>5}x{height:<4} {transport:>10} '
-                  + ' '.join(f'{spread[key]:7.2f}' for key in ('p50', 'p95', 'p99', 'max')) + '   '
-                  + ', '.join(f'{found["parts_ms"][part]["p50"]:.2f}' for part in PARTS), flush=True)
+            print(
+                f'{width:>5}x{height:<4} {transport:>10} '
+                + ' '.join(f'{spread[key]:7.2f}' for key in ('p50', 'p95', 'p99', 'max'))
+                + '   '
+                + ', '.join(f'{found["parts_ms"][part]["p50"]:.2f}' for part in PARTS),
+                flush=True,
+            )
     run.write(rate_hz=RATE_HZ, rows=rows)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--seconds': {'type': float, 'default': 15.0, 'help': 'length of each run'},
-        '--threads': {'type': int, 'default': DEFAULT_THREADS, 'help': 'CPU threads of the network'},
-        '--model': {'type': Path, 'default': DEFAULT_WEIGHTS, 'help': 'network that runs'}})
+    run_script(
+        main,
+        {
+            '--seconds': {'type': float, 'default': 15.0, 'help': 'length of each run'},
+            '--threads': {
+                'type': int,
+                'default': DEFAULT_THREADS,
+                'help': 'CPU threads of the network',
+            },
+            '--model': {'type': Path, 'default': DEFAULT_WEIGHTS, 'help': 'network that runs'},
+        },
+    )

@@ -9,6 +9,7 @@ turn. None of the public detectors was trained on BDD100K. Prints AP50 and AP of
 (with riders) and bike (bicycle, motorbike) beside reference values, and the median time of a frame; writes
 results/own_models.json.
 """
+
 from __future__ import annotations
 
 import statistics
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from parts.harness import Run, run_frame, run_script, show, turns
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import use_threads
@@ -32,14 +34,28 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm
 from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions
+from deadline_perception.tools.model_conventions import (
+    FoundConventions,
+    TrialImages,
+    find_conventions,
+)
 from deadline_perception.tools.model_variants import quantised
-from parts.harness import Run, run_frame, run_script, show, turns
 
 CLASSES = ('vehicle', 'person', 'bike')
-MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person', 'motor': 'bike',
-          'bicycle': 'bike', 'motorcycle': 'bike', 'motorbike': 'bike'}
-TRIED_WRONG, LEAST_TRIED = 10, 24  # conventions that differ from the documented ones; all that are tried
+MERGED = {
+    'car': 'vehicle',
+    'bus': 'vehicle',
+    'truck': 'vehicle',
+    'rider': 'person',
+    'motor': 'bike',
+    'bicycle': 'bike',
+    'motorcycle': 'bike',
+    'motorbike': 'bike',
+}
+TRIED_WRONG, LEAST_TRIED = (
+    10,
+    24,
+)  # conventions that differ from the documented ones; all that are tried
 CALIBRATION_IMAGES = 40  # that ranges of 8 bit are measured on
 NEAR = 0.9  # of the best value on the images of the search: conventions that are measured on all images too
 MOST_SHORT = 1.5  # points of AP50 below the reference
@@ -65,16 +81,36 @@ class PublicModel:
 
 
 MODELS = (
-    PublicModel('yolox_nano.onnx', COCO_NAMES, 'bgr, 0 to 255, letterbox-corner, yolox', (30.4, 19.4, 6.9)),
-    PublicModel('deimv2_hgnetv2_femto_coco.onnx', COCO_NAMES, 'rgb, 0 to 1, stretch, boxes corners px',
-                (38.2, 16.2, 23.2)),
-    PublicModel('nanodet_m_416.onnx', COCO_NAMES, 'bgr, ImageNet, stretch, distribution middle probability'),
-    PublicModel('ssd_mobilenet_v1_coco_quant.tflite', COCO_NAMES,
-                'rgb, 0 to 1, stretch, class_scores corners fraction probability, labels of COCO with gaps'),
-    PublicModel('pedestrian-and-vehicle-detector-adas-0001.xml', ('vehicle', 'person'),
-                'bgr, 0 to 255, stretch, ssd, first class at label 1', (42.1, 25.3, None)),
-    PublicModel('person-vehicle-bike-detection-2003.xml', ('vehicle', 'person', 'bike'),
-                'bgr, 0 to 255, stretch, boxes corners px', (49.3, 39.6, 8.9)))
+    PublicModel(
+        'yolox_nano.onnx', COCO_NAMES, 'bgr, 0 to 255, letterbox-corner, yolox', (30.4, 19.4, 6.9)
+    ),
+    PublicModel(
+        'deimv2_hgnetv2_femto_coco.onnx',
+        COCO_NAMES,
+        'rgb, 0 to 1, stretch, boxes corners px',
+        (38.2, 16.2, 23.2),
+    ),
+    PublicModel(
+        'nanodet_m_416.onnx', COCO_NAMES, 'bgr, ImageNet, stretch, distribution middle probability'
+    ),
+    PublicModel(
+        'ssd_mobilenet_v1_coco_quant.tflite',
+        COCO_NAMES,
+        'rgb, 0 to 1, stretch, class_scores corners fraction probability, labels of COCO with gaps',
+    ),
+    PublicModel(
+        'pedestrian-and-vehicle-detector-adas-0001.xml',
+        ('vehicle', 'person'),
+        'bgr, 0 to 255, stretch, ssd, first class at label 1',
+        (42.1, 25.3, None),
+    ),
+    PublicModel(
+        'person-vehicle-bike-detection-2003.xml',
+        ('vehicle', 'person', 'bike'),
+        'bgr, 0 to 255, stretch, boxes corners px',
+        (49.3, 39.6, 8.9),
+    ),
+)
 
 
 def main(run: Run) -> None:
@@ -88,18 +124,34 @@ def main(run: Run) -> None:
         for model in MODELS:
             spec = public_spec(args.models / model.file, model.classes, MERGED)
             found = find_conventions(spec, trial, least=LEAST_TRIED)
-            row = {'file': model.file, 'classes': len(model.classes), **_margin(model, found),
-                   'reference_ap50': dict(zip(CLASSES, model.reference))}
+            row = {
+                'file': model.file,
+                'classes': len(model.classes),
+                **_margin(model, found),
+                'reference_ap50': dict(zip(CLASSES, model.reference)),
+            }
             rows.append(row)
-            print(f'{model.file}: {found.words}; documented {row["documented"]}, the best of {row["wrong_tried"]} '
-                  f'others {row["best_other"]}', flush=True)
+            print(
+                f'{model.file}: {found.words}; documented {row["documented"]}, the best of {row["wrong_tried"]} '
+                f'others {row["best_other"]}',
+                flush=True,
+            )
             specs.append((row, 'float', found.spec))
             row['near'] = {}
             near += [(row['near'], words, _read_as(words, found.spec)) for words in _near(row)]
             if read_exported(spec.file).layers == 'float':
                 try:
-                    specs.append((row, '8 bit', quantised(found.spec, [frame.load_bgr() for frame in calibration],
-                                                          Path(folder))))
+                    specs.append(
+                        (
+                            row,
+                            '8 bit',
+                            quantised(
+                                found.spec,
+                                [frame.load_bgr() for frame in calibration],
+                                Path(folder),
+                            ),
+                        )
+                    )
                 except ModelError as error:
                     row['8 bit'] = {'refused': str(error)}
         _measure(specs, _sequence(args.data / 'val.json'), images)
@@ -107,18 +159,24 @@ def main(run: Run) -> None:
     for row in rows:
         _judge_8_bit(row)
         row['near'][row['found']] = row['float']
-        row['ap_on_all'] = {words: round(statistics.mean(measured['ap'].values()), 2)
-                            for words, measured in row.pop('near').items()}
+        row['ap_on_all'] = {
+            words: round(statistics.mean(measured['ap'].values()), 2)
+            for words, measured in row.pop('near').items()
+        }
     _print(rows)
     run.write(threads=1, images=images, rows=rows)
 
 
 def public_spec(file: Path, classes: tuple[str, ...], names: dict[str, str]) -> ModelSpec:
     """A public file that gives these classes, some of them renamed."""
-    return ModelSpec(file.stem.replace('-', '_'), 'onnx', file, tuple(names.get(name, name) for name in classes))
+    return ModelSpec(
+        file.stem.replace('-', '_'), 'onnx', file, tuple(names.get(name, name) for name in classes)
+    )
 
 
-def of_classes(found: Detections, class_names: Many[str], names: dict[str, str], wanted: tuple[str, ...]) -> Detections:
+def of_classes(
+    found: Detections, class_names: Many[str], names: dict[str, str], wanted: tuple[str, ...]
+) -> Detections:
     """The detections of the wanted classes, numbered as these are.
 
     Args:
@@ -128,9 +186,16 @@ def of_classes(found: Detections, class_names: Many[str], names: dict[str, str],
         wanted: names.
     """
     called = [names.get(name, name) for name in class_names]
-    labels = np.array([wanted.index(name) if name in wanted else -1 for name in called])[found.labels]
+    labels = np.array([wanted.index(name) if name in wanted else -1 for name in called])[
+        found.labels
+    ]
     kept = labels >= 0
-    return replace(found, boxes_xyxy_px=found.boxes_xyxy_px[kept], scores=found.scores[kept], labels=labels[kept])
+    return replace(
+        found,
+        boxes_xyxy_px=found.boxes_xyxy_px[kept],
+        scores=found.scores[kept],
+        labels=labels[kept],
+    )
 
 
 def _sequence(file: Path) -> Sequence:
@@ -144,14 +209,22 @@ def _margin(model: PublicModel, found: FoundConventions) -> dict:
     """
     values = dict(reversed(found.tried))
     documented = values.get(model.conventions)
-    same = {words for words, value in found.tried if words.startswith(model.conventions) and value == documented}
+    same = {
+        words
+        for words, value in found.tried
+        if words.startswith(model.conventions) and value == documented
+    }
     others = [(words, value) for words, value in found.tried if words not in same][:TRIED_WRONG]
     best = others[0][1] if others else 0.0
-    return {'found': found.words, 'documented_conventions': model.conventions,
-            'documented': None if documented is None else round(documented, 4), 'wrong_tried': len(others),
-            'margin_percent': round(100 * (documented / best - 1), 1) if documented and best else None,
-            'best_other': {words: round(value, 4) for words, value in others[:1]},
-            'others': {words: round(value, 4) for words, value in others}}
+    return {
+        'found': found.words,
+        'documented_conventions': model.conventions,
+        'documented': None if documented is None else round(documented, 4),
+        'wrong_tried': len(others),
+        'margin_percent': round(100 * (documented / best - 1), 1) if documented and best else None,
+        'best_other': {words: round(value, 4) for words, value in others[:1]},
+        'others': {words: round(value, 4) for words, value in others},
+    }
 
 
 def _near(row: dict) -> list[str]:
@@ -160,16 +233,29 @@ def _near(row: dict) -> list[str]:
     values = {row['documented_conventions']: row['documented'], **row['others']}
     least = NEAR * max(value for value in values.values() if value is not None)
     numbering = row['found'].split(', ')[4:]
-    return [words for words, value in values.items() if value is not None and value >= least
-            and words != row['found'] and words.split(', ')[4:] == numbering]
+    return [
+        words
+        for words, value in values.items()
+        if value is not None
+        and value >= least
+        and words != row['found']
+        and words.split(', ')[4:] == numbering
+    ]
 
 
 def _read_as(words: str, found: ModelSpec) -> ModelSpec:
     """A file that is read by other conventions, given in words, with the classes that were found."""
     channels, values, resize, outputs = words.split(', ')[:4]
     form = InputForm.of_range((1, 1), resize, channels, values)
-    return replace(found, name=f'{found.name}_{resize}_{channels}'.replace('-', '_'), channels=channels, resize=resize,
-                   outputs=outputs, mean=form.mean, deviation=form.deviation)
+    return replace(
+        found,
+        name=f'{found.name}_{resize}_{channels}'.replace('-', '_'),
+        channels=channels,
+        resize=resize,
+        outputs=outputs,
+        mean=form.mean,
+        deviation=form.deviation,
+    )
 
 
 def _measure(specs: list[tuple[dict, str, ModelSpec]], sequence: Sequence, images: int) -> None:
@@ -183,24 +269,34 @@ def _measure(specs: list[tuple[dict, str, ModelSpec]], sequence: Sequence, image
         time_frame(network, frames[0].load_bgr(), network.path_space.largest)
     for image, number in turns(range(len(specs)), len(frames)):
         network = networks[number]
-        took_ms, detections = run_frame(network, frames[image].load_bgr(), network.path_space.largest)
+        took_ms, detections = run_frame(
+            network, frames[image].load_bgr(), network.path_space.largest
+        )
         times[number].append(took_ms)
         found[number][image] = of_classes(detections, network.class_names, MERGED, CLASSES)
     for (row, precision, _), network, detections, took_ms in zip(specs, networks, found, times):
         scores = average_precision(detections, known, CLASSES).per_class
-        row[precision] = {'ms': round(statistics.median(took_ms), 2), 'input': network.input_size,
-                          'ap50': {name: round(100 * (scores[name].ap50 or 0.0), 1) for name in CLASSES},
-                          'ap': {name: round(100 * (scores[name].ap or 0.0), 1) for name in CLASSES}}
+        row[precision] = {
+            'ms': round(statistics.median(took_ms), 2),
+            'input': network.input_size,
+            'ap50': {name: round(100 * (scores[name].ap50 or 0.0), 1) for name in CLASSES},
+            'ap': {name: round(100 * (scores[name].ap or 0.0), 1) for name in CLASSES},
+        }
         references = row.get('reference_ap50', {})
-        row[precision]['within'] = all(row[precision]['ap50'][name] >= value - MOST_SHORT
-                                       for name, value in references.items() if value is not None)
+        row[precision]['within'] = all(
+            row[precision]['ap50'][name] >= value - MOST_SHORT
+            for name, value in references.items()
+            if value is not None
+        )
 
 
 def _judge_8_bit(row: dict) -> None:
     """Whether `adopt` would keep the 8-bit version: what it loses in AP of the classes, and the share of the time."""
     plain, small = row['float'], row.get('8 bit', {})
     if 'ap' in small:
-        small['loses_ap'] = round(statistics.mean(plain['ap'].values()) - statistics.mean(small['ap'].values()), 2)
+        small['loses_ap'] = round(
+            statistics.mean(plain['ap'].values()) - statistics.mean(small['ap'].values()), 2
+        )
         small['share_of_time'] = round(small['ms'] / plain['ms'], 2)
         small['kept'] = small['loses_ap'] <= MOST_LOSS and small['share_of_time'] <= MOST_TIME
 
@@ -218,13 +314,29 @@ def _print(rows: list[dict]) -> None:
                 told = '' if reference is None or precision != 'float' else f' ({reference})'
                 shown.append(f'{measured["ap50"][name]}{told} / {measured["ap"][name]}')
             lines.append((row['file'], precision, measured['ms'], *shown))
-    show('mean AP of the classes on all images, in percent', ('file', 'conventions', 'AP'),
-         [(row['file'], words, ap) for row in rows for words, ap in row['ap_on_all'].items()])
-    show('AP50 / AP in percent; reference AP50 in brackets', ('file', 'precision', 'ms', *CLASSES), lines)
+    show(
+        'mean AP of the classes on all images, in percent',
+        ('file', 'conventions', 'AP'),
+        [(row['file'], words, ap) for row in rows for words, ap in row['ap_on_all'].items()],
+    )
+    show(
+        'AP50 / AP in percent; reference AP50 in brackets',
+        ('file', 'precision', 'ms', *CLASSES),
+        lines,
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
-        '--data': {'type': Path, 'default': Path('../shared/data/bdd100k'), 'help': 'has train.json and val.json'},
-        '--images': {'type': int, 'default': 500}}, quick='few images')
+    run_script(
+        main,
+        {
+            '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
+            '--data': {
+                'type': Path,
+                'default': Path('../shared/data/bdd100k'),
+                'help': 'has train.json and val.json',
+            },
+            '--images': {'type': int, 'default': 500},
+        },
+        quick='few images',
+    )

@@ -7,6 +7,7 @@ model of it as a set of its own. `deadline-perception demo` then plays the same 
 detector was trained on) to the nodes under contention that changes: once with all, and once with each alone. Prints and
 writes which model ran when, late images, bounds, and AP50 beside that of each model alone.
 """
+
 from __future__ import annotations
 
 import json
@@ -14,9 +15,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.networks.model_set.set_file import SetFile
 from own_models import CLASSES, MERGED, MODELS
 from parts.harness import Run, run_command, run_script, show
+
+from deadline_perception.networks.model_set.set_file import SetFile
 
 
 def main(run: Run) -> None:
@@ -30,45 +32,117 @@ def main(run: Run) -> None:
         if together is None:
             together = folder / 'all.yaml'
             classes = [word for model in MODELS for word in ('--classes', ','.join(model.classes))]
-            run_command('adopt', 'street', *(args.models / model.file for model in MODELS), *classes, *adopt,
-                        '--out', together)
+            run_command(
+                'adopt',
+                'street',
+                *(args.models / model.file for model in MODELS),
+                *classes,
+                *adopt,
+                '--out',
+                together,
+            )
         content = SetFile.load(together)
         sets = {'all': together}
         for spec in content.models:
             alone = folder / spec.name / 'set.yaml'
             alone.parent.mkdir()
             replace(content, models=(spec,)).save(alone)
-            run_command('adopt', alone, *adopt, '--limit', '40', '--float-only', '--minutes', '0.5', '--out', alone)
+            run_command(
+                'adopt',
+                alone,
+                *adopt,
+                '--limit',
+                '40',
+                '--float-only',
+                '--minutes',
+                '0.5',
+                '--out',
+                alone,
+            )
             sets[spec.name] = alone
         found = {}
         for model, file in sets.items():
             out = folder / f'demo_{model}'
-            run_command('demo', '--model', file, '--source', data, '--classes', renamed,
-                        '--contention', args.contention, '--seconds', args.seconds, '--out', out)
+            run_command(
+                'demo',
+                '--model',
+                file,
+                '--source',
+                data,
+                '--classes',
+                renamed,
+                '--contention',
+                args.contention,
+                '--seconds',
+                args.seconds,
+                '--out',
+                out,
+            )
             found[model] = json.loads((out / 'summary.json').read_text())
     rows = [_row(model, summary) for model, summary in found.items()]
-    show('in the running nodes, under contention; AP50 in percent',
-         ('models', 'delivered', 'late', 'infeasible', 'models used', 'switches', 'latency p50 / p99 ms', 'bound ms',
-          *CLASSES), rows)
-    show('with all of them: what ran', ('model or path', 'images', 'network p50 ms', 'bound p50 ms', 'late'),
-         [(path, use['frames'], round(use['network_p50_ms'], 1), round(use['bound_p50_ms'], 1), use['misses'])
-          for path, use in found['all']['paths'].items()])
+    show(
+        'in the running nodes, under contention; AP50 in percent',
+        (
+            'models',
+            'delivered',
+            'late',
+            'infeasible',
+            'models used',
+            'switches',
+            'latency p50 / p99 ms',
+            'bound ms',
+            *CLASSES,
+        ),
+        rows,
+    )
+    show(
+        'with all of them: what ran',
+        ('model or path', 'images', 'network p50 ms', 'bound p50 ms', 'late'),
+        [
+            (
+                path,
+                use['frames'],
+                round(use['network_p50_ms'], 1),
+                round(use['bound_p50_ms'], 1),
+                use['misses'],
+            )
+            for path, use in found['all']['paths'].items()
+        ],
+    )
     run.write(contention=args.contention, runs=found)
 
 
 def _row(model: str, summary: dict) -> tuple:
     latency = summary['latency_ms']
     used = len({path.split('-')[0].split(':')[0] for path in summary['paths']})
-    return (model, f'{summary["frames_delivered"]} of {summary["frames_sent"]}', summary['deadline_misses'],
-            round(summary['infeasible_ratio'] * summary['frames_sent']), used, summary['path_switches'],
-            f'{latency["p50"]:.0f} / {latency["p99"]:.0f}', round(summary['bound_ms']['p50']),
-            *(round(100 * (summary['ap_per_class'].get(name, {}).get('ap50') or 0.0), 1) for name in CLASSES))
+    return (
+        model,
+        f'{summary["frames_delivered"]} of {summary["frames_sent"]}',
+        summary['deadline_misses'],
+        round(summary['infeasible_ratio'] * summary['frames_sent']),
+        used,
+        summary['path_switches'],
+        f'{latency["p50"]:.0f} / {latency["p99"]:.0f}',
+        round(summary['bound_ms']['p50']),
+        *(
+            round(100 * (summary['ap_per_class'].get(name, {}).get('ap50') or 0.0), 1)
+            for name in CLASSES
+        ),
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
-        '--data': {'type': Path, 'default': Path('../shared/data/bdd100k'), 'help': 'has val.json'},
-        '--set': {'type': Path, 'help': 'set of models of an earlier run'},
-        '--contention': {'default': 'steps', 'help': "as the demo's"},
-        '--seconds': {'type': float, 'default': 32.0, 'help': 'of each run'}})
+    run_script(
+        main,
+        {
+            '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
+            '--data': {
+                'type': Path,
+                'default': Path('../shared/data/bdd100k'),
+                'help': 'has val.json',
+            },
+            '--set': {'type': Path, 'help': 'set of models of an earlier run'},
+            '--contention': {'default': 'steps', 'help': "as the demo's"},
+            '--seconds': {'type': float, 'default': 32.0, 'help': 'of each run'},
+        },
+    )

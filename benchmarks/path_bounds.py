@@ -10,6 +10,7 @@ spread of frames on one path in one phase of the machine, how much that one fact
 slowdown and factor follow phases late. The phase is told by the frames around, on other paths. 20,000 frames take 5 to
 8 minutes; writes results/path_bounds.json.
 """
+
 from __future__ import annotations
 
 import math
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from parts.harness import Run, run_script
 from rich.progress import track
 
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -39,7 +41,6 @@ from deadline_perception.timing.time_model import FrameTimes, TimeModel
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from parts.harness import Run, run_script
 
 PATHS, PATHS_SEED = 50, 7
 AROUND = 5  # frames before and after one that tell the machine's phase
@@ -75,7 +76,9 @@ class Look:
 class Recorder:
     """Runs frames of the paths in turn, in random order, and the monitor's probes between them."""
 
-    def __init__(self, detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath] | None = None) -> None:
+    def __init__(
+        self, detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath] | None = None
+    ) -> None:
         self._detector, self._images = detector, images
         self._rng = random.Random(PATHS_SEED)
         # The first two are the smallest and the largest.
@@ -106,10 +109,22 @@ class Recorder:
         run.result()
         ended_ms = now_ms()
         space = self._detector.path_space
-        segment = self._rng.choice([number for number in range(1, len(begins_ms))
-                                    if space.segments[number].operator and space.applies(number, path)])
-        self.events.append(Frame(path, ended_ms - begun_ms, segment, ended_ms - begins_ms[segment],
-                                 begins_ms[segment] - begins_ms[0]))
+        segment = self._rng.choice(
+            [
+                number
+                for number in range(1, len(begins_ms))
+                if space.segments[number].operator and space.applies(number, path)
+            ]
+        )
+        self.events.append(
+            Frame(
+                path,
+                ended_ms - begun_ms,
+                segment,
+                ended_ms - begins_ms[segment],
+                begins_ms[segment] - begins_ms[0],
+            )
+        )
 
     def _look(self) -> None:
         begun_ms = now_ms()
@@ -146,7 +161,10 @@ class Bounds:
             rest_ms = times.forecast.forecast_ms(event.path, event.segment)
             of_rest_ms = times.bound_ms(event.path, event.segment, event.spent_ms)
             whole = np.array([times.slowdown, times.factor]) * forecast_ms / event.latency_ms
-            rest = np.array([times.slowdown * rest_ms, times.factor * rest_ms, of_rest_ms]) / event.rest_ms
+            rest = (
+                np.array([times.slowdown * rest_ms, times.factor * rest_ms, of_rest_ms])
+                / event.rest_ms
+            )
             rows.append((times.slowdown, *whole, *rest))
             self._estimator.observe_frame(forecast_ms, event.latency_ms)
             self._times.observe(_job(event, times, rest_ms))
@@ -156,10 +174,18 @@ class Bounds:
 def _job(frame: Frame, times: FrameTimes, rest_ms: float) -> Job:
     """A frame that was decided once, at its segment, and kept its path."""
     job = Job(frame, 0.0, StampReading(0.0, '', 0))
-    job.times, job.path, job.result, job.is_in_time, job.publish_ms = times, frame.path, frame, True, 0.0
+    job.times, job.path, job.result, job.is_in_time, job.publish_ms = (
+        times,
+        frame.path,
+        frame,
+        True,
+        0.0,
+    )
     job.begun_ms, job.ended_ms, job.network_ms = 0.0, frame.latency_ms, frame.latency_ms
     progress = times.progress(times.forecast.forecast_ms(frame.path) - rest_ms, frame.spent_ms)
-    job.decisions.append(Decision('', frame.segment, frame.spent_ms, progress, False, 0.0, rest_ms, 0.0, 0.0))
+    job.decisions.append(
+        Decision('', frame.segment, frame.spent_ms, progress, False, 0.0, rest_ms, 0.0, 0.0)
+    )
     return job
 
 
@@ -170,13 +196,17 @@ def _calibrator(forecast: PathForecast) -> BoundCalibrator:
 def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
     """Runs so many frames and bounds them one after the other; see the module."""
     use_threads(1)
-    profile = LatencyProfile.load(ensure_profile(weights, 'cpu', 1, share_folder() / 'models' / 'profiles').file)
+    profile = LatencyProfile.load(
+        ensure_profile(weights, 'cpu', 1, share_folder() / 'models' / 'profiles').file
+    )
     detector, facts = load_network(str(weights), 'cpu')[0], read_device_facts()
     forecast, rng = PathForecast(profile, detector.path_space), random.Random(PATHS_SEED)
     cheap = [path for path in detector.path_space if forecast.forecast_ms(path) <= slowest_ms]
     if len(cheap) < PATHS:
-        raise ValueError(f'slowest_ms is {slowest_ms}, within which {len(cheap)} paths are expected to end, expected '
-                         f'at least {PATHS}')
+        raise ValueError(
+            f'slowest_ms is {slowest_ms}, within which {len(cheap)} paths are expected to end, expected '
+            f'at least {PATHS}'
+        )
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     recorder = Recorder(detector, images, rng.sample(cheap, PATHS))
     detector.warm_up(recorder.paths, image_size=images[0].shape[:2])
@@ -184,12 +214,20 @@ def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
         recorder.step()
     events = recorder.take()
     rows = Bounds(forecast).follow(events)
-    return {'facts': asdict(facts), 'engine': detector.engine.identity, 'slowest_ms': slowest_ms,
-            'alpha': _calibrator(forecast).alpha,
-            'times': times_of(events), 'summary': summary(rows), 'excess': excess(forecast, events, rows[:, 2])}
+    return {
+        'facts': asdict(facts),
+        'engine': detector.engine.identity,
+        'slowest_ms': slowest_ms,
+        'alpha': _calibrator(forecast).alpha,
+        'times': times_of(events),
+        'summary': summary(rows),
+        'excess': excess(forecast, events, rows[:, 2]),
+    }
 
 
-def excess(forecast: PathForecast, events: Sequence[Frame | Look], tightness: np.ndarray) -> dict[str, float]:
+def excess(
+    forecast: PathForecast, events: Sequence[Frame | Look], tightness: np.ndarray
+) -> dict[str, float]:
     """Factors whose product is the median of bound over latency.
 
     Args:
@@ -206,31 +244,51 @@ def excess(forecast: PathForecast, events: Sequence[Frame | Look], tightness: np
     by_path = np.concatenate([np.array(logs) - np.median(logs) for logs in apart.values()])
     spread = math.exp(np.quantile(by_path, 1.0 - alpha))
     one_for_all = math.exp(np.quantile(np.concatenate(list(apart.values())), 1.0 - alpha))
-    return {'spread': spread, 'paths': one_for_all / spread, 'following': float(np.median(tightness)) / one_for_all}
+    return {
+        'spread': spread,
+        'paths': one_for_all / spread,
+        'following': float(np.median(tightness)) / one_for_all,
+    }
 
 
 def show_frames(found: dict) -> None:
     """Prints what `measure_frames` gave."""
     for part in ('whole', 'rest', 'rest_by_whole'):
         row = found['summary'][part]
-        print(f'{part}: coverage {100 * row["coverage"]:.2f} % of {found["summary"]["frames"]} frames, bound/latency '
-              f'{row["median_tightness"]:.3f} in the median')
-    print('bound/latency of whole frames = ' + ' x '.join(f'{name} {factor:.3f}'
-                                                          for name, factor in found['excess'].items()))
+        print(
+            f'{part}: coverage {100 * row["coverage"]:.2f} % of {found["summary"]["frames"]} frames, bound/latency '
+            f'{row["median_tightness"]:.3f} in the median'
+        )
+    print(
+        'bound/latency of whole frames = '
+        + ' x '.join(f'{name} {factor:.3f}' for name, factor in found['excess'].items())
+    )
     print(f'median slowdown {found["summary"]["median_slowdown"]:.2f}; latencies {found["times"]}')
 
 
 def forecast_error(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[str, float]:
     """How far idle forecasts lie from what the paths took, without a slowdown: over the paths, from their medians and,
     as `between_paths`, without what neighbouring frames share."""
-    errors = [abs(forecast.forecast_ms(path) / np.median(times_ms) - 1.0)
-              for path, times_ms in _by_path(events).items()]
-    between = [abs(math.expm1(np.median(logs))) for logs in _logs_beside_neighbours(forecast, events).values()]
-    return {'median': float(np.median(errors)), 'p90': float(np.quantile(errors, 0.9)), 'max': float(max(errors)),
-            'between_paths_median': float(np.median(between)), 'between_paths_p90': float(np.quantile(between, 0.9))}
+    errors = [
+        abs(forecast.forecast_ms(path) / np.median(times_ms) - 1.0)
+        for path, times_ms in _by_path(events).items()
+    ]
+    between = [
+        abs(math.expm1(np.median(logs)))
+        for logs in _logs_beside_neighbours(forecast, events).values()
+    ]
+    return {
+        'median': float(np.median(errors)),
+        'p90': float(np.quantile(errors, 0.9)),
+        'max': float(max(errors)),
+        'between_paths_median': float(np.median(between)),
+        'between_paths_p90': float(np.quantile(between, 0.9)),
+    }
 
 
-def _logs_beside_neighbours(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[ExecutionPath, list[float]]:
+def _logs_beside_neighbours(
+    forecast: PathForecast, events: Sequence[Frame | Look]
+) -> dict[ExecutionPath, list[float]]:
     """By path, each frame's `log(latency / forecast)` less the median of those of the frames around it on other
     paths."""
     frames = [event for event in events if isinstance(event, Frame)]
@@ -255,12 +313,24 @@ def _by_path(events: Sequence[Frame | Look]) -> dict[ExecutionPath, list[float]]
 def summary(rows: np.ndarray) -> dict:
     """Error, coverage and tightness of what `Bounds.follow` gave."""
     slowdown, forecast, bound, rest_forecast, rest_by_whole, rest_bound = rows.T
-    parts = {'whole': (forecast, bound), 'rest': (rest_forecast, rest_bound),
-             'rest_by_whole': (rest_forecast, rest_by_whole)}
-    return {'frames': len(rows), 'median_slowdown': float(np.median(slowdown)), **{
-        name: {'median_error': float(np.median(np.abs(expected - 1.0))), 'coverage': float(np.mean(limit >= 1.0)),
-               'miss_ratio_upper_95': clopper_pearson_upper(int(np.sum(limit < 1.0)), len(rows)),
-               'median_tightness': float(np.median(limit))} for name, (expected, limit) in parts.items()}}
+    parts = {
+        'whole': (forecast, bound),
+        'rest': (rest_forecast, rest_bound),
+        'rest_by_whole': (rest_forecast, rest_by_whole),
+    }
+    return {
+        'frames': len(rows),
+        'median_slowdown': float(np.median(slowdown)),
+        **{
+            name: {
+                'median_error': float(np.median(np.abs(expected - 1.0))),
+                'coverage': float(np.mean(limit >= 1.0)),
+                'miss_ratio_upper_95': clopper_pearson_upper(int(np.sum(limit < 1.0)), len(rows)),
+                'median_tightness': float(np.median(limit)),
+            }
+            for name, (expected, limit) in parts.items()
+        },
+    }
 
 
 def times_of(events: Sequence[Frame | Look]) -> dict[str, float]:
@@ -268,9 +338,12 @@ def times_of(events: Sequence[Frame | Look]) -> dict[str, float]:
     by_path = _by_path(events)
     every_ms = [latency_ms for times_ms in by_path.values() for latency_ms in times_ms]
     p95, p99 = np.quantile(every_ms, (0.95, 0.99))
-    return {'frames': len(every_ms),
-            'mean_of_path_medians_ms': float(np.mean([np.median(ms) for ms in by_path.values()])),
-            'p95_ms': float(p95), 'p99_ms': float(p99)}
+    return {
+        'frames': len(every_ms),
+        'mean_of_path_medians_ms': float(np.mean([np.median(ms) for ms in by_path.values()])),
+        'p95_ms': float(p95),
+        'p99_ms': float(p99),
+    }
 
 
 def main(run: Run) -> None:
@@ -279,15 +352,29 @@ def main(run: Run) -> None:
     found = measure_frames(run.args.weights, frames, run.args.slowest_ms)
     show_frames(found)
     parts, target = found['summary'], 1.0 - found['alpha']
-    run.goal('whole frames: coverage off its target by', abs(parts['whole']['coverage'] - target),
-             most=GOAL_COVERAGE_OFF)
-    run.goal('whole frames: bound over latency', parts['whole']['median_tightness'], most=GOAL_TIGHTNESS)
-    run.goal('rest: coverage off its target by', abs(parts['rest']['coverage'] - target), most=GOAL_REST_OFF)
+    run.goal(
+        'whole frames: coverage off its target by',
+        abs(parts['whole']['coverage'] - target),
+        most=GOAL_COVERAGE_OFF,
+    )
+    run.goal(
+        'whole frames: bound over latency', parts['whole']['median_tightness'], most=GOAL_TIGHTNESS
+    )
+    run.goal(
+        'rest: coverage off its target by',
+        abs(parts['rest']['coverage'] - target),
+        most=GOAL_REST_OFF,
+    )
     run.write(**found)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-        '--frames': {'type': int, 'default': 20_000, 'least': 1000, 'help': 'at least 1000'},
-        '--slowest-ms': {'type': float, 'default': 25.0, 'help': 'of the paths'}}, quick='1,000 frames')
+    run_script(
+        main,
+        {
+            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+            '--frames': {'type': int, 'default': 20_000, 'least': 1000, 'help': 'at least 1000'},
+            '--slowest-ms': {'type': float, 'default': 25.0, 'help': 'of the paths'},
+        },
+        quick='1,000 frames',
+    )

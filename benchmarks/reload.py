@@ -9,6 +9,7 @@ back) or before it (what is left), by when it was sent. By time: latency of answ
 budget, images that no answer came for, and answers that tracks or the last result gave in the network's place. Writes
 results/reload.json.
 """
+
 from __future__ import annotations
 
 import tempfile
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from deadline_perception.msg import FrameLatency
 from parts.harness import Run, run_script
 from parts.node_listener import HeardFrame
 from parts.node_process import StandError, profile_for
@@ -23,7 +25,6 @@ from parts.node_stand import Stand
 from std_srvs.srv import Trigger
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.msg import FrameLatency
 
 AFTER_S, LIMIT_S = 30.0, 120.0
 SETTLED_S = 4.0  # first frames are another benchmark's, `start_up.py`
@@ -43,7 +44,11 @@ def time_of(sent_ms: float, reloads: list[tuple[float, float]], between_ms: floa
             return 'during'
         if answered_ms <= sent_ms < answered_ms + 1000.0 * AFTER_S:
             return 'after'
-    return 'before' if any(asked_ms - between_ms <= sent_ms < asked_ms for asked_ms, _ in reloads) else None
+    return (
+        'before'
+        if any(asked_ms - between_ms <= sent_ms < asked_ms for asked_ms, _ in reloads)
+        else None
+    )
 
 
 def figures(frames: list[HeardFrame], images: int) -> dict[str, float | int | None]:
@@ -54,10 +59,16 @@ def figures(frames: list[HeardFrame], images: int) -> dict[str, float | int | No
         images: how many there were.
     """
     latencies_ms = [frame.total_ms for frame in frames]
-    quantiles = np.quantile(latencies_ms, (0.5, 0.99, 1.0)).round(1).tolist() if frames else [None] * 3
-    return {'images': images, **dict(zip(('median_ms', 'p99_ms', 'longest_ms'), quantiles)),
-            'late': sum(not frame.met for frame in frames), 'lost': images - len(frames),
-            'tracks': sum(frame.outcome != FrameLatency.DETECTED for frame in frames)}
+    quantiles = (
+        np.quantile(latencies_ms, (0.5, 0.99, 1.0)).round(1).tolist() if frames else [None] * 3
+    )
+    return {
+        'images': images,
+        **dict(zip(('median_ms', 'p99_ms', 'longest_ms'), quantiles)),
+        'late': sum(not frame.met for frame in frames),
+        'lost': images - len(frames),
+        'tracks': sum(frame.outcome != FrameLatency.DETECTED for frame in frames),
+    }
 
 
 def measure(profile: Path, reloads: int, between_s: float) -> dict:
@@ -71,7 +82,9 @@ def measure(profile: Path, reloads: int, between_s: float) -> dict:
                 asked_ms = now_ms()
                 answer = stand.call(Trigger, 'detector/reload', Trigger.Request(), LIMIT_S)
                 if answer is None or not answer.success:
-                    raise StandError(f'the reload failed: {"no answer" if answer is None else answer.message}')
+                    raise StandError(
+                        f'the reload failed: {"no answer" if answer is None else answer.message}'
+                    )
                 done.append((asked_ms, now_ms()))
             time.sleep(AFTER_S + 1.0)
             sent, heard = list(stand.sent), {frame.number: frame for frame in stand.heard.frames}
@@ -84,28 +97,46 @@ def measure(profile: Path, reloads: int, between_s: float) -> dict:
                 found[name][0].append(number)
                 if frame is not None and number in answered:
                     found[name][1].append(frame)
-        return {'reload_s': [round((answered_ms - asked_ms) / 1000.0, 2) for asked_ms, answered_ms in done],
-                'times': {name: figures(frames, len(images)) for name, (images, frames) in found.items()}}
+        return {
+            'reload_s': [
+                round((answered_ms - asked_ms) / 1000.0, 2) for asked_ms, answered_ms in done
+            ],
+            'times': {
+                name: figures(frames, len(images)) for name, (images, frames) in found.items()
+            },
+        }
 
 
 def main(run: Run) -> None:
     args = run.args
     if args.reloads < 1 or not args.between > AFTER_S:
-        raise ValueError(f'--reloads is {args.reloads} and --between {args.between} s, expected at least 1 and '
-                         f'more than {AFTER_S:.0f} s')
+        raise ValueError(
+            f'--reloads is {args.reloads} and --between {args.between} s, expected at least 1 and '
+            f'more than {AFTER_S:.0f} s'
+        )
     result = measure(profile_for(args.profile), args.reloads, args.between)
-    print(f'{args.reloads} reloads of {min(result["reload_s"]):.1f} to {max(result["reload_s"]):.1f} s')
+    print(
+        f'{args.reloads} reloads of {min(result["reload_s"]):.1f} to {max(result["reload_s"]):.1f} s'
+    )
     print('time      images   median      p99  longest, ms   late   lost   by tracks')
     for name, row in result['times'].items():
-        median_ms, p99_ms, longest_ms = ('-' if row[key] is None else f'{row[key]:.1f}'
-                                         for key in ('median_ms', 'p99_ms', 'longest_ms'))
-        print(f'{name:8} {row["images"]:7} {median_ms:>8} {p99_ms:>8} {longest_ms:>8} {row["late"]:10} {row["lost"]:6} '
-              f'{row["tracks"]:11}')
+        median_ms, p99_ms, longest_ms = (
+            '-' if row[key] is None else f'{row[key]:.1f}'
+            for key in ('median_ms', 'p99_ms', 'longest_ms')
+        )
+        print(
+            f'{name:8} {row["images"]:7} {median_ms:>8} {p99_ms:>8} {longest_ms:>8} {row["late"]:10} {row["lost"]:6} '
+            f'{row["tracks"]:11}'
+        )
     run.write(**result)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--reloads': {'type': int, 'default': 4},
-        '--between': {'type': float, 'default': 36.0, 'help': 's from one reload to the next'},
-        '--profile': {'type': Path}})
+    run_script(
+        main,
+        {
+            '--reloads': {'type': int, 'default': 4},
+            '--between': {'type': float, 'default': 36.0, 'help': 's from one reload to the next'},
+            '--profile': {'type': Path},
+        },
+    )

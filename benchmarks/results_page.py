@@ -5,6 +5,7 @@
 Each stands between `<!-- NAME -->` and `<!-- end -->`; what is said around them is written by hand. A test says when
 a page is behind its files.
 """
+
 from __future__ import annotations
 
 import json
@@ -16,12 +17,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, CARD = ROOT / 'docs' / 'results.md', ROOT / 'models' / 'street.md'
 RESULTS = ROOT / 'benchmarks' / 'results'
-CONDITIONS = {'alone': 'alone', 'beside 2 co-runners': 'loaded',
-              'beside 2 co-runners, priority off': 'loaded, `priority: off`'}
+CONDITIONS = {
+    'alone': 'alone',
+    'beside 2 co-runners': 'loaded',
+    'beside 2 co-runners, priority off': 'loaded, `priority: off`',
+}
 BEST_PATHS = 20  # that the model card shows
 LEAST_AP50 = 25.0  # of vehicles, of public detectors that are shown
-PEER_POLICIES = ('frontier', 'static p99 table', 'reactive_n', 'thresholds full width', 'fixed best', 'fixed full',
-                 'median clairvoyant')
+PEER_POLICIES = (
+    'frontier',
+    'static p99 table',
+    'reactive_n',
+    'thresholds full width',
+    'fixed best',
+    'fixed full',
+    'median clairvoyant',
+)
 
 
 def read(name: str) -> dict:
@@ -46,18 +57,45 @@ def claim() -> str:
     for key, name in CONDITIONS.items():
         load = read('deadlines')['loads'][key]
         feasible, policies = load['long_part']['frontier']['feasible'], load['policies']
-        rows.append((name, f'{feasible["misses"]} of {feasible["frames"]:,}', f'{100 * feasible["upper_95"]:.2f} %',
-                     percent(load['long_part']['frontier']['infeasible_ratio']),
-                     *(f'{100 * policies[policy]["ap"]:.1f}' for policy in ('frontier', 'fixed best', 'fixed full'))))
-    return table(('condition', 'feasible frames missed', '95 % limit', 'infeasible', 'AP',
-                  'AP of the best fixed path', 'AP of the full path'), rows)
+        rows.append(
+            (
+                name,
+                f'{feasible["misses"]} of {feasible["frames"]:,}',
+                f'{100 * feasible["upper_95"]:.2f} %',
+                percent(load['long_part']['frontier']['infeasible_ratio']),
+                *(
+                    f'{100 * policies[policy]["ap"]:.1f}'
+                    for policy in ('frontier', 'fixed best', 'fixed full')
+                ),
+            )
+        )
+    return table(
+        (
+            'condition',
+            'feasible frames missed',
+            '95 % limit',
+            'infeasible',
+            'AP',
+            'AP of the best fixed path',
+            'AP of the full path',
+        ),
+        rows,
+    )
 
 
 def policies() -> str:
     """AP and misses of policies in each condition."""
     loads = [read('deadlines')['loads'][key]['policies'] for key in CONDITIONS]
-    rows = [(name, *(f'{100 * load[name]["ap"]:.1f}, {percent(load[name]["miss_ratio_all"])}' for load in loads))
-            for name in PEER_POLICIES]
+    rows = [
+        (
+            name,
+            *(
+                f'{100 * load[name]["ap"]:.1f}, {percent(load[name]["miss_ratio_all"])}'
+                for load in loads
+            ),
+        )
+        for name in PEER_POLICIES
+    ]
     return table(('policy: AP, missed', *CONDITIONS.values()), rows)
 
 
@@ -66,20 +104,36 @@ def streets() -> str:
     sources = {name: source['rows'] for name, source in read('street_accuracy')['sources'].items()}
 
     def ap50(source: str, name: str, kind: str) -> str:
-        return f'{sources[source][name][kind]["ap50"]:.1f}' if kind in sources[source].get(name, {}) else ''
+        return (
+            f'{sources[source][name][kind]["ap50"]:.1f}'
+            if kind in sources[source].get(name, {})
+            else ''
+        )
 
     times = {name: row['ms'] for name, row in sources['bdd100k'].items()}
     ours = {name for name in times if name.startswith('ours')}
-    peers = {name for name, row in sources['bdd100k'].items() if row['vehicle']['ap50'] >= LEAST_AP50}
+    peers = {
+        name for name, row in sources['bdd100k'].items() if row['vehicle']['ap50'] >= LEAST_AP50
+    }
     shown = sorted(ours | peers, key=times.get)
-    return table(('detector', 'ms', 'vehicle', 'person', 'bike', 'vehicle, Dhaka', 'vehicle, CARLA'),
-                 ((f'**ours** `{name[5:]}`' if name in ours else name, f'{times[name]:.1f}',
-                   *(ap50('bdd100k', name, kind) for kind in ('vehicle', 'person', 'bike')),
-                   ap50('dhaka', name, 'vehicle'), ap50('carla', name, 'vehicle')) for name in shown))
+    return table(
+        ('detector', 'ms', 'vehicle', 'person', 'bike', 'vehicle, Dhaka', 'vehicle, CARLA'),
+        (
+            (
+                f'**ours** `{name[5:]}`' if name in ours else name,
+                f'{times[name]:.1f}',
+                *(ap50('bdd100k', name, kind) for kind in ('vehicle', 'person', 'bike')),
+                ap50('dhaka', name, 'vehicle'),
+                ap50('carla', name, 'vehicle'),
+            )
+            for name in shown
+        ),
+    )
 
 
 def demo() -> str:
     """Each run of the demo's drive."""
+
     def spread(values: list[float], form: str) -> str:
         return f'{format(min(values), form)} to {format(max(values), form)}'
 
@@ -87,12 +141,28 @@ def demo() -> str:
     runs = read('demo_drive')['runs']
     for programs in sorted({run['busy_programs'] for run in runs}):
         group = [run for run in runs if run['busy_programs'] == programs]
-        rows.append((str(programs), str(len(group)),
-                     *(spread([100 * run[key] for run in group], '.1f') + ' %'
-                       for key in ('feasible_miss_ratio', 'deadline_miss_ratio', 'infeasible_ratio')),
-                     spread([100 * run['ap50'] for run in group], '.1f')))
-    return table(('busy programs', 'runs of 320 images', 'feasible frames missed', 'deadlines missed', 'infeasible',
-                  'AP50'), rows)
+        rows.append(
+            (
+                str(programs),
+                str(len(group)),
+                *(
+                    spread([100 * run[key] for run in group], '.1f') + ' %'
+                    for key in ('feasible_miss_ratio', 'deadline_miss_ratio', 'infeasible_ratio')
+                ),
+                spread([100 * run['ap50'] for run in group], '.1f'),
+            )
+        )
+    return table(
+        (
+            'busy programs',
+            'runs of 320 images',
+            'feasible frames missed',
+            'deadlines missed',
+            'infeasible',
+            'AP50',
+        ),
+        rows,
+    )
 
 
 def quality() -> str:
@@ -100,24 +170,40 @@ def quality() -> str:
     paths = json.loads(CARD.with_suffix('.quality.json').read_text(encoding='utf-8'))['paths']
     kinds = ('vehicle', 'person', 'traffic_light', 'traffic_sign')
     best = sorted(paths.items(), key=lambda path: -path[1]['pooled_ap'])[:BEST_PATHS]
-    return table(('path', 'ranked, AP', 'all classes', *(kind.replace('_', ' ') for kind in kinds)),
-                 ((f'`{name}`', f'{100 * row["pooled_ap"]:.1f}', f'{100 * row["ap50"]:.1f}',
-                   *(f'{100 * row["per_class"][kind]["ap50"]:.1f}' for kind in kinds)) for name, row in best))
+    return table(
+        ('path', 'ranked, AP', 'all classes', *(kind.replace('_', ' ') for kind in kinds)),
+        (
+            (
+                f'`{name}`',
+                f'{100 * row["pooled_ap"]:.1f}',
+                f'{100 * row["ap50"]:.1f}',
+                *(f'{100 * row["per_class"][kind]["ap50"]:.1f}' for kind in kinds),
+            )
+            for name, row in best
+        ),
+    )
 
 
 def training() -> str:
     """What each run of training gave on the longest path."""
     found = read('training_gains')
     path = found['trained'].removeprefix('alone:')
-    columns = {'vehicle': ('bdd100k', 'vehicle'), 'person': ('bdd100k', 'person'),
-               'vehicle, Dhaka': ('dhaka', 'vehicle'), 'vehicle, CARLA': ('carla', 'vehicle'),
-               'vehicle, photographs': ('photographs', 'vehicle'),
-               'light, signs': ('signs', 'traffic_light')}
+    columns = {
+        'vehicle': ('bdd100k', 'vehicle'),
+        'person': ('bdd100k', 'person'),
+        'vehicle, Dhaka': ('dhaka', 'vehicle'),
+        'vehicle, CARLA': ('carla', 'vehicle'),
+        'vehicle, photographs': ('photographs', 'vehicle'),
+        'light, signs': ('signs', 'traffic_light'),
+    }
 
     def cells(sources: dict) -> list[str]:
         return [f'{sources[source][path][kind]:.1f}' for source, kind in columns.values()]
 
-    rows = [(name, f'{row["steps"]:,}', *cells(row['sources'])) for name, row in found['variants'].items()]
+    rows = [
+        (name, f'{row["steps"]:,}', *cells(row['sources']))
+        for name, row in found['variants'].items()
+    ]
     return table(('run', 'steps', *columns), [*rows, ('shipped', '', *cells(found['shipped']))])
 
 
@@ -132,23 +218,36 @@ def unseen() -> str:
             took_ms = found['shipped'][source][path]['ms']
             cells = []
             for kind in ('vehicle', 'person'):
-                peers = [(peer[kind], name) for name, peer in public.items() if kind in peer and peer['ms'] <= took_ms]
+                peers = [
+                    (peer[kind], name)
+                    for name, peer in public.items()
+                    if kind in peer and peer['ms'] <= took_ms
+                ]
                 best, name = max(peers, default=(0.0, 'none'))
                 cells += [f'{row[kind]:.1f}', f'{best:.1f} ({name})'] if kind in row else ['', '']
             rows.append((source, run, f'`{path}`', f'{took_ms:.1f}', *cells))
-    return table(('kind', 'run', 'path', 'ms', 'vehicle', 'best public one', 'person', 'best public one'), rows)
+    return table(
+        ('kind', 'run', 'path', 'ms', 'vehicle', 'best public one', 'person', 'best public one'),
+        rows,
+    )
 
 
-TABLES = {PAGE: {'claim': claim, 'policies': policies, 'streets': streets, 'demo': demo},
-          CARD: {'quality': quality, 'training': training, 'unseen': unseen}}
+TABLES = {
+    PAGE: {'claim': claim, 'policies': policies, 'streets': streets, 'demo': demo},
+    CARD: {'quality': quality, 'training': training, 'unseen': unseen},
+}
 
 
 def rewritten(file: Path) -> str:
     """A page with every table as its file has it."""
     page = file.read_text(encoding='utf-8')
     for name, make in TABLES[file].items():
-        page, found = re.subn(rf'(<!-- {name} -->\n)(?:.*?\n)??(<!-- end -->)',
-                              lambda match: f'{match[1]}{make()}\n{match[2]}', page, flags=re.DOTALL)
+        page, found = re.subn(
+            rf'(<!-- {name} -->\n)(?:.*?\n)??(<!-- end -->)',
+            lambda match: f'{match[1]}{make()}\n{match[2]}',
+            page,
+            flags=re.DOTALL,
+        )
         if found != 1:
             raise ValueError(f'{file.name} has {found} places for the table {name}, expected one')
     return page

@@ -9,6 +9,7 @@ stretch is more than 1 MB above the first, without which a run of minutes would 
 descriptors grow when the fewest of the last quarter are more than the most of the first. A node that was started anew
 fails, too. Prints a table and writes results/soak.json.
 """
+
 from __future__ import annotations
 
 import math
@@ -19,8 +20,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from scipy.stats import theilslopes
 from nav_msgs.msg import Odometry
+from parts.harness import Run, run_script
+from parts.node_process import ProcessFigures, profile_for
+from parts.node_stand import Feed, Stand
+from scipy.stats import theilslopes
 from sensor_msgs.msg import Image
 from visualization_msgs.msg import MarkerArray
 
@@ -28,9 +32,6 @@ from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.node_run import keep_to_this_machine
-from parts.harness import Run, run_script
-from parts.node_process import ProcessFigures, profile_for
-from parts.node_stand import Feed, Stand
 
 STRETCHES = 20
 WARM_UP_SHARE, WARM_UP_S = 0.2, 30.0
@@ -74,8 +75,10 @@ def growth_of(node: str, at_s: Sequence[float], figures: Sequence[ProcessFigures
     if len(figures) < STRETCHES:
         raise ValueError(f'{len(figures)} samples of {node}, expected at least {STRETCHES}')
     edges = [index * len(figures) // STRETCHES for index in range(STRETCHES + 1)]
-    memory_mb = [statistics.median(found.memory_kb / 1024.0 for found in figures[begin:end])
-                 for begin, end in zip(edges, edges[1:])]
+    memory_mb = [
+        statistics.median(found.memory_kb / 1024.0 for found in figures[begin:end])
+        for begin, end in zip(edges, edges[1:])
+    ]
     hours = [statistics.median(at_s[begin:end]) / 3600.0 for begin, end in zip(edges, edges[1:])]
     slope, _, low, high = theilslopes(memory_mb, hours, 0.95)
     grows = ['memory'] if low > GROWTH_MB_PER_H and memory_mb[-1] - memory_mb[0] > GROWTH_MB else []
@@ -84,19 +87,34 @@ def growth_of(node: str, at_s: Sequence[float], figures: Sequence[ProcessFigures
         values = [getattr(found, name) for found in figures]
         if min(values[-quarter:]) > max(values[:quarter]):
             grows.append(name)
-    return Growth(node, len(figures), (memory_mb[0], memory_mb[-1]), (slope, low, high),
-                  *((min(values), max(values)) for values in ([found.threads for found in figures],
-                                                              [found.descriptors for found in figures])), tuple(grows))
+    return Growth(
+        node,
+        len(figures),
+        (memory_mb[0], memory_mb[-1]),
+        (slope, low, high),
+        *(
+            (min(values), max(values))
+            for values in (
+                [found.threads for found in figures],
+                [found.descriptors for found in figures],
+            )
+        ),
+        tuple(grows),
+    )
 
 
-def soak(stand: Stand, seconds: float) -> tuple[list[float], list[dict[str, tuple[int, ProcessFigures]]]]:
+def soak(
+    stand: Stand, seconds: float
+) -> tuple[list[float], list[dict[str, tuple[int, ProcessFigures]]]]:
     """Notes the figures of all nodes. Blocks; returns times and, for each, process number and figures by node."""
     period_s = max(1.0, seconds / SAMPLES)
     at_s, samples, begun_s = [], [], time.monotonic()
     while time.monotonic() - begun_s < seconds:
         pids, found = stand.pids(), stand.figures()
         at_s.append(time.monotonic() - begun_s)
-        samples.append({name: (pids[name], figures) for name, figures in found.items() if name in pids})
+        samples.append(
+            {name: (pids[name], figures) for name, figures in found.items() if name in pids}
+        )
         # What the listener notes is its own memory, not the nodes'; but a long run shall not fill the machine.
         for notes in (stand.heard.diagnostics, stand.heard.speeds, stand.heard.budgets):
             del notes[:-1000]
@@ -113,9 +131,16 @@ def main(run: Run) -> int:
     def drive(message: Odometry) -> None:
         message.twist.twist.linear.x = 8.0 + 7.0 * math.sin(time.monotonic() / 20.0)
 
-    with tempfile.TemporaryDirectory() as folder, Stand(
-            ('bringup',), Path(folder), profile_for(args.profile), feed=Feed(speed=drive)) as stand:
-        for kind, topic in ((Image, 'path_visualizer/image'), (MarkerArray, 'path_visualizer/markers')):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Stand(
+            ('bringup',), Path(folder), profile_for(args.profile), feed=Feed(speed=drive)
+        ) as stand,
+    ):
+        for kind, topic in (
+            (Image, 'path_visualizer/image'),
+            (MarkerArray, 'path_visualizer/markers'),
+        ):
             stand.node.create_subscription(kind, topic, lambda message: None, 1)
         at_s, samples = soak(stand, args.minutes * 60.0)
         images, answered = len(stand.sent), len(stand.heard.frames)
@@ -123,7 +148,9 @@ def main(run: Run) -> int:
     warm_s = max(WARM_UP_S, WARM_UP_SHARE * args.minutes * 60.0)
     begun = next(index for index, at in enumerate(at_s) if at >= warm_s)
     print(f'{images} images, {answered} answered, {lost} lost by the middleware')
-    print(f'{"node":>20} {"memory MB":>17} {"slope MB/h (95 %)":>24} {"threads":>9} {"descriptors":>12}  grows')
+    print(
+        f'{"node":>20} {"memory MB":>17} {"slope MB/h (95 %)":>24} {"threads":>9} {"descriptors":>12}  grows'
+    )
     rows, failed = [], False
     for name in [entry.name for entry in NODES] + ['bringup']:
         pids = {sample[name][0] for sample in samples if name in sample}
@@ -133,19 +160,47 @@ def main(run: Run) -> int:
             continue
         growth = growth_of(name, at_s[begun:], [sample[name][1] for sample in samples[begun:]])
         failed |= bool(growth.grows)
-        rows.append({**asdict(growth), 'memory_over_time_mb': [
-            (round(at, 1), round(sample[name][1].memory_kb / 1024.0, 1)) for at, sample in zip(at_s, samples)][::max(
-                1, len(samples) // 100)]})
-        print(f'{name:>20} {growth.memory_mb[0]:7.1f} to {growth.memory_mb[1]:6.1f} '
-              f'{growth.slope_mb_per_h[0]:7.2f} ({growth.slope_mb_per_h[1]:6.2f}, {growth.slope_mb_per_h[2]:6.2f}) '
-              f'{growth.threads[0]:4d}-{growth.threads[1]:<4d} {growth.descriptors[0]:5d}-{growth.descriptors[1]:<6d}  '
-              f'{", ".join(growth.grows) or "no"}')
-    run.write(minutes=args.minutes, warm_up_s=warm_s, images=images, answered=answered, lost=lost,
-              growth_mb_per_h=GROWTH_MB_PER_H, withstood=not failed, nodes=rows)
+        rows.append(
+            {
+                **asdict(growth),
+                'memory_over_time_mb': [
+                    (round(at, 1), round(sample[name][1].memory_kb / 1024.0, 1))
+                    for at, sample in zip(at_s, samples)
+                ][:: max(1, len(samples) // 100)],
+            }
+        )
+        print(
+            f'{name:>20} {growth.memory_mb[0]:7.1f} to {growth.memory_mb[1]:6.1f} '
+            f'{growth.slope_mb_per_h[0]:7.2f} ({growth.slope_mb_per_h[1]:6.2f}, {growth.slope_mb_per_h[2]:6.2f}) '
+            f'{growth.threads[0]:4d}-{growth.threads[1]:<4d} {growth.descriptors[0]:5d}-{growth.descriptors[1]:<6d}  '
+            f'{", ".join(growth.grows) or "no"}'
+        )
+    run.write(
+        minutes=args.minutes,
+        warm_up_s=warm_s,
+        images=images,
+        answered=answered,
+        lost=lost,
+        growth_mb_per_h=GROWTH_MB_PER_H,
+        withstood=not failed,
+        nodes=rows,
+    )
     return int(failed)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--minutes': {'type': float, 'default': 60.0, 'least': 1.0, 'help': 'length of the run'},
-        '--profile': {'type': Path, 'help': 'of the shipped weights; without it this device\'s own'}})
+    run_script(
+        main,
+        {
+            '--minutes': {
+                'type': float,
+                'default': 60.0,
+                'least': 1.0,
+                'help': 'length of the run',
+            },
+            '--profile': {
+                'type': Path,
+                'help': "of the shipped weights; without it this device's own",
+            },
+        },
+    )

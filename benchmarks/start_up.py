@@ -7,6 +7,7 @@ from the start of the process. Needs prepared segments (`deadline-perception pro
 last is on a device that nobody prepared or measured: without a cache, so that segments run eagerly until they are
 prepared beside the node, and times are scaled from another device's. Writes results/start_up.json.
 """
+
 from __future__ import annotations
 
 import os
@@ -16,10 +17,11 @@ import time
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.core.stopwatch import now_ms
 from parts.harness import Run, run_script
 from parts.node_process import profile_for
 from parts.node_stand import Stand
+
+from deadline_perception.core.stopwatch import now_ms
 
 FIRST_FRAMES, SETTLED_S = 5, 4.0
 GOAL_S, GOAL_MB, BARE_GOAL_S = 3.0, 600.0, 15.0
@@ -29,8 +31,10 @@ PREPARED_WITHIN_S = 300.0
 def memory_mb(pid: int) -> dict[str, float]:
     """Resident memory of a process, and its part where pages are shared evenly among those that map them, in MB."""
     text = Path(f'/proc/{pid}/smaps_rollup').read_text(encoding='ascii')
-    return {name.lower(): round(int(re.search(rf'^{name}:\s+(\d+)', text, re.MULTILINE)[1]) / 1000.0, 1)
-            for name in ('Rss', 'Pss')}
+    return {
+        name.lower(): round(int(re.search(rf'^{name}:\s+(\d+)', text, re.MULTILINE)[1]) / 1000.0, 1)
+        for name in ('Rss', 'Pss')
+    }
 
 
 def noted(stand: Stand) -> tuple[Stand, list[float]]:
@@ -52,12 +56,17 @@ def start_node(profile: Path) -> dict:
         stand, launched = noted(Stand(('detector',), Path(folder), profile))
         with stand:
             time.sleep(SETTLED_S)
-            frames = sorted((frame for frame in stand.heard.frames if frame.number >= 0),
-                            key=lambda frame: frame.heard_ms)
+            frames = sorted(
+                (frame for frame in stand.heard.frames if frame.number >= 0),
+                key=lambda frame: frame.heard_ms,
+            )
             found = memory_mb(stand.processes['detector'].pid)
-        return {'first_answer_s': round((min(stand.heard.answers.values()) - launched[0]) / 1000.0, 2), **found,
-                'first_latencies_ms': [round(frame.total_ms, 1) for frame in frames[:FIRST_FRAMES]],
-                'later_latency_ms': round(median(frame.total_ms for frame in frames[FIRST_FRAMES:]), 1)}
+        return {
+            'first_answer_s': round((min(stand.heard.answers.values()) - launched[0]) / 1000.0, 2),
+            **found,
+            'first_latencies_ms': [round(frame.total_ms, 1) for frame in frames[:FIRST_FRAMES]],
+            'later_latency_ms': round(median(frame.total_ms for frame in frames[FIRST_FRAMES:]), 1),
+        }
 
 
 def start_bare() -> dict:
@@ -69,7 +78,9 @@ def start_bare() -> dict:
             stand, launched = noted(Stand(('detector',), Path(folder), None))
             with stand:
                 first_ms = min(stand.heard.answers.values())
-                stand.wait(lambda: 'it runs' in stand.output(), 'the prepared segments', PREPARED_WITHIN_S)
+                stand.wait(
+                    lambda: 'it runs' in stand.output(), 'the prepared segments', PREPARED_WITHIN_S
+                )
                 changed_ms = now_ms()
                 time.sleep(SETTLED_S)
                 frames = [frame for frame in stand.heard.frames if frame.number >= 0]
@@ -79,10 +90,14 @@ def start_bare() -> dict:
             else:
                 os.environ['XDG_CACHE_HOME'] = kept
     eager = [frame.total_ms for frame in frames if frame.heard_ms < changed_ms]
-    return {'first_answer_s': round((first_ms - launched[0]) / 1000.0, 2),
-            'on_segments_s': round((changed_ms - launched[0]) / 1000.0, 1),
-            'eager_latency_ms': round(median(eager), 1),
-            'later_latency_ms': round(median(frame.total_ms for frame in frames if frame.heard_ms > changed_ms), 1)}
+    return {
+        'first_answer_s': round((first_ms - launched[0]) / 1000.0, 2),
+        'on_segments_s': round((changed_ms - launched[0]) / 1000.0, 1),
+        'eager_latency_ms': round(median(eager), 1),
+        'later_latency_ms': round(
+            median(frame.total_ms for frame in frames if frame.heard_ms > changed_ms), 1
+        ),
+    }
 
 
 def main(run: Run) -> None:
@@ -93,12 +108,16 @@ def main(run: Run) -> None:
     for _ in range(args.starts):
         row = start_node(profile)
         rows.append(row)
-        print(f'{row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
-              f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
-              flush=True)
+        print(
+            f'{row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
+            f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
+            flush=True,
+        )
     bare = start_bare()
-    print(f'nothing prepared: {bare["first_answer_s"]:.1f} s to the first answer, {bare["on_segments_s"]:.0f} s until '
-          f'segments run; latencies {bare["eager_latency_ms"]:.0f} ms before and {bare["later_latency_ms"]:.0f} after')
+    print(
+        f'nothing prepared: {bare["first_answer_s"]:.1f} s to the first answer, {bare["on_segments_s"]:.0f} s until '
+        f'segments run; latencies {bare["eager_latency_ms"]:.0f} ms before and {bare["later_latency_ms"]:.0f} after'
+    )
     run.goal('s to the first answer', max(row['first_answer_s'] for row in rows), most=GOAL_S)
     run.goal('resident MB', max(row['rss'] for row in rows), most=GOAL_MB)
     run.goal('s to the first answer of a bare device', bare['first_answer_s'], most=BARE_GOAL_S)
@@ -106,6 +125,6 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--starts': {'type': int, 'default': 5, 'least': 1},
-        '--profile': {'type': Path}})
+    run_script(
+        main, {'--starts': {'type': int, 'default': 5, 'least': 1}, '--profile': {'type': Path}}
+    )

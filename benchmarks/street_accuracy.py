@@ -11,6 +11,7 @@ whose other images the shipped weights were trained on. On the highway video, bo
 of the image are counted as phantoms: no object there is as large. Of the full path: calibration error, reliability, and
 precision and recall at scores of 0.3 and 0.5. Prints tables, and writes results/street_accuracy.json and .png.
 """
+
 from __future__ import annotations
 
 import math
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from own_models import CALIBRATION_IMAGES, MERGED, MODELS, of_classes, public_spec
+from parts.harness import Run, run_frame, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -43,19 +45,47 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 from deadline_perception.tools.profile import restart_with_environment
-from parts.harness import Run, run_frame, run_script, show
 
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
 NAMES = MERGED | {
-    'traffic light': 'traffic_light', 'stop sign': 'traffic_sign', 'trafficlight': 'traffic_light',
-    'speedlimit': 'traffic_sign', 'crosswalk': 'traffic_sign', 'stop': 'traffic_sign', 'Car': 'vehicle',
-    'Bus': 'vehicle', 'Truck': 'vehicle', 'Ambulance': 'vehicle', 'Motorcycle': 'bike', 'scooter': 'bike',
-    **dict.fromkeys(('pickup', 'suv', 'van', 'minivan', 'minibus', 'taxi', 'ambulance', 'policecar', 'army vehicle',
-                     'garbagevan', 'auto rickshaw', 'human hauler', 'three wheelers -CNG-', 'rickshaw'), 'vehicle')}
-SOURCES = {'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),
-           'dhaka': ('road_vehicle_dhaka/val.json', ('vehicle', 'bike')),
-           'carla': ('carla/val.json', ('vehicle', 'bike', 'traffic_light', 'traffic_sign')),
-           'signs': ('road_signs/val.json', ('traffic_light', 'traffic_sign'))}
+    'traffic light': 'traffic_light',
+    'stop sign': 'traffic_sign',
+    'trafficlight': 'traffic_light',
+    'speedlimit': 'traffic_sign',
+    'crosswalk': 'traffic_sign',
+    'stop': 'traffic_sign',
+    'Car': 'vehicle',
+    'Bus': 'vehicle',
+    'Truck': 'vehicle',
+    'Ambulance': 'vehicle',
+    'Motorcycle': 'bike',
+    'scooter': 'bike',
+    **dict.fromkeys(
+        (
+            'pickup',
+            'suv',
+            'van',
+            'minivan',
+            'minibus',
+            'taxi',
+            'ambulance',
+            'policecar',
+            'army vehicle',
+            'garbagevan',
+            'auto rickshaw',
+            'human hauler',
+            'three wheelers -CNG-',
+            'rickshaw',
+        ),
+        'vehicle',
+    ),
+}
+SOURCES = {
+    'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),
+    'dhaka': ('road_vehicle_dhaka/val.json', ('vehicle', 'bike')),
+    'carla': ('carla/val.json', ('vehicle', 'bike', 'traffic_light', 'traffic_sign')),
+    'signs': ('road_signs/val.json', ('traffic_light', 'traffic_sign')),
+}
 PHANTOM_SCORE, PHANTOM_SHARE = 0.3, 0.06
 HIGHWAY = 'highway/solid_white_right.mp4'
 
@@ -86,19 +116,30 @@ def main(run: Run) -> None:
     use_threads(1)
     limit = 6 if run.quick else args.limit
     with tempfile.TemporaryDirectory() as folder:
-        candidates = _own(find_weights(args.weights), args.paths) + public_detectors(args.data, Path(folder))
-        result = {name: measure(candidates, args.data / file, classes, limit)
-                  for name, (file, classes) in SOURCES.items()}
+        candidates = _own(find_weights(args.weights), args.paths) + public_detectors(
+            args.data, Path(folder)
+        )
+        result = {
+            name: measure(candidates, args.data / file, classes, limit)
+            for name, (file, classes) in SOURCES.items()
+        }
         seen = phantoms(candidates, args.data / HIGHWAY, limit)
     file, classes = SOURCES['bdd100k']
     reliability = _reliability(candidates[0], args.data / file, classes, 6 if run.quick else None)
     for name in SOURCES:
         print_table(name, result[name])
-    print('phantoms a frame on the highway: ' + ', '.join(f'{name} {value:.3f}' for name, value in seen.items()))
+    print(
+        'phantoms a frame on the highway: '
+        + ', '.join(f'{name} {value:.3f}' for name, value in seen.items())
+    )
     for name, row in reliability.items():
-        print(f'{name}: calibration error {row["calibration_error"]:.3f}, precision and recall at 0.3 '
-              f'{row["at_0.3"][0]:.2f} {row["at_0.3"][1]:.2f}, at 0.5 {row["at_0.5"][0]:.2f} {row["at_0.5"][1]:.2f}')
-    run.write(threads=1, sources=result, phantoms_a_frame=seen, reliability_bdd100k_full_path=reliability)
+        print(
+            f'{name}: calibration error {row["calibration_error"]:.3f}, precision and recall at 0.3 '
+            f'{row["at_0.3"][0]:.2f} {row["at_0.3"][1]:.2f}, at 0.5 {row["at_0.5"][0]:.2f} {row["at_0.5"][1]:.2f}'
+        )
+    run.write(
+        threads=1, sources=result, phantoms_a_frame=seen, reliability_bdd100k_full_path=reliability
+    )
     _draw(result['bdd100k'], reliability, run.file.with_suffix('.png'))
 
 
@@ -110,11 +151,17 @@ def _own(weights: Path, count: int) -> list[Candidate]:
     quality.check(network.weights_hash)
     profile = LatencyProfile.load(default_profile_path(network.config_name, read_device_facts()))
     forecast = PathForecast(profile, space)
-    times = {path: math.log(forecast.forecast_ms(path))
-             for path, _, _ in FrontierPolicy(space, forecast, quality).starts()}
-    chosen = [min(times, key=lambda path: abs(times[path] - wanted))
-              for wanted in np.linspace(min(times.values()), max(times.values()), count)]
-    return [Candidate(f'ours {path}', network, path) for path in dict.fromkeys((space.largest, *chosen))]
+    times = {
+        path: math.log(forecast.forecast_ms(path))
+        for path, _, _ in FrontierPolicy(space, forecast, quality).starts()
+    }
+    chosen = [
+        min(times, key=lambda path: abs(times[path] - wanted))
+        for wanted in np.linspace(min(times.values()), max(times.values()), count)
+    ]
+    return [
+        Candidate(f'ours {path}', network, path) for path in dict.fromkeys((space.largest, *chosen))
+    ]
 
 
 def public_detectors(data: Path, folder: Path) -> list[Candidate]:
@@ -123,7 +170,9 @@ def public_detectors(data: Path, folder: Path) -> list[Candidate]:
     trial, frames = TrialImages.of(sequence), annotated_frames(sequence, CALIBRATION_IMAGES)
     candidates = []
     for model in MODELS:
-        spec = find_conventions(public_spec(data / 'public_models' / model.file, model.classes, MERGED), trial).spec
+        spec = find_conventions(
+            public_spec(data / 'public_models' / model.file, model.classes, MERGED), trial
+        ).spec
         specs = [spec]
         try:
             specs.append(quantised(spec, [frame.load_bgr() for frame in frames], folder))
@@ -135,7 +184,9 @@ def public_detectors(data: Path, folder: Path) -> list[Candidate]:
     return candidates
 
 
-def measure(candidates: list[Candidate], file: Path, classes: tuple[str, ...], limit: int | None) -> dict:
+def measure(
+    candidates: list[Candidate], file: Path, classes: tuple[str, ...], limit: int | None
+) -> dict:
     """Accuracy and times of all candidates on one source."""
     sequence = with_mapping(open_source(str(file)), NAMES)
     frames = annotated_frames(sequence, limit)
@@ -145,12 +196,18 @@ def measure(candidates: list[Candidate], file: Path, classes: tuple[str, ...], l
     for number, candidate in enumerate(candidates):
         scores = average_precision(found[number], known, CLASSES).per_class
         rows[candidate.name] = {'ms': round(statistics.median(times[number]), 2)} | {
-            name: {'ap50': round(100 * (scores[name].ap50 or 0.0), 1), 'ap': round(100 * (scores[name].ap or 0.0), 1)}
-            for name in classes}
+            name: {
+                'ap50': round(100 * (scores[name].ap50 or 0.0), 1),
+                'ap': round(100 * (scores[name].ap or 0.0), 1),
+            }
+            for name in classes
+        }
     return {'images': len(frames), 'rows': rows}
 
 
-def _in_turn(candidates: list[Candidate], frames: list[Frame]) -> tuple[list[list[float]], list[list[Detections]]]:
+def _in_turn(
+    candidates: list[Candidate], frames: list[Frame]
+) -> tuple[list[list[float]], list[list[Detections]]]:
     times = [[] for _ in candidates]
     found = [[Detections.none()] * len(frames) for _ in candidates]
     for candidate in candidates:
@@ -164,14 +221,25 @@ def _in_turn(candidates: list[Candidate], frames: list[Frame]) -> tuple[list[lis
     return times, found
 
 
-def _reliability(candidate: Candidate, file: Path, classes: tuple[str, ...], limit: int | None) -> dict:
+def _reliability(
+    candidate: Candidate, file: Path, classes: tuple[str, ...], limit: int | None
+) -> dict:
     """Of every second image of a file, from the second on: the scores were calibrated on the others."""
     sequence = with_mapping(open_source(str(file)), NAMES)
     frames = sequence.frames[1::2][:limit]
     known = [relabelled(frame.ground_truth, sequence.class_names, CLASSES) for frame in frames]
-    scored = scored_detections([candidate.run(frame.load_bgr())[1] for frame in frames], known, CLASSES)
-    return {name: {'calibration_error': round(scored[name].calibration_error, 4), 'at_0.3': scored[name].at(0.3),
-                   'at_0.5': scored[name].at(0.5), 'diagram': scored[name].diagram()} for name in classes}
+    scored = scored_detections(
+        [candidate.run(frame.load_bgr())[1] for frame in frames], known, CLASSES
+    )
+    return {
+        name: {
+            'calibration_error': round(scored[name].calibration_error, 4),
+            'at_0.3': scored[name].at(0.3),
+            'at_0.5': scored[name].at(0.5),
+            'diagram': scored[name].diagram(),
+        }
+        for name in classes
+    }
 
 
 def phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dict[str, float]:
@@ -190,9 +258,14 @@ def phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dict
 def print_table(source: str, measured: dict) -> None:
     rows = measured['rows']
     classes = [name for name in CLASSES if name in next(iter(rows.values()))]
-    show(f'{source}, {measured["images"]} images: AP50 / AP in percent', ('detector', 'ms', *classes), [
-        (name, row['ms'], *(f'{row[one]["ap50"]} / {row[one]["ap"]}' for one in classes))
-        for name, row in sorted(rows.items(), key=lambda item: item[1]['ms'])])
+    show(
+        f'{source}, {measured["images"]} images: AP50 / AP in percent',
+        ('detector', 'ms', *classes),
+        [
+            (name, row['ms'], *(f'{row[one]["ap50"]} / {row[one]["ap"]}' for one in classes))
+            for name, row in sorted(rows.items(), key=lambda item: item[1]['ms'])
+        ],
+    )
 
 
 def _draw(measured: dict, reliability: dict, file: Path) -> None:
@@ -203,20 +276,35 @@ def _draw(measured: dict, reliability: dict, file: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(16, 5.2), constrained_layout=True)
-    own, public = ({key: row for key, row in measured['rows'].items() if key.startswith('ours') == is_own}
-                   for is_own in (True, False))
+    own, public = (
+        {key: row for key, row in measured['rows'].items() if key.startswith('ours') == is_own}
+        for is_own in (True, False)
+    )
     for axis, name in zip(axes, ('vehicle', 'person')):
-        axis.plot([row['ms'] for row in own.values()], [row[name]['ap50'] for row in own.values()], 'o',
-                  label='paths of the shipped network')
+        axis.plot(
+            [row['ms'] for row in own.values()],
+            [row[name]['ap50'] for row in own.values()],
+            'o',
+            label='paths of the shipped network',
+        )
         for number, (key, row) in enumerate(public.items(), start=1):
-            axis.plot(row['ms'], row[name]['ap50'], marker=f'${number}$', color='black', linestyle='none', label=key)
+            axis.plot(
+                row['ms'],
+                row[name]['ap50'],
+                marker=f'${number}$',
+                color='black',
+                linestyle='none',
+                label=key,
+            )
         axis.set_xscale('log')
         axis.set_xticks([5, 10, 20, 40, 80], ['5', '10', '20', '40', '80'])
         axis.xaxis.minorticks_off()
         axis.set_xlabel('median time of a frame, one thread, ms')
         axis.set_ylabel(f'AP50 of {name}, %')
         axis.grid(alpha=0.3)
-    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc='outside lower center', ncols=5)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), fontsize=7, loc='outside lower center', ncols=5
+    )
     for name, row in reliability.items():
         axes[2].plot(*list(zip(*row['diagram']))[:2], 'o-', label=name)
     axes[2].plot([0, 1], [0, 1], color='gray', linestyle=':')
@@ -229,8 +317,13 @@ def _draw(measured: dict, reliability: dict, file: Path) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--data': {'type': Path, 'default': Path('../shared/data')},
-        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-        '--paths': {'type': int, 'default': 10, 'help': 'paths of our frontier'},
-        '--limit': {'type': int, 'help': 'images of each source'}}, quick='few images')
+    run_script(
+        main,
+        {
+            '--data': {'type': Path, 'default': Path('../shared/data')},
+            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+            '--paths': {'type': int, 'default': 10, 'help': 'paths of our frontier'},
+            '--limit': {'type': int, 'help': 'images of each source'},
+        },
+        quick='few images',
+    )

@@ -7,6 +7,7 @@ frames of three paths, then a kind of load changes. What a second thread gains w
 where none is, is what the parameter `threads` of the detector decides. Prints medians, 95 % and worst times, memory and
 kernel threads of each process, and writes results/threads.json.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -18,6 +19,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from parts.beside_programs import beside_programs
+from parts.harness import Run, run_script, show, turns
 
 from deadline_perception.core.device import process_environment, use_threads
 from deadline_perception.datasets.rendering.drive import render_drive
@@ -28,11 +31,12 @@ from deadline_perception.runtime.priority import Role, ThreadPriority, inference
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_probe import resident_mb
-from parts.beside_programs import beside_programs
-from parts.harness import Run, run_script, show, turns
 
-PATHS = {'full': 's00000-w1.00-p100-h2', 'middle': 'r0.53-s00000-w1.00-p100-h2',
-         'cheapest': 'r0.25-s11111-w0.50-p25-h0'}
+PATHS = {
+    'full': 's00000-w1.00-p100-h2',
+    'middle': 'r0.53-s00000-w1.00-p100-h2',
+    'cheapest': 'r0.25-s11111-w0.50-p25-h0',
+}
 FRAMES = 25
 BUSY = 'while True:\n    pass\n'
 
@@ -45,14 +49,18 @@ def serve(weights: Path, threads: int) -> None:
         network = load_model(ModelSpec('shipped', 'multi-path', weights))
         warm_up(network, images[0].shape[:2])
         kernel_threads = len(os.listdir('/proc/self/task'))
-        print(json.dumps({'memory_mb': resident_mb(), 'kernel_threads': kernel_threads}), flush=True)
+        print(
+            json.dumps({'memory_mb': resident_mb(), 'kernel_threads': kernel_threads}), flush=True
+        )
         for line in sys.stdin:
             priority = ThreadPriority(line.strip(), lock_memory=False)
             priority.raise_thread(Role.INFERENCE)
             found: dict[str, list[float]] = {}
             for name, path in PATHS.items():
                 for number in range(FRAMES):
-                    took_ms = time_frame(network, images[number % len(images)], network.path_space.parse(path))[0]
+                    took_ms = time_frame(
+                        network, images[number % len(images)], network.path_space.parse(path)
+                    )[0]
                     found.setdefault(name, []).append(took_ms)
                     priority.between_frames()
             in_force = priority.in_force
@@ -66,11 +74,19 @@ def main(run: Run) -> None:
     if args.serve:
         serve(weights, args.serve)
         return
-    processes = {threads: subprocess.Popen(
-        [sys.executable, __file__, '--serve', str(threads), '--weights', str(weights)], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True, env={**os.environ, **process_environment(threads)})
-        for threads in args.threads}
-    facts = {threads: json.loads(process.stdout.readline()) for threads, process in processes.items()}
+    processes = {
+        threads: subprocess.Popen(
+            [sys.executable, __file__, '--serve', str(threads), '--weights', str(weights)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **process_environment(threads)},
+        )
+        for threads in args.threads
+    }
+    facts = {
+        threads: json.loads(process.stdout.readline()) for threads, process in processes.items()
+    }
     times, in_force = {}, {}
     for busy in args.busy:
         for priority in ('off', 'auto'):
@@ -91,22 +107,55 @@ def main(run: Run) -> None:
         found = {}
         for threads in args.threads:
             took_ms = times[busy, priority, path, threads]
-            found[threads] = {'median_ms': statistics.median(took_ms), 'p95_ms': float(np.quantile(took_ms, 0.95)),
-                              'worst_ms': max(took_ms), 'frames': len(took_ms)}
+            found[threads] = {
+                'median_ms': statistics.median(took_ms),
+                'p95_ms': float(np.quantile(took_ms, 0.95)),
+                'worst_ms': max(took_ms),
+                'frames': len(took_ms),
+            }
         rows.append({'busy': busy, 'priority': priority, 'path': path, 'by_threads': found})
-        shown.append((busy, priority, path, *(
-            f'{row["median_ms"]:.1f} / {row["p95_ms"]:.1f} / {row["worst_ms"]:.1f}' for row in found.values())))
-    show('ms: median / 95 % / worst', ('busy programs', 'priority', 'path', *(
-        f'{threads} threads' for threads in args.threads)), shown)
+        shown.append(
+            (
+                busy,
+                priority,
+                path,
+                *(
+                    f'{row["median_ms"]:.1f} / {row["p95_ms"]:.1f} / {row["worst_ms"]:.1f}'
+                    for row in found.values()
+                ),
+            )
+        )
+    show(
+        'ms: median / 95 % / worst',
+        ('busy programs', 'priority', 'path', *(f'{threads} threads' for threads in args.threads)),
+        shown,
+    )
     for threads, told in facts.items():
-        print(f'{threads} threads: {told["memory_mb"]:.0f} MB, {told["kernel_threads"]} threads of the kernel')
+        print(
+            f'{threads} threads: {told["memory_mb"]:.0f} MB, {told["kernel_threads"]} threads of the kernel'
+        )
     run.write(paths=PATHS, rows=rows, processes=facts, priorities=in_force)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--threads': {'type': int, 'nargs': '+', 'default': [1, 2]},
-        '--rounds': {'type': int, 'default': 6, 'least': 1, 'help': f'of {FRAMES} frames of each path in each case'},
-        '--busy': {'type': int, 'nargs': '+', 'default': [0, 1, 2], 'help': 'programs beside the network'},
-        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-        '--serve': {'type': int, 'help': argparse.SUPPRESS}}, quick='one round')
+    run_script(
+        main,
+        {
+            '--threads': {'type': int, 'nargs': '+', 'default': [1, 2]},
+            '--rounds': {
+                'type': int,
+                'default': 6,
+                'least': 1,
+                'help': f'of {FRAMES} frames of each path in each case',
+            },
+            '--busy': {
+                'type': int,
+                'nargs': '+',
+                'default': [0, 1, 2],
+                'help': 'programs beside the network',
+            },
+            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+            '--serve': {'type': int, 'help': argparse.SUPPRESS},
+        },
+        quick='one round',
+    )

@@ -15,6 +15,7 @@ they ran; `rest`, the same of what was left at each decision of a frame; bound o
 mean quality of paths, AP, late and aborted frames counting 0; and how much higher that is than with all parts on the
 same budgets, with the standard error over several draws of these.
 """
+
 from __future__ import annotations
 
 import json
@@ -27,6 +28,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+from parts.beside_programs import beside_programs
+from parts.harness import ROOT, Run, run_script, show
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
@@ -47,17 +50,17 @@ from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.time_model import TimeModel, TimeParts
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
-from parts.beside_programs import beside_programs
-from parts.harness import ROOT, Run, run_script, show
 
 TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'
 PROFILE = ROOT / 'models' / 'profiles' / f'{DEFAULT_WEIGHTS.stem}-reference-t1.json'
 WEIGHTS = ROOT / DEFAULT_WEIGHTS
 SEEDS = 6
 SWITCHES = tuple(part.name for part in fields(TimeParts) if part.name != 'bounds')
-BURSTS = ('import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhile True:\n'
-          '    until = time.monotonic() + rng.uniform(0.2, 1.5)\n    while time.monotonic() < until:\n'
-          '        sum(value * value for value in range(20_000))\n    time.sleep(rng.uniform(0.2, 1.5))\n')
+BURSTS = (
+    'import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhile True:\n'
+    '    until = time.monotonic() + rng.uniform(0.2, 1.5)\n    while time.monotonic() < until:\n'
+    '        sum(value * value for value in range(20_000))\n    time.sleep(rng.uniform(0.2, 1.5))\n'
+)
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,10 @@ def record(frames: int) -> dict[str, list[Recorded]]:
     network, _ = load_network(str(WEIGHTS), 'cpu')
     needed = LatencyProfile.load(PROFILE).engine.partition(' ')[0]
     if not network.engine.identity.startswith(needed):
-        raise SetupError(f'engine is {network.engine.identity}, expected {needed}, as the forecast is of it; prepare '
-                         'its segments: deadline-perception profile --all-paths')
+        raise SetupError(
+            f'engine is {network.engine.identity}, expected {needed}, as the forecast is of it; prepare '
+            'its segments: deadline-perception profile --all-paths'
+        )
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
     priority = ThreadPriority('auto', lock_memory=False)
@@ -88,7 +93,11 @@ def record(frames: int) -> dict[str, list[Recorded]]:
         return record_frame(network, rng.choice(images), path)
 
     rng, paths = random.Random(0), list(network.path_space)
-    conditions = {'alone': nullcontext(), 'busy': busy_programs(1), 'bursts': beside_programs(BURSTS, [('1',), ('2',)])}
+    conditions = {
+        'alone': nullcontext(),
+        'busy': busy_programs(1),
+        'bursts': beside_programs(BURSTS, [('1',), ('2',)]),
+    }
     found: dict[str, list[Recorded]] = {}
     for name, load in conditions.items():
         with load:
@@ -106,7 +115,9 @@ def record_frame(network, image: np.ndarray, path: ExecutionPath) -> Recorded:
         segments_ms[segment] = run.run_segment()
     run.result()
     rest_ms = now_ms() - begun_ms - sum(segments_ms)
-    return Recorded(str(path), tuple(round(took_ms, 4) for took_ms in segments_ms), round(rest_ms, 4))
+    return Recorded(
+        str(path), tuple(round(took_ms, 4) for took_ms in segments_ms), round(rest_ms, 4)
+    )
 
 
 class ReplayedNetwork:
@@ -119,10 +130,14 @@ class ReplayedNetwork:
     def follow(self, frame: Recorded) -> None:
         """From now on goes as a recorded frame went; a segment that it skipped, as its whole."""
         path = self.path_space.parse(frame.path)
-        expected_ms = [self._forecast.segment_ms(at, path) for at in range(len(self.path_space.segments))]
+        expected_ms = [
+            self._forecast.segment_ms(at, path) for at in range(len(self.path_space.segments))
+        ]
         whole = sum(frame.segments_ms) / sum(expected_ms)
-        self._ratios = [took_ms / forecast_ms if took_ms > 0.0 and forecast_ms > 0.0 else whole
-                        for took_ms, forecast_ms in zip(frame.segments_ms, expected_ms)]
+        self._ratios = [
+            took_ms / forecast_ms if took_ms > 0.0 and forecast_ms > 0.0 else whole
+            for took_ms, forecast_ms in zip(frame.segments_ms, expected_ms)
+        ]
 
     def start(self, image: object, path: ExecutionPath) -> ReplayedRun:
         """Begins a frame."""
@@ -190,8 +205,15 @@ class Figures:
     quality: float
 
 
-def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: float, policy: Policy,
-           quality: PathQuality, parts: TimeParts, seed: int) -> Figures:
+def replay(
+    trace: Sequence[Recorded],
+    forecast: SegmentForecast,
+    log_factor: float,
+    policy: Policy,
+    quality: PathQuality,
+    parts: TimeParts,
+    seed: int,
+) -> Figures:
     """Goes through a trace against budgets that wander, from the cheapest path's to more than the whole network's."""
     space, rng = forecast.path_space, random.Random(seed)
     calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0), log_factor)
@@ -209,47 +231,70 @@ def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: flo
         aborted, due_ms = Aborted(network), network.now_ms + budget_ms
         job = Job(None, network.now_ms, StampReading(0.0, '', 0))
         job.times = times
-        inference.run(None, job, aborted, due_ms=due_ms - times.reserve.publishing_ms, may_abort=True)
+        inference.run(
+            None, job, aborted, due_ms=due_ms - times.reserve.publishing_ms, may_abort=True
+        )
         job.is_in_time = not aborted.is_aborted and network.now_ms + frame.rest_ms <= due_ms
         job.publish_ms = None if aborted.is_aborted else frame.rest_ms
         model.observe_publication(frame.rest_ms)
         model.observe(job)
-        estimator.observe_frame(forecast.forecast_ms(job.path), job.network_ms, times.bound_ms(job.path))
+        estimator.observe_frame(
+            forecast.forecast_ms(job.path), job.network_ms, times.bound_ms(job.path)
+        )
         skipped_ms = times.skipped_ms(job.plan.path, times.expected_ms(job.path))
         took_ms = job.network_ms + skipped_ms
         bound_ms = times.bound_ms(job.path) + skipped_ms * times.factor / times.slowdown
         for decision in job.decisions:
             rest_ms = decision.forecast_ms * times.factor_from(decision.segment, decision.progress)
-            skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - times.expected_ms(job.path, decision.segment))
+            skipped_ms = max(
+                0.0,
+                decision.forecast_ms * times.slowdown
+                - times.expected_ms(job.path, decision.segment),
+            )
             rests_beyond.append(job.network_ms - decision.spent_ms + skipped_ms > rest_ms)
         feasible += job.plan.feasible
         late += job.plan.feasible and not job.is_in_time
         beyond += took_ms > bound_ms
         over.append(bound_ms / took_ms)
         qualities.append(quality.quality(job.path) if job.is_in_time else 0.0)
-    return Figures(late / max(feasible, 1), beyond / len(trace), statistics.mean(rests_beyond), statistics.median(over),
-                   statistics.mean(qualities))
+    return Figures(
+        late / max(feasible, 1),
+        beyond / len(trace),
+        statistics.mean(rests_beyond),
+        statistics.median(over),
+        statistics.mean(qualities),
+    )
 
 
 def read_traces(file: Path) -> dict[str, list[Recorded]]:
     """As `record` gave them."""
     content = json.loads(file.read_text(encoding='utf-8'))
-    return {name: [Recorded(path, tuple(segments_ms), rest_ms) for path, segments_ms, rest_ms in frames]
-            for name, frames in content['traces'].items()}
+    return {
+        name: [Recorded(path, tuple(segments_ms), rest_ms) for path, segments_ms, rest_ms in frames]
+        for name, frames in content['traces'].items()
+    }
 
 
 def write_traces(run: Run, frames: int) -> None:
     """Records, and keeps what was recorded."""
-    found = {name: [[frame.path, frame.segments_ms, frame.rest_ms] for frame in trace]
-             for name, trace in record(frames).items()}
-    TRACES.write_text(json.dumps({'load_before': run.load_before, 'traces': found}) + '\n', encoding='utf-8')
+    found = {
+        name: [[frame.path, frame.segments_ms, frame.rest_ms] for frame in trace]
+        for name, trace in record(frames).items()
+    }
+    TRACES.write_text(
+        json.dumps({'load_before': run.load_before, 'traces': found}) + '\n', encoding='utf-8'
+    )
     print(f'wrote {TRACES}')
 
 
 def variants() -> dict[str, TimeParts]:
     """All parts, each one switched off, and nothing but forecasts."""
     alone = {f'without {name}': TimeParts(**{name: False}) for name in SWITCHES}
-    return {'all parts': TimeParts(), **alone, 'forecast alone': TimeParts(**dict.fromkeys(SWITCHES, False))}
+    return {
+        'all parts': TimeParts(),
+        **alone,
+        'forecast alone': TimeParts(**dict.fromkeys(SWITCHES, False)),
+    }
 
 
 def main(run: Run) -> None:
@@ -259,9 +304,13 @@ def main(run: Run) -> None:
         return
     space = load_network(str(WEIGHTS), 'cpu')[0].path_space
     traces, profiled = read_traces(TRACES), PathForecast(LatencyProfile.load(PROFILE), space)
-    scale = statistics.median(sum(frame.segments_ms) / profiled.forecast_ms(space.parse(frame.path))
-                              for frame in traces['alone'])
-    forecast = SegmentForecast(space, {key: cost_ms * scale for key, cost_ms in profiled.costs_ms.items()})
+    scale = statistics.median(
+        sum(frame.segments_ms) / profiled.forecast_ms(space.parse(frame.path))
+        for frame in traces['alone']
+    )
+    forecast = SegmentForecast(
+        space, {key: cost_ms * scale for key, cost_ms in profiled.costs_ms.items()}
+    )
     log_factor = profiled.residual_quantile(0.99)
     quality = PathQuality.load(WEIGHTS.with_suffix('.quality.json'), space)
     policy = make_policy('frontier', space, forecast, quality)
@@ -269,23 +318,66 @@ def main(run: Run) -> None:
     for condition, trace in traces.items():
         trace = trace[:60] if run.quick else trace
         for name, parts in variants().items():
-            figures = [replay(trace, forecast, log_factor, policy, quality, parts, seed) for seed in range(SEEDS)]
-            mean = {key: statistics.mean(getattr(figure, key) for figure in figures)
-                    for key in asdict(figures[0])}
+            figures = [
+                replay(trace, forecast, log_factor, policy, quality, parts, seed)
+                for seed in range(SEEDS)
+            ]
+            mean = {
+                key: statistics.mean(getattr(figure, key) for figure in figures)
+                for key in asdict(figures[0])
+            }
             if parts == TimeParts():
                 whole = figures
             gains = [figure.quality - of_all.quality for figure, of_all in zip(figures, whole)]
-            rows.append({'condition': condition, 'parts': name, 'frames': len(trace), **mean,
-                         'gain': statistics.mean(gains), 'gain_error': statistics.stdev(gains) / math.sqrt(SEEDS)})
-    heads = ('condition', 'parts', 'frames', 'late %', 'beyond %', 'rest %', 'bound/time', 'AP', 'AP gained')
-    show('time model, each part switched off', heads,
-         [(row['condition'], row['parts'], row['frames'],
-           *(100.0 * row[key] for key in ('late', 'beyond', 'rest_beyond')), f'{row["bound_over_time"]:.3f}',
-           100.0 * row['quality'], f'{100.0 * row["gain"]:+.2f} +- {100.0 * row["gain_error"]:.2f}') for row in rows])
+            rows.append(
+                {
+                    'condition': condition,
+                    'parts': name,
+                    'frames': len(trace),
+                    **mean,
+                    'gain': statistics.mean(gains),
+                    'gain_error': statistics.stdev(gains) / math.sqrt(SEEDS),
+                }
+            )
+    heads = (
+        'condition',
+        'parts',
+        'frames',
+        'late %',
+        'beyond %',
+        'rest %',
+        'bound/time',
+        'AP',
+        'AP gained',
+    )
+    show(
+        'time model, each part switched off',
+        heads,
+        [
+            (
+                row['condition'],
+                row['parts'],
+                row['frames'],
+                *(100.0 * row[key] for key in ('late', 'beyond', 'rest_beyond')),
+                f'{row["bound_over_time"]:.3f}',
+                100.0 * row['quality'],
+                f'{100.0 * row["gain"]:+.2f} +- {100.0 * row["gain_error"]:.2f}',
+            )
+            for row in rows
+        ],
+    )
     run.write(seeds=SEEDS, scale=scale, profile=PROFILE.name, rows=rows)
 
 
 if __name__ == '__main__':
-    run_script(main, {'--record': {'action': 'store_true', 'help': 'record frames in place of replaying them'},
-                      '--frames': {'type': int, 'default': 1000, 'help': 'to record under each condition'}},
-               quick='60 frames of each trace')
+    run_script(
+        main,
+        {
+            '--record': {
+                'action': 'store_true',
+                'help': 'record frames in place of replaying them',
+            },
+            '--frames': {'type': int, 'default': 1000, 'help': 'to record under each condition'},
+        },
+        quick='60 frames of each trace',
+    )

@@ -16,6 +16,7 @@ weights see the same images at last, and one thread's time of all is measured in
 A run that was stopped goes on where it was, its files below out/training_gains. Prints tables and writes
 results/training_gains.json.
 """
+
 from __future__ import annotations
 
 import json
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from parts.harness import COMMAND, ROOT, Run, run_logged, run_script, show
 from street_accuracy import Candidate, measure, public_detectors
 
 from deadline_perception.core.device import use_threads
@@ -37,30 +39,74 @@ from deadline_perception.networks.model_set.set_file import ModelSpec, load_mode
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.recipe import recipe_in
-from parts.harness import COMMAND, ROOT, Run, run_logged, run_script, show
 
 START = 'person-vehicle-bike-detection-2003.xml'
 TRAINED = 'alone:s00000-w1.00-p100-h2'
-PATHS = ('s00000-w1.00-p100-h2', 'r0.75-s00000-w1.00-p100-h0', 'r0.53-s00000-w1.00-p100-h0',
-         'r0.36-s00000-w1.00-p100-h0')
-TEACHERS = {START: 'vehicle,person,non-vehicle', 'deimv2_hgnetv2_femto_coco.onnx': 'coco', 'yolox_nano.onnx': 'coco'}
-LABELLED = {'dhaka': ('person',), 'photographs': ('person',), 'signs': ('person', 'vehicle')}  # with two teachers
+PATHS = (
+    's00000-w1.00-p100-h2',
+    'r0.75-s00000-w1.00-p100-h0',
+    'r0.53-s00000-w1.00-p100-h0',
+    'r0.36-s00000-w1.00-p100-h0',
+)
+TEACHERS = {
+    START: 'vehicle,person,non-vehicle',
+    'deimv2_hgnetv2_femto_coco.onnx': 'coco',
+    'yolox_nano.onnx': 'coco',
+}
+LABELLED = {
+    'dhaka': ('person',),
+    'photographs': ('person',),
+    'signs': ('person', 'vehicle'),
+}  # with two teachers
 CHOSEN_ON = 150
 CLASSES = {
-    **dict.fromkeys(('car', 'bus', 'truck', 'Ambulance', 'Bus', 'Car', 'Truck', 'ambulance', 'army vehicle',
-                     'auto rickshaw', 'garbagevan', 'human hauler', 'minibus', 'minivan', 'pickup', 'policecar', 'suv',
-                     'taxi', 'three wheelers -CNG-', 'van'), 'vehicle'),
-    **dict.fromkeys(('motor', 'motorcycle', 'Motorcycle', 'scooter'), 'motorbike'), 'rider': 'person',
-    'bicycle': 'bike', 'rickshaw': 'bike', 'wheelbarrow': None,
+    **dict.fromkeys(
+        (
+            'car',
+            'bus',
+            'truck',
+            'Ambulance',
+            'Bus',
+            'Car',
+            'Truck',
+            'ambulance',
+            'army vehicle',
+            'auto rickshaw',
+            'garbagevan',
+            'human hauler',
+            'minibus',
+            'minivan',
+            'pickup',
+            'policecar',
+            'suv',
+            'taxi',
+            'three wheelers -CNG-',
+            'van',
+        ),
+        'vehicle',
+    ),
+    **dict.fromkeys(('motor', 'motorcycle', 'Motorcycle', 'scooter'), 'motorbike'),
+    'rider': 'person',
+    'bicycle': 'bike',
+    'rickshaw': 'bike',
+    'wheelbarrow': None,
     **dict.fromkeys(('trafficlight', 'traffic light'), 'traffic_light'),
-    **dict.fromkeys(('speedlimit', 'crosswalk', 'stop', 'stop sign'), 'traffic_sign')}
-TRAIN = {'bdd100k': 'bdd100k/train.json', 'dhaka': 'road_vehicle_dhaka/train.json', 'carla': 'carla/train.json',
-         'photographs': 'vehicles_openimages/train.json', 'signs': 'road_signs/train.json'}
-JUDGED = {'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike'), 150),
-          'dhaka': ('road_vehicle_dhaka/val.json', ('vehicle', 'bike'), 60),
-          'carla': ('carla/val.json', ('vehicle', 'bike', 'traffic_light', 'traffic_sign'), 50),
-          'photographs': ('vehicles_openimages/train.json', ('vehicle', 'bike'), 80),
-          'signs': ('road_signs/val.json', ('traffic_light', 'traffic_sign'), 50)}
+    **dict.fromkeys(('speedlimit', 'crosswalk', 'stop', 'stop sign'), 'traffic_sign'),
+}
+TRAIN = {
+    'bdd100k': 'bdd100k/train.json',
+    'dhaka': 'road_vehicle_dhaka/train.json',
+    'carla': 'carla/train.json',
+    'photographs': 'vehicles_openimages/train.json',
+    'signs': 'road_signs/train.json',
+}
+JUDGED = {
+    'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike'), 150),
+    'dhaka': ('road_vehicle_dhaka/val.json', ('vehicle', 'bike'), 60),
+    'carla': ('carla/val.json', ('vehicle', 'bike', 'traffic_light', 'traffic_sign'), 50),
+    'photographs': ('vehicles_openimages/train.json', ('vehicle', 'bike'), 80),
+    'signs': ('road_signs/val.json', ('traffic_light', 'traffic_sign'), 50),
+}
 
 
 @dataclass(frozen=True)
@@ -92,12 +138,18 @@ VARIANTS = (
     Variant('labels of teachers', ('labelled.json',), hour=True),
     Variant('all'),
     Variant('all, other draws', options=('--seed', '1')),
-    *(Variant(f'without {left_out}', tuple(name for name in TRAIN if name != left_out))
-      for left_out in TRAIN if left_out != 'signs'),  # of which no other source has the lights
+    *(
+        Variant(f'without {left_out}', tuple(name for name in TRAIN if name != left_out))
+        for left_out in TRAIN
+        if left_out != 'signs'
+    ),  # of which no other source has the lights
     Variant("without teachers' labels", own_labels=True),
-    *(Variant(f'without {change}', options=('--without', change))
-      for change in ('mosaic', 'scale', 'mirror', 'colour', 'quality')),
-    Variant('without windows', options=('--crop-share', '0')))
+    *(
+        Variant(f'without {change}', options=('--without', change))
+        for change in ('mosaic', 'scale', 'mirror', 'colour', 'quality')
+    ),
+    Variant('without windows', options=('--crop-share', '0')),
+)
 
 
 def main(run: Run) -> None:
@@ -109,20 +161,38 @@ def main(run: Run) -> None:
     steps, hour_steps, limit = (3, 6, 6) if run.quick else (args.steps, args.hour_steps, None)
     chosen = [one for one in VARIANTS if args.only is None or one.name in args.only]
     if args.only is not None and len(chosen) < len(args.only):
-        raise ValueError(f'--only is {", ".join(args.only)}, expected some of {", ".join(v.name for v in VARIANTS)}')
+        raise ValueError(
+            f'--only is {", ".join(args.only)}, expected some of {", ".join(v.name for v in VARIANTS)}'
+        )
     data = args.data.absolute()
     split_bdd100k(data / TRAIN['bdd100k'], work, 40 if run.quick else None)
     replace_file(work / 'classes.json', json.dumps(CLASSES))
     with ProcessPoolExecutor(args.at_once, multiprocessing.get_context('spawn')) as pool:
-        list(pool.map(partial(label, work, data), (*LABELLED, 'bdd100k') if not run.quick else ('bdd100k',)))
-        rows = dict(zip((one.name for one in chosen),
-                        pool.map(partial(trained, work, data, steps, (hour_steps, args.minutes), limit, run.quick),
-                                 chosen)))
+        list(
+            pool.map(
+                partial(label, work, data),
+                (*LABELLED, 'bdd100k') if not run.quick else ('bdd100k',),
+            )
+        )
+        rows = dict(
+            zip(
+                (one.name for one in chosen),
+                pool.map(
+                    partial(
+                        trained, work, data, steps, (hour_steps, args.minutes), limit, run.quick
+                    ),
+                    chosen,
+                ),
+            )
+        )
     others = at_last(data, work, limit)
     unseen = {source: never_saw(rows, source) for source in JUDGED}
     unseen = {source: name for source, name in unseen.items() if name}
     for path in PATHS:
-        print_table(path, {name: row['sources'] for name, row in rows.items()} | {'shipped': others['shipped']})
+        print_table(
+            path,
+            {name: row['sources'] for name, row in rows.items()} | {'shipped': others['shipped']},
+        )
     print_unseen(rows, unseen, others)
     run.write(start=START, trained=TRAINED, variants=rows, unseen=unseen, **others)
 
@@ -135,8 +205,8 @@ def folder_of_runs(work: Path, is_quick: bool) -> Path:
 def split_bdd100k(file: Path, work: Path, limit: int | None) -> None:
     """Training images as a folder without labels and, with them, as true.json; those to choose on as chosen.json."""
     known = json.loads(file.read_text(encoding='utf-8'))
-    images = known['images'] if limit is None else known['images'][:4 * limit]
-    chosen = images[::max(1, len(images) // CHOSEN_ON)][:CHOSEN_ON if limit is None else limit]
+    images = known['images'] if limit is None else known['images'][: 4 * limit]
+    chosen = images[:: max(1, len(images) // CHOSEN_ON)][: CHOSEN_ON if limit is None else limit]
     apart = {image['id'] for image in chosen}
     (work / 'hidden').mkdir(exist_ok=True)
     for image in images:
@@ -148,9 +218,16 @@ def split_bdd100k(file: Path, work: Path, limit: int | None) -> None:
     for name, is_chosen in (('true.json', False), ('chosen.json', True)):
         kept = [image for image in images if (image['id'] in apart) == is_chosen]
         ids = {image['id'] for image in kept}
-        replace_file(work / name, json.dumps({
-            'images': kept, 'categories': known['categories'],
-            'annotations': [box for box in known['annotations'] if box['image_id'] in ids]}))
+        replace_file(
+            work / name,
+            json.dumps(
+                {
+                    'images': kept,
+                    'categories': known['categories'],
+                    'annotations': [box for box in known['annotations'] if box['image_id'] in ids],
+                }
+            ),
+        )
 
 
 def label(work: Path, data: Path, source: str) -> None:
@@ -160,35 +237,98 @@ def label(work: Path, data: Path, source: str) -> None:
         return
     teachers = dict(list(TEACHERS.items())[:2]) if source in LABELLED else TEACHERS
     classes = LABELLED.get(source, ('vehicle', 'person', 'bike', 'motorbike'))
-    words = [word for file, names in teachers.items()
-             for word in ('--model', data / 'public_models' / file, '--classes', names)]
-    chosen_on = ('--data', work / 'chosen.json', *(('--precision', '0.6') if source in LABELLED else ()))
-    _command(work / f'label_{source}.log', 'label', *words, '--rename', work / 'classes.json', *chosen_on, '--only',
-             *classes, '--threads', '1', '--out', out, data / TRAIN[source] if source in LABELLED else work / 'hidden')
+    words = [
+        word
+        for file, names in teachers.items()
+        for word in ('--model', data / 'public_models' / file, '--classes', names)
+    ]
+    chosen_on = (
+        '--data',
+        work / 'chosen.json',
+        *(('--precision', '0.6') if source in LABELLED else ()),
+    )
+    _command(
+        work / f'label_{source}.log',
+        'label',
+        *words,
+        '--rename',
+        work / 'classes.json',
+        *chosen_on,
+        '--only',
+        *classes,
+        '--threads',
+        '1',
+        '--out',
+        out,
+        data / TRAIN[source] if source in LABELLED else work / 'hidden',
+    )
 
 
-def trained(work: Path, data: Path, steps: int, hour: tuple[int, float], limit: int | None, quick: bool,
-            variant: Variant) -> dict:
+def trained(
+    work: Path,
+    data: Path,
+    steps: int,
+    hour: tuple[int, float],
+    limit: int | None,
+    quick: bool,
+    variant: Variant,
+) -> dict:
     """Trains and judges one variant, or reads what that gave before."""
     kept = work / f'{variant.file}.json'
     if kept.exists():
         return json.loads(kept.read_text(encoding='utf-8'))
     with_labels = () if variant.own_labels or quick else LABELLED
-    sources = [work / source if source.endswith('.json') else work / f'{source}.json' if source in with_labels
-               else data / TRAIN[source] for source in variant.sources]
+    sources = [
+        work / source
+        if source.endswith('.json')
+        else work / f'{source}.json'
+        if source in with_labels
+        else data / TRAIN[source]
+        for source in variant.sources
+    ]
     weights = work / f'{variant.file}.safetensors'
     took_s = _command(
-        work / f'{variant.file}.log', 'train', '--data', *sources, '--classes', work / 'classes.json', '--config',
-        'street', '--start', data / 'public_models' / START, '--strategy', TRAINED, '--crop', '256', '448',
-        '--crop-share', '0.8', '--batch', '1', '--learning-rate', '4e-4', '--threads', '1', '--steps',
-        str(hour[0] if variant.hour else steps), *(('--minutes', str(hour[1])) if variant.hour else ()),
-        *variant.options, '--state', weights.with_suffix('.state'), '--out', weights)
+        work / f'{variant.file}.log',
+        'train',
+        '--data',
+        *sources,
+        '--classes',
+        work / 'classes.json',
+        '--config',
+        'street',
+        '--start',
+        data / 'public_models' / START,
+        '--strategy',
+        TRAINED,
+        '--crop',
+        '256',
+        '448',
+        '--crop-share',
+        '0.8',
+        '--batch',
+        '1',
+        '--learning-rate',
+        '4e-4',
+        '--threads',
+        '1',
+        '--steps',
+        str(hour[0] if variant.hour else steps),
+        *(('--minutes', str(hour[1])) if variant.hour else ()),
+        *variant.options,
+        '--state',
+        weights.with_suffix('.state'),
+        '--out',
+        weights,
+    )
     use_threads(1)
     network = load_model(ModelSpec(weights.stem, 'multi-path', weights), engine='eager')
     by_name = {str(path): path for path in network.path_space}
     candidates = [Candidate(path, network, by_name[path]) for path in PATHS]
-    row = {'minutes_since_last_start': round(took_s / 60.0, 1), 'steps': recipe_in(weights)['step'],
-           'sources': judged(candidates, data, limit)}
+    row = {
+        'minutes_since_last_start': round(took_s / 60.0, 1),
+        'steps': recipe_in(weights)['step'],
+        'sources': judged(candidates, data, limit),
+    }
     replace_file(kept, json.dumps(row))
     return row
 
@@ -210,8 +350,10 @@ def judged(candidates: list[Candidate], data: Path, limit: int | None) -> dict:
     result = {}
     for name, (file, classes, images) in JUDGED.items():
         rows = measure(candidates, data / file, classes, limit or images)['rows']
-        result[name] = {one: {key: value if key == 'ms' else value['ap50'] for key, value in row.items()}
-                        for one, row in rows.items()}
+        result[name] = {
+            one: {key: value if key == 'ms' else value['ap50'] for key, value in row.items()}
+            for one, row in rows.items()
+        }
     return result
 
 
@@ -226,17 +368,27 @@ def at_last(data: Path, work: Path, limit: int | None) -> dict:
     own = [Candidate(path, network, by_name[path]) for path in PATHS]
     with tempfile.TemporaryDirectory() as folder:
         found = judged(own + public_detectors(data, Path(folder)), data, limit)
-    result = {'shipped': {source: {path: rows[path] for path in PATHS} for source, rows in found.items()},
-              'public': {source: {name: row for name, row in rows.items() if name not in PATHS}
-                         for source, rows in found.items()}}
+    result = {
+        'shipped': {source: {path: rows[path] for path in PATHS} for source, rows in found.items()},
+        'public': {
+            source: {name: row for name, row in rows.items() if name not in PATHS}
+            for source, rows in found.items()
+        },
+    }
     replace_file(kept, json.dumps(result))
     return result
 
 
 def print_table(path: str, rows: dict[str, dict]) -> None:
     columns = [(source, one) for source, (_, classes, _) in JUDGED.items() for one in classes]
-    show(f'AP50 in percent of {path}', ('run', *(f'{source} {one}' for source, one in columns)),
-         [(name, *(sources[source][path][one] for source, one in columns)) for name, sources in rows.items()])
+    show(
+        f'AP50 in percent of {path}',
+        ('run', *(f'{source} {one}' for source, one in columns)),
+        [
+            (name, *(sources[source][path][one] for source, one in columns))
+            for name, sources in rows.items()
+        ],
+    )
 
 
 def never_saw(rows: dict[str, dict], source: str) -> str:
@@ -244,27 +396,65 @@ def never_saw(rows: dict[str, dict], source: str) -> str:
     runs = {variant.name: variant for variant in VARIANTS if variant.name in rows}
     if source != 'bdd100k' and 'true labels' in runs:
         return 'true labels'
-    return next((name for name, variant in runs.items() if not variant.hour and source not in variant.sources), '')
+    return next(
+        (
+            name
+            for name, variant in runs.items()
+            if not variant.hour and source not in variant.sources
+        ),
+        '',
+    )
 
 
 def print_unseen(rows: dict[str, dict], unseen: dict[str, str], others: dict) -> None:
     """Kinds of images that the training did not see, beside public detectors, over time."""
     for source, name in unseen.items():
         classes = JUDGED[source][1]
-        ours = [(others['shipped'][source][path]['ms'], f'ours {path}', row)
-                for path, row in rows[name]['sources'][source].items()]
+        ours = [
+            (others['shipped'][source][path]['ms'], f'ours {path}', row)
+            for path, row in rows[name]['sources'][source].items()
+        ]
         public = [(row['ms'], name, row) for name, row in others['public'][source].items()]
-        show(f'{source}, of which the training saw none: AP50 in percent', ('detector', 'ms', *classes),
-             [(name, took_ms, *(row[one] for one in classes)) for took_ms, name, row in sorted(
-                 ours + public, key=lambda one: one[0])])
+        show(
+            f'{source}, of which the training saw none: AP50 in percent',
+            ('detector', 'ms', *classes),
+            [
+                (name, took_ms, *(row[one] for one in classes))
+                for took_ms, name, row in sorted(ours + public, key=lambda one: one[0])
+            ],
+        )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--data': {'type': Path, 'default': Path('../shared/data')},
-        '--work': {'type': Path, 'default': ROOT / 'out' / 'training_gains', 'help': 'folder that keeps every run'},
-        '--steps': {'type': int, 'default': 200, 'least': 1, 'help': 'updates of a run'},
-        '--hour-steps': {'type': int, 'default': 3200, 'least': 1, 'help': 'of those that compare labels'},
-        '--minutes': {'type': float, 'default': 60.0, 'above': 0.0, 'help': 'longest time that those train'},
-        '--at-once': {'type': int, 'default': 2, 'least': 1, 'help': 'runs at the same time, one thread each'},
-        '--only': {'nargs': '+', 'metavar': 'NAME', 'help': 'runs'}}, quick='3 steps, few images')
+    run_script(
+        main,
+        {
+            '--data': {'type': Path, 'default': Path('../shared/data')},
+            '--work': {
+                'type': Path,
+                'default': ROOT / 'out' / 'training_gains',
+                'help': 'folder that keeps every run',
+            },
+            '--steps': {'type': int, 'default': 200, 'least': 1, 'help': 'updates of a run'},
+            '--hour-steps': {
+                'type': int,
+                'default': 3200,
+                'least': 1,
+                'help': 'of those that compare labels',
+            },
+            '--minutes': {
+                'type': float,
+                'default': 60.0,
+                'above': 0.0,
+                'help': 'longest time that those train',
+            },
+            '--at-once': {
+                'type': int,
+                'default': 2,
+                'least': 1,
+                'help': 'runs at the same time, one thread each',
+            },
+            '--only': {'nargs': '+', 'metavar': 'NAME', 'help': 'runs'},
+        },
+        quick='3 steps, few images',
+    )

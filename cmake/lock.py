@@ -6,15 +6,16 @@ cmake/lock-DISTRO.txt with those that only one ROS distribution needs.
 To be run when pyproject.toml or constraints.txt changes. Only files that can be installed where ROS is on PyPI count:
 Linux on x86-64, Python 3.10 to 3.13. A source distribution is listed only where one of these has no wheel.
 """
+
 from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 from urllib.parse import urlparse
 
+import tomllib
 from packaging.markers import Marker
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
@@ -23,8 +24,13 @@ HERE = Path(__file__).parent
 DISTROS = ('jazzy', 'kilted')
 PYTHONS = ((3, 10), (3, 11), (3, 12), (3, 13))
 OLDEST_GLIBC, NEWEST_GLIBC = 5, 39  # 2.x
-PLATFORMS = [*(f'manylinux_2_{minor}_x86_64' for minor in range(NEWEST_GLIBC, OLDEST_GLIBC - 1, -1)),
-             'manylinux2014_x86_64', 'manylinux2010_x86_64', 'manylinux1_x86_64', 'linux_x86_64']
+PLATFORMS = [
+    *(f'manylinux_2_{minor}_x86_64' for minor in range(NEWEST_GLIBC, OLDEST_GLIBC - 1, -1)),
+    'manylinux2014_x86_64',
+    'manylinux2010_x86_64',
+    'manylinux1_x86_64',
+    'linux_x86_64',
+]
 TOOLS = ('uv', 'cmake>=3.20', 'ninja')  # of the set-up itself
 
 
@@ -32,22 +38,44 @@ def resolved(distro: str) -> list[dict]:
     """The packages of a ROS distribution as uv resolves them for all Pythons, as pylock.toml has them."""
     project = tomllib.loads((HERE.parent / 'pyproject.toml').read_text(encoding='utf-8'))['project']
     others = {'all', *(f'ros-{other}' for other in DISTROS if other != distro)}
-    groups = [project['dependencies'],
-              *(group for name, group in project['optional-dependencies'].items() if name not in others)]
+    groups = [
+        project['dependencies'],
+        *(group for name, group in project['optional-dependencies'].items() if name not in others),
+    ]
     with tempfile.TemporaryDirectory() as folder:
         wanted, lock = Path(folder, 'wanted.in'), Path(folder, 'pylock.toml')
-        wanted.write_text('\n'.join((*(line for group in groups for line in group), *TOOLS)), encoding='utf-8')
-        subprocess.run([str(Path(sys.executable).with_name('uv')), 'pip', 'compile', '--quiet', '--universal',
-                        '--python-version', '3.10', '--format', 'pylock.toml', '--generate-hashes',
-                        '--constraints', str(HERE.parent / 'constraints.txt'), '--output-file', str(lock),
-                        str(wanted)], check=True)
+        wanted.write_text(
+            '\n'.join((*(line for group in groups for line in group), *TOOLS)), encoding='utf-8'
+        )
+        subprocess.run(
+            [
+                str(Path(sys.executable).with_name('uv')),
+                'pip',
+                'compile',
+                '--quiet',
+                '--universal',
+                '--python-version',
+                '3.10',
+                '--format',
+                'pylock.toml',
+                '--generate-hashes',
+                '--constraints',
+                str(HERE.parent / 'constraints.txt'),
+                '--output-file',
+                str(lock),
+                str(wanted),
+            ],
+            check=True,
+        )
         return tomllib.loads(lock.read_text(encoding='utf-8'))['packages']
 
 
 def tags_of(python: tuple[int, int]) -> set[Tag]:
     """What a Python takes on Linux on x86-64."""
-    return {*cpython_tags(python, platforms=PLATFORMS),
-            *compatible_tags(python, f'cp{python[0]}{python[1]}', PLATFORMS)}
+    return {
+        *cpython_tags(python, platforms=PLATFORMS),
+        *compatible_tags(python, f'cp{python[0]}{python[1]}', PLATFORMS),
+    }
 
 
 def line_of(package: dict) -> str:
@@ -57,10 +85,23 @@ def line_of(package: dict) -> str:
         ValueError: there is no file that could be installed.
     """
     marker = package.get('marker', '')
-    pythons = [python for python in PYTHONS if not marker or Marker(marker).evaluate({
-        'python_full_version': f'{python[0]}.{python[1]}.9', 'python_version': f'{python[0]}.{python[1]}',
-        'sys_platform': 'linux', 'platform_system': 'Linux', 'platform_machine': 'x86_64', 'os_name': 'posix',
-        'platform_python_implementation': 'CPython', 'implementation_name': 'cpython'})]
+    pythons = [
+        python
+        for python in PYTHONS
+        if not marker
+        or Marker(marker).evaluate(
+            {
+                'python_full_version': f'{python[0]}.{python[1]}.9',
+                'python_version': f'{python[0]}.{python[1]}',
+                'sys_platform': 'linux',
+                'platform_system': 'Linux',
+                'platform_machine': 'x86_64',
+                'os_name': 'posix',
+                'platform_python_implementation': 'CPython',
+                'implementation_name': 'cpython',
+            }
+        )
+    ]
     hashes, without = set(), set(pythons)
     for wheel in package.get('wheels', ()):
         name = wheel.get('name') or Path(urlparse(wheel['url']).path).name
@@ -73,13 +114,23 @@ def line_of(package: dict) -> str:
     if pythons and not hashes:
         raise ValueError(f'{package["name"]} {package["version"]} has no file for Linux on x86-64')
     condition = f' ; {marker}' if marker else ''
-    return ' '.join((f'{package["name"]}=={package["version"]}{condition}',
-                     *(f'--hash=sha256:{digest}' for digest in sorted(hashes)))) if pythons else ''
+    return (
+        ' '.join(
+            (
+                f'{package["name"]}=={package["version"]}{condition}',
+                *(f'--hash=sha256:{digest}' for digest in sorted(hashes)),
+            )
+        )
+        if pythons
+        else ''
+    )
 
 
 def main() -> None:
     lines = {distro: list(filter(None, map(line_of, resolved(distro)))) for distro in DISTROS}
-    common = [line for line in lines[DISTROS[0]] if all(line in others for others in lines.values())]
+    common = [
+        line for line in lines[DISTROS[0]] if all(line in others for others in lines.values())
+    ]
     write('lock.txt', common)
     for distro, wanted in lines.items():
         write(f'lock-{distro}.txt', [line for line in wanted if line not in common])

@@ -5,6 +5,7 @@
 
 See docs/python_api.md.
 """
+
 from __future__ import annotations
 
 import gc
@@ -45,8 +46,11 @@ class CalibrationKeeper:
         failed: is told, in a sentence, that the file cannot be written; the next frames are served.
     """
 
-    def __init__(self, calibration: Callable[[], tuple[CalibrationFile | None, BoundCalibrator]],
-                 failed: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        calibration: Callable[[], tuple[CalibrationFile | None, BoundCalibrator]],
+        failed: Callable[[str], None],
+    ) -> None:
         self._calibration, self._failed, self._frames = calibration, failed, 0
         self._thread = Executor('calibration')
 
@@ -103,17 +107,27 @@ class DeadlineDetector:
         ValueError: a number is out of its range.
     """
 
-    def __init__(self, model: str | Path | Network | NetworkOptions | Task = DEFAULT_MODEL, *,
-                 rules: FrameRules | None = None, priority: str = 'off', executor: Executor | None = None,
-                 measures: bool = True) -> None:
-        ThreadPriority(priority, lock_memory=False)  # refuses a mode that is none before a network is loaded
+    def __init__(
+        self,
+        model: str | Path | Network | NetworkOptions | Task = DEFAULT_MODEL,
+        *,
+        rules: FrameRules | None = None,
+        priority: str = 'off',
+        executor: Executor | None = None,
+        measures: bool = True,
+    ) -> None:
+        ThreadPriority(
+            priority, lock_memory=False
+        )  # refuses a mode that is none before a network is loaded
         self._rules, self._priority = rules, priority
         self._executor, self._owns_executor = executor or Executor(), executor is None
         self._pipeline: FramePipeline | None = None
         self._hung: FramePipeline | None = None  # released, with a frame that did not come out
         self._own_stream: DetectionStream | None = None  # of `detect`
         self._keeper: CalibrationKeeper | None = None
-        self._swapping = threading.Lock()  # of the network that is loaded and the pipeline that runs it
+        self._swapping = (
+            threading.Lock()
+        )  # of the network that is loaded and the pipeline that runs it
         self._opening = threading.RLock()
         self._closed = False
         try:
@@ -122,19 +136,25 @@ class DeadlineDetector:
             else:
                 images = _rendered_images if measures else None
                 self.loaded = self._executor.do(
-                    lambda: load_task(_options(model), share_folder() / 'models', images=images))
+                    lambda: load_task(_options(model), share_folder() / 'models', images=images)
+                )
         except BaseException:
             if self._owns_executor:
                 self._executor.close(0.0)  # a load that is interrupted may never end
             raise
-        self._notices = [*self.loaded.notices, *self.loaded.degraded]  # that nobody has been told yet
+        self._notices = [
+            *self.loaded.notices,
+            *self.loaded.degraded,
+        ]  # that nobody has been told yet
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """What the labels of its results mean."""
         return tuple(self.loaded.task.network.class_names)
 
-    def detect(self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0) -> Answer:
+    def detect(
+        self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0
+    ) -> Answer:
         """Answers an image. Blocks until then, which is by the deadline; see `DetectionStream.detect`.
 
         Raises:
@@ -147,8 +167,13 @@ class DeadlineDetector:
             stream = self._own_stream
         return stream.detect(image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms)
 
-    def stream(self, on_answer: Callable[[Answer], None] = lambda answer: None, *, rules: FrameRules | None = None,
-               on_late_record: Callable[[JobRecord], None] = lambda record: None) -> DetectionStream:
+    def stream(
+        self,
+        on_answer: Callable[[Answer], None] = lambda answer: None,
+        *,
+        rules: FrameRules | None = None,
+        on_late_record: Callable[[JobRecord], None] = lambda record: None,
+    ) -> DetectionStream:
         """Opens a stream of images, which is a context that closes it; until then the detector takes no others.
 
         Args:
@@ -161,20 +186,34 @@ class DeadlineDetector:
             StreamClosed: the detector is closed.
         """
         stream = DetectionStream(self.loaded.task, on_answer, on_late_record)
-        rules = rules or self._rules or FrameRules(spare_next_image=self.loaded.options.policy == 'frontier')
+        rules = (
+            rules
+            or self._rules
+            or FrameRules(spare_next_image=self.loaded.options.policy == 'frontier')
+        )
         with self._opening:
             if self._own_stream is not None:
                 self.halt()
             pipeline = self.open(stream, rules)
-            stream.pipeline, stream.close = pipeline, lambda: self._pipeline is pipeline and self.halt()
+            stream.pipeline, stream.close = (
+                pipeline,
+                lambda: self._pipeline is pipeline and self.halt(),
+            )
             while self._notices:
                 stream.on_notice(self._notices.pop(0))
         return stream
 
     # --- for clients with images and results of their own, such as the node ---
 
-    def open(self, client: FrameClient, rules: FrameRules, *, priority: ThreadPriority | None = None,
-             prepare: Callable[[], None] = lambda: None, collects_garbage: bool = False) -> FramePipeline:
+    def open(
+        self,
+        client: FrameClient,
+        rules: FrameRules,
+        *,
+        priority: ThreadPriority | None = None,
+        prepare: Callable[[], None] = lambda: None,
+        collects_garbage: bool = False,
+    ) -> FramePipeline:
         """Starts to answer the images of a client, until `halt`.
 
         Args:
@@ -190,19 +229,32 @@ class DeadlineDetector:
         """
         with self._opening:
             if self._closed or self._executor.mailbox.closed:
-                raise StreamClosed('the detector or its executor is closed, expected both to be open')
+                raise StreamClosed(
+                    'the detector or its executor is closed, expected both to be open'
+                )
             if self._pipeline is not None:
-                raise ValueError('a stream of this detector is open, expected it to be closed first')
+                raise ValueError(
+                    'a stream of this detector is open, expected it to be closed first'
+                )
             if self.hangs:
                 raise DetectorHangs('the network still hangs in a frame, expected it to have ended')
             if self._executor.watchdog is None:
-                self._executor.start(priority or ThreadPriority(self._priority, lock_memory=False), client.on_failure,
-                                     prepare=prepare, collects_garbage=collects_garbage)
-            keeper = CalibrationKeeper(self._calibration, client.on_notice) if self.loaded.calibration_file else None
+                self._executor.start(
+                    priority or ThreadPriority(self._priority, lock_memory=False),
+                    client.on_failure,
+                    prepare=prepare,
+                    collects_garbage=collects_garbage,
+                )
+            keeper = (
+                CalibrationKeeper(self._calibration, client.on_notice)
+                if self.loaded.calibration_file
+                else None
+            )
             self._keeper = keeper
             with self._swapping:
-                self._pipeline = self._executor.open(self.loaded.task, client, rules,
-                                                     None if keeper is None else keeper.end_frame)
+                self._pipeline = self._executor.open(
+                    self.loaded.task, client, rules, None if keeper is None else keeper.end_frame
+                )
             return self._pipeline
 
     def halt(self) -> bool:
@@ -309,7 +361,9 @@ def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
     if isinstance(model, (str, Path)):
         return NetworkOptions(str(model))
     if isinstance(model, type) or not hasattr(model, 'path_space'):
-        raise ValueError(f'model is {model!r}, expected a name, a file, a network, options of one, or a task')
+        raise ValueError(
+            f'model is {model!r}, expected a name, a file, a network, options of one, or a task'
+        )
     return NetworkOptions(model)
 
 
@@ -317,4 +371,6 @@ def _rendered_images() -> Sequence[np.ndarray]:
     """Of a drive, to measure on where there is no profile."""
     from deadline_perception.datasets.rendering.drive import render_drive
 
-    return [frame.load_bgr() for frame in render_drive(40.0, rate_hz=_MEASURED_IMAGES / 40.0).frames]
+    return [
+        frame.load_bgr() for frame in render_drive(40.0, rate_hz=_MEASURED_IMAGES / 40.0).frames
+    ]

@@ -2,6 +2,7 @@
 
 The launch file records with `record:=run.mcap`; `make demo` leaves one in out/demo.
 """
+
 import sys
 from pathlib import Path
 

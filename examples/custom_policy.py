@@ -1,4 +1,5 @@
 """A policy of your own: this one leaves half of the time to others.   python examples/custom_policy.py [MODEL]"""
+
 import sys
 
 from deadline_perception.datasets.source import open_source
@@ -20,7 +21,9 @@ def main(model: str = 'street', budget_ms: float = 100.0) -> None:
     for policy in ('frontier', HalfTheTime):  # called with path space, forecast and quality
         with DeadlineDetector(NetworkOptions(model, policy=policy)) as detector:
             answer = detector.detect(image_bgr, budget_ms)
-        print(f'{detector.loaded.task.policy.name}: {answer.path}, {answer.latency_ms:.1f} ms; {answer.reason}')
+        print(
+            f'{detector.loaded.task.policy.name}: {answer.path}, {answer.latency_ms:.1f} ms; {answer.reason}'
+        )
 
 
 if __name__ == '__main__':

@@ -2,6 +2,7 @@
 
 `deadline-perception network elastic resnet18 --weights resnet18.pth --data IMAGES` writes such a file.
 """
+
 import sys
 
 from deadline_perception.datasets.source import open_source

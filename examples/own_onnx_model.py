@@ -3,6 +3,7 @@
 Its head, classes and input are read from the file. `deadline-perception adopt FILE --data ...` finds out on images what
 the file leaves open, and puts several detectors behind one choice; give the set.yaml that it writes to this script.
 """
+
 import sys
 
 import image

@@ -1,4 +1,5 @@
 """Two networks on one thread: the image of the earliest deadline goes first.   python examples/several_networks.py"""
+
 import sys
 import threading
 
@@ -7,15 +8,23 @@ from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.runtime.executor import Executor
 
 
-def main(far: str = 'street', near: str = 'street', budgets_ms: tuple[float, float] = (200.0, 400.0)) -> list[str]:
+def main(
+    far: str = 'street', near: str = 'street', budgets_ms: tuple[float, float] = (200.0, 400.0)
+) -> list[str]:
     image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
     told: list[str] = []
     with Executor() as executor:
-        detectors = {'far': DeadlineDetector(far, executor=executor), 'near': DeadlineDetector(near, executor=executor)}
+        detectors = {
+            'far': DeadlineDetector(far, executor=executor),
+            'near': DeadlineDetector(near, executor=executor),
+        }
         answered = threading.Semaphore(0)
         for (name, detector), budget_ms in zip(detectors.items(), budgets_ms):
+
             def tell(answer, name=name):
-                told.append(f'{name}: {answer.outcome.name.lower()} on {answer.path} in {answer.latency_ms:.1f} ms')
+                told.append(
+                    f'{name}: {answer.outcome.name.lower()} on {answer.path} in {answer.latency_ms:.1f} ms'
+                )
                 answered.release()
 
             detector.stream(tell).submit(image_bgr, 0, budget_ms)

@@ -1,4 +1,5 @@
 """The time model alone: what paths are expected to take, and a bound that learns.   python examples/time_model.py"""
+
 import sys
 
 from deadline_perception.datasets.source import open_source
@@ -12,18 +13,24 @@ from deadline_perception.timing.time_model import TimeModel
 def main(model: str = 'street', seconds: float = 10.0, frames: int = 30) -> None:
     network, _ = load_network(model, 'cpu')
     image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
-    profile = measure_profile(network, [image_bgr], repeats=4, whole_paths=8, path_repeats=3, time_limit_s=seconds)
+    profile = measure_profile(
+        network, [image_bgr], repeats=4, whole_paths=8, path_repeats=3, time_limit_s=seconds
+    )
     forecast = PathForecast(profile, network.path_space)
     calibrator, _ = make_calibrator(NetworkOptions(model), forecast, None)
     times = TimeModel(network.path_space, forecast, calibrator)
     paths = list(network.path_space)
-    for path in paths[::max(1, len(paths) // 5)]:
+    for path in paths[:: max(1, len(paths) // 5)]:
         expected_ms = forecast.forecast_ms(path)
         for _ in range(frames):
             took_ms, _ = time_frame(network, image_bgr, path)
             calibrator.observe(expected_ms, took_ms)
-        print(f'{path}: expected {expected_ms:.2f} ms, bound {times.bound_ms(path):.2f} ms, last {took_ms:.2f} ms')
-    print(f'{calibrator.certificate().misses} of {calibrator.frames} frames took longer than their bound')
+        print(
+            f'{path}: expected {expected_ms:.2f} ms, bound {times.bound_ms(path):.2f} ms, last {took_ms:.2f} ms'
+        )
+    print(
+        f'{calibrator.certificate().misses} of {calibrator.frames} frames took longer than their bound'
+    )
 
 
 if __name__ == '__main__':

@@ -1,4 +1,5 @@
 """A video or a webcam, the newest image whenever the network is free.   python examples/video.py [FILE|0] [MODEL]"""
+
 import sys
 import time
 from collections import Counter
@@ -9,7 +10,9 @@ from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.runtime.answer import Answer
 
 
-def main(source: str = '0', model: str = 'street', budget_ms: float = 80.0, seconds: float = 30.0) -> Counter:
+def main(
+    source: str = '0', model: str = 'street', budget_ms: float = 80.0, seconds: float = 30.0
+) -> Counter:
     video = cv2.VideoCapture(int(source) if source.isdecimal() else source)
     if not video.isOpened():
         sys.exit(f'{source} cannot be opened, expected a video or the number of a camera')
@@ -27,7 +30,9 @@ def main(source: str = '0', model: str = 'street', budget_ms: float = 80.0, seco
             if not is_there:
                 break
             stream.submit(image_bgr, time.time_ns(), budget_ms)
-            time.sleep(period_s)  # a file gives its images at once; a camera's are waited for, or would queue
+            time.sleep(
+                period_s
+            )  # a file gives its images at once; a camera's are waited for, or would queue
     print(dict(outcomes))
     return outcomes
 

@@ -1,9 +1,9 @@
 """All nodes of `deadline_perception.nodes.node_table`: camera images in, detections before a deadline out."""
+
 from __future__ import annotations
 
 import inspect
 
-from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteLocal, LogInfo, OpaqueFunction
 from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
@@ -13,29 +13,46 @@ from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import NodeEntry, node_parameters, node_remaps
 from deadline_perception.runtime.supervision import RESPAWN_DELAY_S
+from launch import LaunchContext, LaunchDescription
 
 MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time
 # Launch of Humble and Iron knows no limit: there, nodes are started again for ever.
-_LIMIT = {'respawn_max_retries': MAX_RESPAWNS} if 'respawn_max_retries' in inspect.signature(
-    ExecuteLocal.__init__).parameters else {}
+_LIMIT = (
+    {'respawn_max_retries': MAX_RESPAWNS}
+    if 'respawn_max_retries' in inspect.signature(ExecuteLocal.__init__).parameters
+    else {}
+)
 
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments and nodes; nothing is loaded or looked for before the launch begins."""
-    declared = [DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS if argument.launch]
+    declared = [
+        DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS if argument.launch
+    ]
     return LaunchDescription([*declared, OpaqueFunction(function=_nodes)])
 
 
 def _nodes(context: LaunchContext) -> list[Node | LogInfo]:
-    texts = {argument.name: LaunchConfiguration(argument.name).perform(context)
-             for argument in ARGUMENTS if argument.launch}
+    texts = {
+        argument.name: LaunchConfiguration(argument.name).perform(context)
+        for argument in ARGUMENTS
+        if argument.launch
+    }
     values = read_values(texts, context.launch_configurations.get('ros_namespace', ''))
     nodes = [_node(entry, values) for entry in bringup.wanted_nodes(values)]
     if values['use_rviz']:
         order = bringup.rviz_order(values)
-        nodes.append(Node(package='rviz2', executable='rviz2', output='screen', namespace=values['namespace'],
-                          arguments=list(order.command[1:order.command.index('--ros-args')]),
-                          remappings=bringup.RVIZ_REMAPS, parameters=[{'use_sim_time': values['use_sim_time']}]))
+        nodes.append(
+            Node(
+                package='rviz2',
+                executable='rviz2',
+                output='screen',
+                namespace=values['namespace'],
+                arguments=list(order.command[1 : order.command.index('--ros-args')]),
+                remappings=bringup.RVIZ_REMAPS,
+                parameters=[{'use_sim_time': values['use_sim_time']}],
+            )
+        )
     return [*(LogInfo(msg=line) for line in bringup.unused_sections(values)), *nodes]
 
 
@@ -47,14 +64,28 @@ def _node(entry: NodeEntry, values: dict[str, object]) -> Node:
         ends.append(event.returncode)
         if not _LIMIT or len(ends) <= MAX_RESPAWNS or context.is_shutdown:
             return []
-        return [LogInfo(msg=f'{entry.name} died {len(ends)} times: it stays down, the others go on without it')]
+        return [
+            LogInfo(
+                msg=f'{entry.name} died {len(ends)} times: it stays down, the others go on without it'
+            )
+        ]
 
     return kind(
-        package='deadline_perception', executable=entry.name, name=entry.name, namespace=str(values['namespace']),
-        output='screen', emulate_tty=True, respawn=True, respawn_delay=RESPAWN_DELAY_S,
-        on_exit=say_when_given_up, **_LIMIT,
+        package='deadline_perception',
+        executable=entry.name,
+        name=entry.name,
+        namespace=str(values['namespace']),
+        output='screen',
+        emulate_tty=True,
+        respawn=True,
+        respawn_delay=RESPAWN_DELAY_S,
+        on_exit=say_when_given_up,
+        **_LIMIT,
         additional_env=bringup.node_environment(entry, values),
-        parameters=[*(str(file) for file in bringup.parameter_files(entry, values)),
-                    node_parameters(entry, values)],
+        parameters=[
+            *(str(file) for file in bringup.parameter_files(entry, values)),
+            node_parameters(entry, values),
+        ],
         remappings=node_remaps(entry, values),
-        ros_arguments=['--log-level', str(values['log_level'])])
+        ros_arguments=['--log-level', str(values['log_level'])],
+    )

@@ -2,13 +2,13 @@
 
 The status is 1 when the bag could not be played or recorded to the end: launch has it of an exception in an action.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from launch import LaunchContext, LaunchDescription
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
@@ -29,18 +29,29 @@ from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import RECORDER, BringupError
 from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrder, describe_exit
+from launch import LaunchContext, LaunchDescription
 
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments, a look at the bag, the nodes, and the player, which waits until all of them are ready."""
     declared = [DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS]
-    perception = PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py')))
-    return LaunchDescription([*declared, OpaqueFunction(function=_check), IncludeLaunchDescription(perception),
-                              OpaqueFunction(function=_replay)])
+    perception = PythonLaunchDescriptionSource(
+        str(Path(__file__).with_name('perception.launch.py'))
+    )
+    return LaunchDescription(
+        [
+            *declared,
+            OpaqueFunction(function=_check),
+            IncludeLaunchDescription(perception),
+            OpaqueFunction(function=_replay),
+        ]
+    )
 
 
 def _values(context: LaunchContext) -> dict[str, object]:
-    texts = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
+    texts = {
+        argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS
+    }
     return read_values(texts, context.launch_configurations.get('ros_namespace', ''))
 
 
@@ -58,8 +69,13 @@ def _replay(context: LaunchContext) -> list:
 
 
 def _start(order: ProcessOrder) -> list:
-    process = ExecuteProcess(cmd=list(order.command), additional_env=dict(order.environment), output='screen')
-    return [process, RegisterEventHandler(OnProcessExit(target_action=process, on_exit=partial(_go_on, order)))]
+    process = ExecuteProcess(
+        cmd=list(order.command), additional_env=dict(order.environment), output='screen'
+    )
+    return [
+        process,
+        RegisterEventHandler(OnProcessExit(target_action=process, on_exit=partial(_go_on, order))),
+    ]
 
 
 def _go_on(order: ProcessOrder, event: ProcessExited, context: LaunchContext) -> list:
@@ -80,4 +96,9 @@ def _go_on(order: ProcessOrder, event: ProcessExited, context: LaunchContext) ->
         raise failure
     if order.then:
         return [action for following in order.then for action in _start(following)]
-    return [TimerAction(period=bringup.LINGER_S, actions=[EmitEvent(event=Shutdown(reason='the bag has been played'))])]
+    return [
+        TimerAction(
+            period=bringup.LINGER_S,
+            actions=[EmitEvent(event=Shutdown(reason='the bag has been played'))],
+        )
+    ]

@@ -1,5 +1,6 @@
 """A set of own models as the command `adopt` writes it, made once per run: a small YOLO and a detector of
 torchvision."""
+
 from __future__ import annotations
 
 import os
@@ -29,17 +30,37 @@ class Adopted:
 def write_annotations(folder: Path) -> Path:
     """Eight noisy images with one vehicle each, in COCO format."""
     rng = np.random.default_rng(0)
-    images = {f'images/{number}.png': rng.integers(0, 256, (60, 90, 3), dtype=np.uint8) for number in range(1, 9)}
-    boxes = [(number, label, (20 * label + 20, 20, 30, 30)) for number in range(8) for label in (0, 1)]
+    images = {
+        f'images/{number}.png': rng.integers(0, 256, (60, 90, 3), dtype=np.uint8)
+        for number in range(1, 9)
+    }
+    boxes = [
+        (number, label, (20 * label + 20, 20, 30, 30)) for number in range(8) for label in (0, 1)
+    ]
     return write_coco(folder / 'val.json', images, boxes, ('vehicle', 'train'))
 
 
 def run_adopt(cache: Path, *arguments: str) -> subprocess.CompletedProcess:
     """Runs the command in a process of its own, with the settings for which it would start itself anew."""
-    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'adopt', *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240,
-                          env={**os.environ, **process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(cache),
-                               'COLUMNS': '120'})
+    command = [
+        sys.executable,
+        '-m',
+        'deadline_perception.tools.command_line',
+        'adopt',
+        *map(str, arguments),
+    ]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={
+            **os.environ,
+            **process_environment(DEFAULT_THREADS),
+            'XDG_CACHE_HOME': str(cache),
+            'COLUMNS': '120',
+        },
+    )
 
 
 @pytest.fixture(scope='session')
@@ -56,10 +77,27 @@ def adopted(tmp_path_factory) -> Adopted:
         rename = folder / 'rename.yaml'
         rename.write_text('car: vehicle\nbike: null\n')
         data = write_annotations(folder)
-        run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes',
-                        'car,person,bike', '--rename', rename, '--data', data, '--images', data, '--minutes', '0.05',
-                        '--float-only', '--out', folder / 'sets' / 'set.yaml')
+        run = run_adopt(
+            folder / 'cache',
+            f'ssdlite320_mobilenet_v3_large:{weights}',
+            yolo,
+            '--classes',
+            'car,person,bike',
+            '--rename',
+            rename,
+            '--data',
+            data,
+            '--images',
+            data,
+            '--minutes',
+            '0.05',
+            '--float-only',
+            '--out',
+            folder / 'sets' / 'set.yaml',
+        )
         (folder / 'run.pickle').write_bytes(pickle.dumps(run))
 
     folder = made_once(tmp_path_factory, 'adopted', make)
-    return Adopted(folder, folder / 'sets' / 'set.yaml', pickle.loads((folder / 'run.pickle').read_bytes()))
+    return Adopted(
+        folder, folder / 'sets' / 'set.yaml', pickle.loads((folder / 'run.pickle').read_bytes())
+    )

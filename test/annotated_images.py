@@ -1,4 +1,5 @@
 """Images with annotations in COCO format, as commands read them."""
+
 from __future__ import annotations
 
 import json
@@ -9,8 +10,12 @@ import cv2
 import numpy as np
 
 
-def write_coco(file: Path, images: Mapping[str, np.ndarray], boxes: Sequence[tuple[int, int, Sequence[int]]],
-               names: Sequence[str]) -> Path:
+def write_coco(
+    file: Path,
+    images: Mapping[str, np.ndarray],
+    boxes: Sequence[tuple[int, int, Sequence[int]]],
+    names: Sequence[str],
+) -> Path:
     """Writes images and their annotations; returns the file.
 
     Args:
@@ -23,11 +28,24 @@ def write_coco(file: Path, images: Mapping[str, np.ndarray], boxes: Sequence[tup
     for number, (name, image) in enumerate(images.items()):
         (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
         cv2.imwrite(str(file.parent / name), image)
-        rows.append({'id': number, 'file_name': name, 'width': image.shape[1], 'height': image.shape[0]})
-    annotations = [{'id': number, 'image_id': image, 'category_id': label + 1, 'bbox': list(box),
-                    'area': box[2] * box[3], 'iscrowd': 0} for number, (image, label, box) in enumerate(boxes)]
+        rows.append(
+            {'id': number, 'file_name': name, 'width': image.shape[1], 'height': image.shape[0]}
+        )
+    annotations = [
+        {
+            'id': number,
+            'image_id': image,
+            'category_id': label + 1,
+            'bbox': list(box),
+            'area': box[2] * box[3],
+            'iscrowd': 0,
+        }
+        for number, (image, label, box) in enumerate(boxes)
+    ]
     categories = [{'id': number, 'name': name} for number, name in enumerate(names, 1)]
-    file.write_text(json.dumps({'images': rows, 'annotations': annotations, 'categories': categories}))
+    file.write_text(
+        json.dumps({'images': rows, 'annotations': annotations, 'categories': categories})
+    )
     return file
 
 

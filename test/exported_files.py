@@ -1,4 +1,5 @@
 """Exported detectors whose outputs are known: OpenVINO files that give the same values for every image."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -9,9 +10,16 @@ import numpy as np
 SIZE = (64, 96)
 
 
-def exported(file: Path, outputs: Mapping[str, np.ndarray], *, size: tuple[int | None, int | None] = SIZE,
-             kind: str = 'f32', by_planes: bool = True, further: Mapping[str, tuple] | None = None,
-             facts: Mapping[str, str] | None = None) -> Path:
+def exported(
+    file: Path,
+    outputs: Mapping[str, np.ndarray],
+    *,
+    size: tuple[int | None, int | None] = SIZE,
+    kind: str = 'f32',
+    by_planes: bool = True,
+    further: Mapping[str, tuple] | None = None,
+    facts: Mapping[str, str] | None = None,
+) -> Path:
     """A file with one image input and these outputs.
 
     Args:
@@ -26,12 +34,21 @@ def exported(file: Path, outputs: Mapping[str, np.ndarray], *, size: tuple[int |
     import openvino
     from openvino import opset13 as ops
 
-    kinds = {'f32': openvino.Type.f32, 'f16': openvino.Type.f16, 'u8': openvino.Type.u8, 'i64': openvino.Type.i64}
+    kinds = {
+        'f32': openvino.Type.f32,
+        'f16': openvino.Type.f16,
+        'u8': openvino.Type.u8,
+        'i64': openvino.Type.i64,
+    }
     sides = [-1 if side is None else side for side in size]
-    image = ops.parameter([1, 3, *sides] if by_planes else [1, *sides, 3], kinds[kind], name='images')
+    image = ops.parameter(
+        [1, 3, *sides] if by_planes else [1, *sides, 3], kinds[kind], name='images'
+    )
     parameters = [image]
-    zero = ops.multiply(ops.reduce_mean(ops.convert(image, 'f32'), np.int64([0, 1, 2, 3]), False),
-                        ops.constant(np.float32(0)))
+    zero = ops.multiply(
+        ops.reduce_mean(ops.convert(image, 'f32'), np.int64([0, 1, 2, 3]), False),
+        ops.constant(np.float32(0)),
+    )
     for name, (shape, element) in (further or {}).items():
         parameter = ops.parameter(list(shape), kinds[element], name=name)
         parameters.append(parameter)

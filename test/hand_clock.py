@@ -1,4 +1,5 @@
 """A clock that a test moves on by hand."""
+
 from __future__ import annotations
 
 

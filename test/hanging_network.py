@@ -1,4 +1,5 @@
 """A network for a real node process that hangs, or finds NaN, while a file exists."""
+
 from __future__ import annotations
 
 import os

@@ -3,6 +3,7 @@
 `make_magnifier` has an operator of a kind nobody has heard of, `make_single` decides nothing, `make_classifier` finds a
 class instead of boxes. Their work is real: products of matrices whose size follows from the settings.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -10,17 +11,35 @@ import hashlib
 import numpy as np
 
 from deadline_perception.core.detections import Classification, Detections
-from deadline_perception.core.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.core.execution_path import (
+    LEVEL,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import SegmentRun
 
 MAGNIFIER = PathSpace(
-    (Operator('lens', 'magnifier', ('far', 'near', 'tele'), 'z'), Operator('passes', 'repetition', (1, 4), 'n')),
-    (Segment('focus', 'optics', 'lens', ('lens',)), Segment('look', 'optics', 'passes', ('lens', 'passes')),
-     Segment('name', 'naming')))
+    (
+        Operator('lens', 'magnifier', ('far', 'near', 'tele'), 'z'),
+        Operator('passes', 'repetition', (1, 4), 'n'),
+    ),
+    (
+        Segment('focus', 'optics', 'lens', ('lens',)),
+        Segment('look', 'optics', 'passes', ('lens', 'passes')),
+        Segment('name', 'naming'),
+    ),
+)
 SINGLE = PathSpace((), (Segment('all', 'all'),))
-CLASSIFIER = PathSpace((Operator('level', LEVEL, (1, 2, 3, 4), 'l'),),
-                       (Segment('input', 'pre'), Segment('layers', 'body', 'level', ('level',)),))
+CLASSIFIER = PathSpace(
+    (Operator('level', LEVEL, (1, 2, 3, 4), 'l'),),
+    (
+        Segment('input', 'pre'),
+        Segment('layers', 'body', 'level', ('level',)),
+    ),
+)
 _WORK = np.random.default_rng(0).standard_normal((160, 160)) / 13.0
 
 
@@ -29,10 +48,19 @@ class InventedNetwork:
 
     config_name, input_size = 'invented', (48, 64)
 
-    def __init__(self, path_space: PathSpace, device: str = 'cpu', result_type: type = Detections) -> None:
-        self.path_space, self.device, self.result_type, self.engine = path_space, device, result_type, Eager()
+    def __init__(
+        self, path_space: PathSpace, device: str = 'cpu', result_type: type = Detections
+    ) -> None:
+        self.path_space, self.device, self.result_type, self.engine = (
+            path_space,
+            device,
+            result_type,
+            Eager(),
+        )
         self.class_names = ('thing',) if result_type is Detections else ('cat', 'dog', 'fish')
-        self.network_hash = self.weights_hash = hashlib.sha256(str(list(path_space)).encode()).hexdigest()[:16]
+        self.network_hash = self.weights_hash = hashlib.sha256(
+            str(list(path_space)).encode()
+        ).hexdigest()[:16]
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InventedRun:
         return InventedRun(self, image_bgr, path)
@@ -41,7 +69,9 @@ class InventedNetwork:
 class InventedRun(SegmentRun):
     """One frame; a segment's work grows with the settings of its operators."""
 
-    def __init__(self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+    def __init__(
+        self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath
+    ) -> None:
         super().__init__(network.path_space, path)
         self._result_type, self._image = network.result_type, image_bgr
         self.keys: list[str] = []  # of what has run
@@ -50,14 +80,20 @@ class InventedRun(SegmentRun):
         self.keys.append(key)
         values = np.resize(self._image.astype(np.float64) / 255.0, (160, 160))
         depends_on = self.space.segments[self.segment].depends_on
-        for _ in range(1 + sum(3 * self.path.settings[self.space.place[operator]] for operator in depends_on)):
+        for _ in range(
+            1 + sum(3 * self.path.settings[self.space.place[operator]] for operator in depends_on)
+        ):
             values = np.tanh(values @ _WORK)
 
     def result(self) -> Detections | Classification:
         if self._result_type is Classification:
             return Classification(np.array([0.1, 0.7, 0.2]))
         height, width = self._image.shape[:2]
-        return Detections(np.array([[width / 4, height / 4, width / 2, height / 2]]), np.array([0.9]), np.array([0]))
+        return Detections(
+            np.array([[width / 4, height / 4, width / 2, height / 2]]),
+            np.array([0.9]),
+            np.array([0]),
+        )
 
 
 def make_magnifier(device: str = 'cpu') -> InventedNetwork:

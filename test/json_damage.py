@@ -1,4 +1,5 @@
 """Damages JSON files at random, and tells a clean refusal from a crash."""
+
 from __future__ import annotations
 
 import json
@@ -12,12 +13,26 @@ from hypothesis import strategies as st
 
 from deadline_perception.datasets.records import Sequence
 
-fuzzed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-_SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
-                     st.sampled_from([10 ** 400, -10 ** 400, 1e308, -1e308, 2 ** 63, 'a\nb', '\x00', '\ud800',
-                                      'x' * 5_000]))
-_VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3)
-                       | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=5)
+fuzzed = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+_SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(
+        [10**400, -(10**400), 1e308, -1e308, 2**63, 'a\nb', '\x00', '\ud800', 'x' * 5_000]
+    ),
+)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
 
 
 @st.composite
@@ -40,7 +55,13 @@ def damaged(draw, file: Path) -> None:
 
 
 def _places(value: object):
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    entries = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in list(entries):
         yield value, key
         yield from _places(inner)
@@ -59,5 +80,8 @@ def reads_or_refuses_in_one_line(read: Callable[[Path], object], file: Path) -> 
 
 def boxes_are_finite(sequence: Sequence) -> bool:
     """Whether every box of every frame can be computed with."""
-    return all(np.isfinite(frame.ground_truth.boxes_xyxy_px).all() for frame in sequence.frames
-               if frame.ground_truth is not None)
+    return all(
+        np.isfinite(frame.ground_truth.boxes_xyxy_px).all()
+        for frame in sequence.frames
+        if frame.ground_truth is not None
+    )

@@ -1,4 +1,5 @@
 """What is costly to make and only read by tests, made once per run, whichever worker of pytest-xdist needs it first."""
+
 from __future__ import annotations
 
 import fcntl
@@ -13,7 +14,9 @@ import pytest
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """The folder `name` among the run's temporary ones, which `make` has filled; blocks while another worker does."""
     base = factory.getbasetemp()
-    root = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base  # each worker has a folder of its own in there
+    root = (
+        base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
+    )  # each worker has a folder of its own in there
     folder, whole = root / name, root / f'{name}.whole'
     with (root / f'{name}.lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

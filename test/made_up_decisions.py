@@ -1,4 +1,5 @@
 """A small network whose times are made up per segment, with everything known by hand."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -53,5 +54,10 @@ def foreign_path() -> ExecutionPath:
 
 @pytest.fixture(scope='session')
 def path_space() -> PathSpace:
-    return multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5),
-                            proposals=(10, 25, 100), heads=2)
+    return multi_path_space(
+        skips_per_stage=(1, 1),
+        widths=(1.0, 0.5),
+        pyramid_widths=(1.0, 0.5),
+        proposals=(10, 25, 100),
+        heads=2,
+    )

@@ -1,4 +1,5 @@
 """A small detector with every operator, quick enough for numerical tests."""
+
 import random
 from dataclasses import replace
 
@@ -6,10 +7,20 @@ import pytest
 
 from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
 
-TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
-               skip_groups=((1,), (2,), (1, 2), (1,)), scales=(1.0, 0.5),
-               norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60,
-               heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))))
+TINY = replace(
+    COMPACT,
+    name='tiny',
+    input_size=(64, 96),
+    stem_channels=16,
+    stage_channels=(16, 32, 32, 64),
+    skip_groups=((1,), (2,), (1, 2), (1,)),
+    scales=(1.0, 0.5),
+    norm_group_channels=4,
+    pyramid_channels=16,
+    proposals=(5, 20, 60),
+    nms_candidates=60,
+    heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))),
+)
 
 
 def redirected_run(network, image, paths: int):

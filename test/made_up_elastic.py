@@ -1,4 +1,5 @@
 """Small networks of every kind of block that can be made elastic, and elastic ones made of them."""
+
 from __future__ import annotations
 
 import torch
@@ -6,8 +7,19 @@ from torch import Tensor, nn
 
 from deadline_perception.networks.elastic.elastic import ElasticModule, elastic
 
-BLOCKS = ('plain', 'batch', 'group', 'layer', 'dilated', 'grouped', 'depthwise', 'residual', 'excited', 'concatenated',
-          'pooled')
+BLOCKS = (
+    'plain',
+    'batch',
+    'group',
+    'layer',
+    'dilated',
+    'grouped',
+    'depthwise',
+    'residual',
+    'excited',
+    'concatenated',
+    'pooled',
+)
 
 
 class LayerNorm2d(nn.LayerNorm):
@@ -25,9 +37,15 @@ class Block(nn.Module):
         self.kind = kind
         groups = {'grouped': 4, 'depthwise': 8}.get(kind, 1)
         dilation = 2 if kind == 'dilated' else 1
-        self.first = nn.Conv2d(8, 8, 3, padding=dilation, dilation=dilation, groups=groups, bias=kind != 'batch')
-        self.norm = {'batch': nn.BatchNorm2d(8), 'group': nn.GroupNorm(4, 8), 'layer': LayerNorm2d(8),
-                     'depthwise': nn.BatchNorm2d(8)}.get(kind, nn.Identity())
+        self.first = nn.Conv2d(
+            8, 8, 3, padding=dilation, dilation=dilation, groups=groups, bias=kind != 'batch'
+        )
+        self.norm = {
+            'batch': nn.BatchNorm2d(8),
+            'group': nn.GroupNorm(4, 8),
+            'layer': LayerNorm2d(8),
+            'depthwise': nn.BatchNorm2d(8),
+        }.get(kind, nn.Identity())
         self.second = nn.Conv2d(8, 8, 1)
         self.squeeze, self.excite = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1)
         self.gain = nn.Parameter(torch.rand(8, 1, 1))
@@ -38,7 +56,9 @@ class Block(nn.Module):
         if self.kind == 'residual':
             y = torch.relu(x + self.gain * self.second(y))
         if self.kind == 'excited':
-            y = y * torch.sigmoid(self.excite(torch.relu(self.squeeze(y.mean((2, 3), keepdim=True)))))
+            y = y * torch.sigmoid(
+                self.excite(torch.relu(self.squeeze(y.mean((2, 3), keepdim=True))))
+            )
         if self.kind == 'concatenated':
             y = torch.cat((y, torch.relu(self.second(x))), 1)
         if self.kind == 'pooled':
@@ -82,8 +102,12 @@ def images(count: int = 8, seed: int = 1) -> Tensor:
     return torch.randn(count, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
 
 
-def made_elastic(kinds: tuple[str, ...] = ('residual', 'batch'), flattens: bool = True, seed: int = 0,
-                 settings: tuple[float, ...] = (0.25, 0.5, 1.0)) -> ElasticModule:
+def made_elastic(
+    kinds: tuple[str, ...] = ('residual', 'batch'),
+    flattens: bool = True,
+    seed: int = 0,
+    settings: tuple[float, ...] = (0.25, 0.5, 1.0),
+) -> ElasticModule:
     """The same, elastic."""
     return elastic(made_up(kinds, flattens, seed), (images(1),), images(), settings=settings)
 

@@ -1,4 +1,5 @@
 """Boxes of detectors, known objects, and images to label, from a few numbers."""
+
 import numpy as np
 
 from deadline_perception.core.detections import Detections
@@ -25,8 +26,12 @@ def known(*rows) -> GroundTruth:
 
 def target_objects(boxes=(), labels=(), crowd=(), named=(True, True)) -> TargetObjects:
     """Objects to be learnt, of two classes."""
-    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.float32(crowd).reshape(-1, 4),
-                         np.array(named))
+    return TargetObjects(
+        np.float32(boxes).reshape(-1, 4),
+        np.int64(labels),
+        np.float32(crowd).reshape(-1, 4),
+        np.array(named),
+    )
 
 
 def log_of(folder, *seen: SeenImage) -> LabelLog:
@@ -39,5 +44,7 @@ def log_of(folder, *seen: SeenImage) -> LabelLog:
 
 def job(number, ground_truth=None, marked=(), name='', measures=False) -> LabelJob:
     """An image of 90 x 60 px."""
-    frame = Frame(f'frame{number}', number, lambda: np.zeros((60, 90, 3), np.uint8), ground_truth=ground_truth)
+    frame = Frame(
+        f'frame{number}', number, lambda: np.zeros((60, 90, 3), np.uint8), ground_truth=ground_truth
+    )
     return LabelJob(frame, frozenset(marked), name, None, measures)

@@ -1,4 +1,5 @@
 """A small multi-path network whose segments do real work, so that real times can be measured without weights."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -52,8 +53,15 @@ class MatrixRun(SegmentRun):
 
 @pytest.fixture()
 def network() -> MatrixNetwork:
-    return MatrixNetwork(multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5),
-                                          proposals=(10, 40), heads=2))
+    return MatrixNetwork(
+        multi_path_space(
+            skips_per_stage=(1, 2),
+            widths=(1.0, 0.5),
+            pyramid_widths=(1.0, 0.5),
+            proposals=(10, 40),
+            heads=2,
+        )
+    )
 
 
 @pytest.fixture()

@@ -1,5 +1,6 @@
 """Detectors as teams bring them, with random weights: real exports of small YOLO-like networks, and weights of
 torchvision."""
+
 from __future__ import annotations
 
 import importlib
@@ -20,8 +21,12 @@ class SmallYolo(nn.Module):
     def __init__(self, classes: int = len(CLASSES), form: str = 'yolov8', width: int = 8) -> None:
         super().__init__()
         channels = (3, width, width, 2 * width, 2 * width)
-        self.body = nn.Sequential(*(nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.SiLU())
-                                    for a, b in zip(channels, channels[1:])))
+        self.body = nn.Sequential(
+            *(
+                nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.SiLU())
+                for a, b in zip(channels, channels[1:])
+            )
+        )
         self.head = nn.Conv2d(channels[-1], 5 + classes, 1)
         self.form = form
         with torch.no_grad():
@@ -54,19 +59,38 @@ class BoxesScoresLabels(nn.Module):
         scores, labels = rows[:, 4:].max(1)
         scores, order = scores.topk(6)
         rows = rows[order]
-        return torch.cat([rows[:, :2] - rows[:, 2:4] / 2, rows[:, :2] + rows[:, 2:4] / 2], 1), scores, labels[order]
+        return (
+            torch.cat([rows[:, :2] - rows[:, 2:4] / 2, rows[:, :2] + rows[:, 2:4] / 2], 1),
+            scores,
+            labels[order],
+        )
 
 
-def export_onnx(module: nn.Module, file: Path, size: tuple[int, ...] = SIZE, *, outputs: tuple[str, ...] = ('output0',),
-                dynamic: dict | None = None, kind: torch.dtype = torch.float32) -> Path:
+def export_onnx(
+    module: nn.Module,
+    file: Path,
+    size: tuple[int, ...] = SIZE,
+    *,
+    outputs: tuple[str, ...] = ('output0',),
+    dynamic: dict | None = None,
+    kind: torch.dtype = torch.float32,
+) -> Path:
     """PyTorch's own export of a module."""
     example = torch.zeros(1, 3, *size, dtype=kind)
     undo = _without_onnx() if importlib.util.find_spec('onnx') is None else None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
-            torch.onnx.export(module.eval(), (example,), str(file), dynamo=False, opset_version=17,
-                              input_names=['images'], output_names=list(outputs), dynamic_axes=dynamic)
+            torch.onnx.export(
+                module.eval(),
+                (example,),
+                str(file),
+                dynamo=False,
+                opset_version=17,
+                input_names=['images'],
+                output_names=list(outputs),
+                dynamic_axes=dynamic,
+            )
     finally:
         if undo:
             undo()
@@ -76,18 +100,31 @@ def export_onnx(module: nn.Module, file: Path, size: tuple[int, ...] = SIZE, *, 
 def _without_onnx():
     """The exporter takes the package onnx for one thing alone: to add functions of other domains, of which there are
     none here. Returns what undoes it."""
-    for name in ('torch.onnx._internal.torchscript_exporter.onnx_proto_utils', 'torch.onnx._internal.onnx_proto_utils'):
+    for name in (
+        'torch.onnx._internal.torchscript_exporter.onnx_proto_utils',
+        'torch.onnx._internal.onnx_proto_utils',
+    ):
         try:
             module = importlib.import_module(name)
         except ImportError:
             continue
-        kept, module._add_onnxscript_fn = module._add_onnxscript_fn, lambda model_bytes, custom_opsets: model_bytes
+        kept, module._add_onnxscript_fn = (
+            module._add_onnxscript_fn,
+            lambda model_bytes, custom_opsets: model_bytes,
+        )
         return lambda: setattr(module, '_add_onnxscript_fn', kept)
     return None
 
 
-def small_yolo(folder: Path, form: str = 'yolov8', *, name: str = 'small_yolo', width: int = 8,
-               classes: int = len(CLASSES), **options) -> Path:
+def small_yolo(
+    folder: Path,
+    form: str = 'yolov8',
+    *,
+    name: str = 'small_yolo',
+    width: int = 8,
+    classes: int = len(CLASSES),
+    **options,
+) -> Path:
     """A file of a small YOLO with random weights."""
     torch.manual_seed(1)
     return export_onnx(SmallYolo(classes, form, width), folder / f'{name}.onnx', **options)
@@ -98,6 +135,11 @@ def ssdlite_weights(folder: Path, classes: int = len(CLASSES)) -> Path:
     from torchvision.models import get_model
 
     torch.manual_seed(2)
-    model = get_model('ssdlite320_mobilenet_v3_large', weights=None, weights_backbone=None, num_classes=classes + 1)
+    model = get_model(
+        'ssdlite320_mobilenet_v3_large',
+        weights=None,
+        weights_backbone=None,
+        num_classes=classes + 1,
+    )
     torch.save(model.state_dict(), folder / 'ssdlite.pth')
     return folder / 'ssdlite.pth'

@@ -1,4 +1,5 @@
 """Weights and profiles for tests that need a network but no good one."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -13,11 +14,21 @@ CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 
 def made_up_profile(detector, **changes):
     """Every segment takes 3 ms; measured as the nodes run it: one thread, with the settings of a start-up."""
-    facts = replace(read_device_facts(environment=process_environment(DEFAULT_THREADS)), threads=DEFAULT_THREADS)
+    facts = replace(
+        read_device_facts(environment=process_environment(DEFAULT_THREADS)), threads=DEFAULT_THREADS
+    )
     segments = {name: Quantiles.from_samples([3.0] * 5) for name in detector.path_space.carriers()}
-    fields = {'facts': facts, 'config_name': detector.config_name,
-              'network_hash': detector.network_hash, 'input_size': detector.input_size, 'image_size': (48, 64),
-              'date': '2025-01-01T00:00:00+00:00', 'load_before': 0.0, 'segments': segments, 'paths': {}}
+    fields = {
+        'facts': facts,
+        'config_name': detector.config_name,
+        'network_hash': detector.network_hash,
+        'input_size': detector.input_size,
+        'image_size': (48, 64),
+        'date': '2025-01-01T00:00:00+00:00',
+        'load_before': 0.0,
+        'segments': segments,
+        'paths': {},
+    }
     return LatencyProfile(**{**fields, **changes})
 
 

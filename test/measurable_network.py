@@ -1,4 +1,5 @@
 """A network that commands measure within seconds, and commands as users run them."""
+
 from __future__ import annotations
 
 import os
@@ -13,13 +14,22 @@ from made_up_detector import TINY
 from deadline_perception.core.device import process_environment
 
 
-def run_command(*words: object, environment: dict[str, str] | None = None,
-                cwd: Path | None = None) -> subprocess.CompletedProcess:
+def run_command(
+    *words: object, environment: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess:
     """Runs `deadline-perception WORDS` in a process without the settings that it needs."""
-    settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
-    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', *map(str, words)],
-                          capture_output=True, text=True, env={**settings, 'COLUMNS': '120', **(environment or {})},
-                          timeout=300, check=False, cwd=cwd)
+    settings = {
+        name: value for name, value in os.environ.items() if name not in process_environment(2)
+    }
+    return subprocess.run(
+        [sys.executable, '-m', 'deadline_perception.tools.command_line', *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**settings, 'COLUMNS': '120', **(environment or {})},
+        timeout=300,
+        check=False,
+        cwd=cwd,
+    )
 
 
 @pytest.fixture(scope='session')

@@ -1,4 +1,5 @@
 """Nodes as processes, and a node in the test's own process that hears them and speaks to them."""
+
 from __future__ import annotations
 
 import os
@@ -24,7 +25,9 @@ from deadline_perception.nodes.messages import bgr_to_image
 class NodeProcess:
     """One node as a process; what it says is kept in a file."""
 
-    def __init__(self, name, namespace, log, parameters, remaps, words, folder, environment, program):
+    def __init__(
+        self, name, namespace, log, parameters, remaps, words, folder, environment, program
+    ):
         program = program or (sys.executable, '-m', 'deadline_perception.nodes', name)
         command = [*program, '--ros-args', '-r', f'__ns:={namespace}', *words]
         for key, value in parameters.items():
@@ -34,9 +37,14 @@ class NodeProcess:
             command += ['-r', f'{topic}:={outside}']
         self.name, self._log = name, log
         with log.open('w') as stream:
-            self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=folder,
-                                            start_new_session=True, env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0',
-                                                                      **environment})
+            self.process = subprocess.Popen(
+                command,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                start_new_session=True,
+                env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0', **environment},
+            )
 
     @property
     def output(self):
@@ -121,8 +129,13 @@ class Observer:
     def set_parameters(self, node, **values):
         """Sets parameters as a set; returns the reason of a refusal, empty when they were taken: then it is `said`."""
         request = SetParametersAtomically.Request(
-            parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
-        result = self.call(SetParametersAtomically, f'{node}/set_parameters_atomically', request).result
+            parameters=[
+                Parameter(name, value=value).to_parameter_msg() for name, value in values.items()
+            ]
+        )
+        result = self.call(
+            SetParametersAtomically, f'{node}/set_parameters_atomically', request
+        ).result
         self.said = result.reason
         return '' if result.successful else result.reason or 'refused'
 

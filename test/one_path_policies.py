@@ -1,4 +1,5 @@
 """Policies for the parameter `policy` of nodes that run as processes: always the same path."""
+
 from __future__ import annotations
 
 from deadline_perception.decision.frontier import FrontierPolicy

@@ -1,4 +1,5 @@
 """A very small detector whose segments are prepared once per run, as `deadline-perception profile` prepares them."""
+
 from __future__ import annotations
 
 import shutil
@@ -7,13 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from deadline_perception.networks.multi_path.configuration import HeadConfig
 from made_once import made_once
 from made_up_detector import TINY
 
-SMALL = replace(TINY, name='small', scales=(1.0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5, 20),
-                skip_groups=((1,), (), (), ()), heads=(HeadConfig(1, (32,)),))
+from deadline_perception.networks.multi_path.configuration import HeadConfig
+
+SMALL = replace(
+    TINY,
+    name='small',
+    scales=(1.0,),
+    widths=(1.0,),
+    pyramid_widths=(1.0,),
+    proposals=(5, 20),
+    skip_groups=((1,), (), (), ()),
+    heads=(HeadConfig(1, (32,)),),
+)
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,14 @@ def write_small(folder: Path) -> Path:
 @pytest.fixture(scope='session')
 def prepared_once(tmp_path_factory) -> Prepared:
     pytest.importorskip('openvino')
+    from deadline_perception.core.device import read_device_facts
     from deadline_perception.engines.preparation import prepare
     from deadline_perception.engines.segment_models import SegmentModels
-    from deadline_perception.engines.segment_store import SegmentStore, default_store_folder, store_origin
-    from deadline_perception.core.device import read_device_facts
+    from deadline_perception.engines.segment_store import (
+        SegmentStore,
+        default_store_folder,
+        store_origin,
+    )
 
     images = made_up_images(12)
 
@@ -76,12 +89,17 @@ def prepared_once(tmp_path_factory) -> Prepared:
             patch.setenv('XDG_CACHE_HOME', str(made.cache))
             folder = default_store_folder(network.config_name, network.weights_hash)
         origin = store_origin(read_device_facts('cpu'), network)
-        models = prepare(network, list(images), SegmentStore.resume(folder, origin), 1,
-                         models=SegmentModels(network.weights_hash))
+        models = prepare(
+            network,
+            list(images),
+            SegmentStore.resume(folder, origin),
+            1,
+            models=SegmentModels(network.weights_hash),
+        )
         models.save(root / 'small.models')  # who takes them for its weights, names them so
 
     root = made_once(tmp_path_factory, 'prepared', make)
-    folder, = (root / 'cache' / 'deadline_perception' / 'engine').iterdir()
+    (folder,) = (root / 'cache' / 'deadline_perception' / 'engine').iterdir()
     return Prepared(root / 'small.safetensors', root / 'cache', folder, images)
 
 
@@ -91,4 +109,8 @@ def prepared(prepared_once, tmp_path, monkeypatch) -> Prepared:
     cache = tmp_path / 'cache'
     shutil.copytree(prepared_once.cache, cache)
     monkeypatch.setenv('XDG_CACHE_HOME', str(cache))
-    return replace(prepared_once, cache=cache, folder=cache / prepared_once.folder.relative_to(prepared_once.cache))
+    return replace(
+        prepared_once,
+        cache=cache,
+        folder=cache / prepared_once.folder.relative_to(prepared_once.cache),
+    )

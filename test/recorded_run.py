@@ -1,4 +1,5 @@
 """Writes recordings as the nodes make them, message by message, for tests of what reads them."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,8 +13,13 @@ from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
-SPACE = multi_path_space(skips_per_stage=(1, 1, 1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
-                         proposals=(10, 25, 50, 100), heads=3)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1, 1, 1),
+    widths=(1.0, 0.75, 0.5, 0.25),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 25, 50, 100),
+    heads=3,
+)
 PATH = 's0000-w1.00-p100-h1'
 SECOND_NS = 1_000_000_000
 START_NS = 1_700_000_000 * SECOND_NS
@@ -28,7 +34,9 @@ class RunWriter:
         storage: mcap or sqlite3.
     """
 
-    def __init__(self, bag: Path, *, namespace: str = '', storage: StoragePlugin = StoragePlugin.MCAP) -> None:
+    def __init__(
+        self, bag: Path, *, namespace: str = '', storage: StoragePlugin = StoragePlugin.MCAP
+    ) -> None:
         self.types = message_types()
         self.messages = BagMessages(self.types)
         self.make, self.header = self.messages.make, self.messages.header
@@ -46,7 +54,9 @@ class RunWriter:
     def write(self, topic: str, message, time_ns: int) -> None:
         name = message.__msgtype__
         if topic not in self.connections:
-            self.connections[topic] = self.writer.add_connection(self.namespace + topic, name, typestore=self.types)
+            self.connections[topic] = self.writer.add_connection(
+                self.namespace + topic, name, typestore=self.types
+            )
         self.writer.write(self.connections[topic], time_ns, self.types.serialize_cdr(message, name))
 
     def camera(self, stamp_ns: int, topic: str = '/camera/camera_info') -> None:
@@ -56,59 +66,166 @@ class RunWriter:
         self.write('/vehicle_speed/speed', self.messages.speed(stamp_ns, speed_mps), stamp_ns)
 
     def budget(self, stamp_ns: int, budget_ms: float, speed_mps: float) -> None:
-        self.write('/time_budget/budget', self.make(
-            'deadline_perception/msg/TimeBudget', header=self.header(stamp_ns), budget_ms=budget_ms, min_budget_ms=30.0,
-            max_budget_ms=300.0, speed_mps=speed_mps, policy='stopping_distance', degraded=False, reason=''), stamp_ns)
+        self.write(
+            '/time_budget/budget',
+            self.make(
+                'deadline_perception/msg/TimeBudget',
+                header=self.header(stamp_ns),
+                budget_ms=budget_ms,
+                min_budget_ms=30.0,
+                max_budget_ms=300.0,
+                speed_mps=speed_mps,
+                policy='stopping_distance',
+                degraded=False,
+                reason='',
+            ),
+            stamp_ns,
+        )
 
     def label_info(self, stamp_ns: int, names: tuple[str, ...]) -> None:
-        classes = [self.make('vision_msgs/msg/VisionClass', class_id=number, class_name=name)
-                   for number, name in enumerate(names)]
-        self.write('/detector/label_info', self.make('vision_msgs/msg/LabelInfo', header=self.header(stamp_ns),
-                                                     class_map=classes, threshold=0.0), stamp_ns)
+        classes = [
+            self.make('vision_msgs/msg/VisionClass', class_id=number, class_name=name)
+            for number, name in enumerate(names)
+        ]
+        self.write(
+            '/detector/label_info',
+            self.make(
+                'vision_msgs/msg/LabelInfo',
+                header=self.header(stamp_ns),
+                class_map=classes,
+                threshold=0.0,
+            ),
+            stamp_ns,
+        )
 
     def contention(self, stamp_ns: int, slowdown: float, level: int = -1, levels: int = 0) -> None:
-        self.write('/contention_monitor/state', self.make(
-            'deadline_perception/msg/ContentionState', header=self.header(stamp_ns), slowdown=slowdown, level=level,
-            levels=levels, probe_ms=1.0, probe_idle_ms=1.0, cpu_utilisation=0.5, cpu_pressure=0.1, memory_pressure=0.0,
-            gpu_utilisation=float('nan'), gpu_memory_used=float('nan'), sources=['proc_stat'], degraded=False,
-            reason=''), stamp_ns)
+        self.write(
+            '/contention_monitor/state',
+            self.make(
+                'deadline_perception/msg/ContentionState',
+                header=self.header(stamp_ns),
+                slowdown=slowdown,
+                level=level,
+                levels=levels,
+                probe_ms=1.0,
+                probe_idle_ms=1.0,
+                cpu_utilisation=0.5,
+                cpu_pressure=0.1,
+                memory_pressure=0.0,
+                gpu_utilisation=float('nan'),
+                gpu_memory_used=float('nan'),
+                sources=['proc_stat'],
+                degraded=False,
+                reason='',
+            ),
+            stamp_ns,
+        )
 
-    def boxes(self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int | None = None) -> None:
+    def boxes(
+        self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int | None = None
+    ) -> None:
         """Objects are (box xyxy, class name, score)."""
         self.write(topic, self.messages.detections(stamp_ns, objects), time_ns or stamp_ns)
 
-    def latency(self, stamp_ns: int, *, total_ms: float = 60.0, budget_ms: float = 100.0, network_ms: float = 50.0,
-                topic: str = '/detector/latency', **fields) -> None:
+    def latency(
+        self,
+        stamp_ns: int,
+        *,
+        total_ms: float = 60.0,
+        budget_ms: float = 100.0,
+        network_ms: float = 50.0,
+        topic: str = '/detector/latency',
+        **fields,
+    ) -> None:
         """A FrameLatency whose parts add up: 4 ms of age, the network's time, and the rest as queueing."""
         split = {'pre': 0.03, 'conv': 0.7, 'rpn': 0.1, 'head': 0.15, 'post': 0.02}
-        phases = [self.make('deadline_perception/msg/PhaseTime', name=phase, ms=network_ms * share)
-                  for phase, share in split.items()]
+        phases = [
+            self.make('deadline_perception/msg/PhaseTime', name=phase, ms=network_ms * share)
+            for phase, share in split.items()
+        ]
         values = {
-            'phases': phases, 'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5,
-            'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH,
-            'overhead_ms': total_ms - network_ms - 4, 'forecast_ms': 0.9 * network_ms,
-            'idle_forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms, 'wcet_ms': 1.5 * network_ms,
-            'feasible': True, 'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
-            'rejected_frames_total': 0, 'middleware_lost_total': 0, 'device': 'cpu (1 thread)', 'degraded': False,
-            'reason': '', 'evidence_age_ms': 0.0} | fields
-        self.write(topic, self.make(
-            'deadline_perception/msg/FrameLatency', header=self.header(stamp_ns), total_ms=total_ms,
-            budget_ms=budget_ms, network_ms=network_ms, **values), stamp_ns)
+            'phases': phases,
+            'age_ms': 4.0,
+            'convert_ms': 0.4,
+            'decision_ms': 0.1,
+            'publish_ms': 0.5,
+            'queue_ms': total_ms - network_ms - 5.0,
+            'outcome': 0,
+            'path': PATH,
+            'overhead_ms': total_ms - network_ms - 4,
+            'forecast_ms': 0.9 * network_ms,
+            'idle_forecast_ms': 0.9 * network_ms,
+            'bound_ms': 1.2 * network_ms,
+            'wcet_ms': 1.5 * network_ms,
+            'feasible': True,
+            'deadline_met': total_ms <= budget_ms,
+            'replaced_frames': 0,
+            'replaced_frames_total': 0,
+            'rejected_frames_total': 0,
+            'middleware_lost_total': 0,
+            'device': 'cpu (1 thread)',
+            'degraded': False,
+            'reason': '',
+            'evidence_age_ms': 0.0,
+        } | fields
+        self.write(
+            topic,
+            self.make(
+                'deadline_perception/msg/FrameLatency',
+                header=self.header(stamp_ns),
+                total_ms=total_ms,
+                budget_ms=budget_ms,
+                network_ms=network_ms,
+                **values,
+            ),
+            stamp_ns,
+        )
 
     def decision(self, stamp_ns: int, path: str = PATH, **fields) -> None:
         changed = fields.pop('changed', False)
-        operators = [self.make(
-            'deadline_perception/msg/OperatorDecision', name=operator.name, kind=operator.kind,
-            setting=setting_text(operator.settings[level]), level=level, levels=len(operator.settings), decided=True,
-            changed=changed and operator.name == 'head', remaining_ms=20.0, bound_ms=8.0, decision_us=3.0)
-            for operator, level in zip(SPACE.operators, SPACE.parse(path).settings)]
-        values = {'planned_path': path, 'feasible': True, 'budget_ms': 100.0, 'remaining_ms': 90.0, 'forecast_ms': 45.0,
-                  'bound_ms': 60.0, 'wcet_ms': 75.0, 'slowdown': 1.0, 'contention_source': 'proc_stat+probe',
-                  'target_miss_probability': 0.01, 'quality': 0.35, 'decision_us': 12.0, 'policy': 'frontier',
-                  'reason': 'best quality whose bound fits'} | fields
-        self.write('/detector/path', self.make(
-            'deadline_perception/msg/PathDecision', header=self.header(stamp_ns), path=path, operators=operators,
-            **values), stamp_ns)
+        operators = [
+            self.make(
+                'deadline_perception/msg/OperatorDecision',
+                name=operator.name,
+                kind=operator.kind,
+                setting=setting_text(operator.settings[level]),
+                level=level,
+                levels=len(operator.settings),
+                decided=True,
+                changed=changed and operator.name == 'head',
+                remaining_ms=20.0,
+                bound_ms=8.0,
+                decision_us=3.0,
+            )
+            for operator, level in zip(SPACE.operators, SPACE.parse(path).settings)
+        ]
+        values = {
+            'planned_path': path,
+            'feasible': True,
+            'budget_ms': 100.0,
+            'remaining_ms': 90.0,
+            'forecast_ms': 45.0,
+            'bound_ms': 60.0,
+            'wcet_ms': 75.0,
+            'slowdown': 1.0,
+            'contention_source': 'proc_stat+probe',
+            'target_miss_probability': 0.01,
+            'quality': 0.35,
+            'decision_us': 12.0,
+            'policy': 'frontier',
+            'reason': 'best quality whose bound fits',
+        } | fields
+        self.write(
+            '/detector/path',
+            self.make(
+                'deadline_perception/msg/PathDecision',
+                header=self.header(stamp_ns),
+                path=path,
+                operators=operators,
+                **values,
+            ),
+            stamp_ns,
+        )
 
 
 def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:
@@ -119,31 +236,62 @@ def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:
             stamp_ns = START_NS + index * SECOND_NS // 10
             phase = index / frames
             speed_mps = float(max(0.0, 20 * np.sin(np.pi * min(1.0, 1.25 * phase))))
-            budget_ms = 40.0 if 0.35 < phase < 0.4 else float(np.clip(1100 / max(speed_mps, 1), 60, 240))
+            budget_ms = (
+                40.0 if 0.35 < phase < 0.4 else float(np.clip(1100 / max(speed_mps, 1), 60, 240))
+            )
             slowdown = 1.7 if 0.6 < phase < 0.75 else 1.0 + 0.03 * random.random()
             run.camera(stamp_ns)
             run.budget(stamp_ns, budget_ms, speed_mps)
             run.contention(stamp_ns, slowdown)
             box = [100 + 2 * index % 400, 150, 180 + 2 * index % 400, 210]
-            run.boxes('/ground_truth', stamp_ns, [(box, 'vehicle', 1.0), ([300, 50, 312, 80], 'traffic_light', 1.0),
-                                                  ([500, 200, 504, 204], 'bike', 0.0)])
+            run.boxes(
+                '/ground_truth',
+                stamp_ns,
+                [
+                    (box, 'vehicle', 1.0),
+                    ([300, 50, 312, 80], 'traffic_light', 1.0),
+                    ([500, 200, 504, 204], 'bike', 0.0),
+                ],
+            )
             if index % 37 == 36:
                 continue  # this image is replaced by the next one
             level = int(np.clip((budget_ms / slowdown - 48) // 32, 0, 3))
             skips = [int(level >= least) for least in (3, 2, 1, 1)]
             path = str(ExecutionPath((*skips, level, int(level >= 2), level, min(level, 2)), SPACE))
             bound_ms = (35.0, 60.0, 95.0, 130.0)[level] * slowdown
-            network_ms = bound_ms * float(random.uniform(0.7, 0.95)) * (2.2 if index % 53 == 50 else 1.0)
+            network_ms = (
+                bound_ms * float(random.uniform(0.7, 0.95)) * (2.2 if index % 53 == 50 else 1.0)
+            )
             total_ms = network_ms + float(random.uniform(6, 12))
             feasible = bound_ms + 12 < budget_ms
             coasted = not feasible and total_ms > budget_ms
-            run.decision(stamp_ns, path, slowdown=slowdown, feasible=feasible, budget_ms=budget_ms, bound_ms=bound_ms,
-                         quality=0.2 + 0.05 * level, changed=index % 9 == 0, decision_us=float(random.uniform(8, 30)))
-            run.boxes('/detector/detections', stamp_ns, [([v + float(random.normal(0, 2)) for v in box], 'vehicle',
-                                                          0.8)])
-            run.latency(stamp_ns, total_ms=total_ms, network_ms=network_ms, budget_ms=budget_ms, path=path,
-                        bound_ms=bound_ms, feasible=feasible, outcome=1 if coasted else 0,
-                        replaced_frames=1 if index and index % 37 == 0 else 0)
+            run.decision(
+                stamp_ns,
+                path,
+                slowdown=slowdown,
+                feasible=feasible,
+                budget_ms=budget_ms,
+                bound_ms=bound_ms,
+                quality=0.2 + 0.05 * level,
+                changed=index % 9 == 0,
+                decision_us=float(random.uniform(8, 30)),
+            )
+            run.boxes(
+                '/detector/detections',
+                stamp_ns,
+                [([v + float(random.normal(0, 2)) for v in box], 'vehicle', 0.8)],
+            )
+            run.latency(
+                stamp_ns,
+                total_ms=total_ms,
+                network_ms=network_ms,
+                budget_ms=budget_ms,
+                path=path,
+                bound_ms=bound_ms,
+                feasible=feasible,
+                outcome=1 if coasted else 0,
+                replaced_frames=1 if index and index % 37 == 0 else 0,
+            )
 
 
 def damaged(content: bytes, seed: int) -> bytes:
@@ -153,5 +301,9 @@ def damaged(content: bytes, seed: int) -> bytes:
     for _ in range(random.integers(1, 5)):
         far = int(random.integers(min(len(content), random.choice([1500, len(content)]))))
         at = far if random.random() < 0.5 else len(content) - 1 - far
-        changed[at] = random.choice([random.integers(256), changed[at] ^ 1 << random.integers(8), 0, 255])
-    return bytes(changed[:random.integers(len(content)) if random.random() < 0.2 else len(content)])
+        changed[at] = random.choice(
+            [random.integers(256), changed[at] ^ 1 << random.integers(8), 0, 255]
+        )
+    return bytes(
+        changed[: random.integers(len(content)) if random.random() < 0.2 else len(content)]
+    )

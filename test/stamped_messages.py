@@ -1,4 +1,5 @@
 """Messages that tests of several nodes send."""
+
 from __future__ import annotations
 
 from geometry_msgs.msg import TwistStamped

@@ -1,4 +1,5 @@
 """What the benchmarks of contention make of their measurements; here with runs made up by hand."""
+
 from __future__ import annotations
 
 import math
@@ -16,10 +17,16 @@ def test_frames_lost_are_found_under_noise_that_is_ten_times_as_large(load_bench
     for number in range(1500):
         pace_ms = 3.0 + math.sin(number / 40.0)  # the machine's own
         outlier = 4.0 if rng.random() < 0.05 else 1.0
-        busy = 0.02 if rng.random() < 0.5 else 0.0  # in every second stretch: 1 % in the mean, 0 or 2 in the median
-        working, held = (cost.Stretch(pace_ms * factor * rng.lognormvariate(0.0, 0.05), share) for factor, share in (
-            (outlier / (1.0 - busy), busy), (1.0, 0.0)))
-        pairs.append((working, held) if number % 2 else (working, cost.Stretch(held.frame_ms * outlier, 0.0)))
+        busy = (
+            0.02 if rng.random() < 0.5 else 0.0
+        )  # in every second stretch: 1 % in the mean, 0 or 2 in the median
+        working, held = (
+            cost.Stretch(pace_ms * factor * rng.lognormvariate(0.0, 0.05), share)
+            for factor, share in ((outlier / (1.0 - busy), busy), (1.0, 0.0))
+        )
+        pairs.append(
+            (working, held) if number % 2 else (working, cost.Stretch(held.frame_ms * outlier, 0.0))
+        )
     found = cost.frames_lost(pairs, 0.01)
     low, high = found['frames_lost_95']
     assert low < 0.01 < high and high - low < 0.015

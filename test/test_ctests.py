@@ -1,4 +1,5 @@
 """`cmake/add_tests.cmake`: what `colcon test` runs."""
+
 from __future__ import annotations
 
 import json
@@ -12,8 +13,10 @@ import pytest
 
 TESTS = Path(__file__).parent
 RESEARCH = TESTS.parent / 'research'
-pytestmark = pytest.mark.skipif(shutil.which('cmake') is None or shutil.which('ctest') is None,
-                                reason='cmake is not installed on the system')
+pytestmark = pytest.mark.skipif(
+    shutil.which('cmake') is None or shutil.which('ctest') is None,
+    reason='cmake is not installed on the system',
+)
 
 
 def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):
@@ -21,20 +24,46 @@ def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):
     (tmp_path / 'CMakeLists.txt').write_text(
         'cmake_minimum_required(VERSION 3.20)\nproject(tests NONE)\nenable_testing()\n'
         'find_package(ament_cmake_core REQUIRED)\nfind_package(ament_cmake_test REQUIRED)\n'
-        f'include({TESTS.parent}/cmake/add_tests.cmake)\n')
+        f'include({TESTS.parent}/cmake/add_tests.cmake)\n'
+    )
     (tmp_path / 'package.xml').write_text(
         '<package format="3"><name>tests</name><version>0.0.0</version><description>d</description>'
-        '<maintainer email="a@b.org">a</maintainer><license>Apache-2.0</license></package>')
-    places = os.pathsep.join([sys.prefix, *os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)])
-    subprocess.run(['cmake', '-S', tmp_path, '-B', tmp_path / 'build', f'-DPython3_EXECUTABLE={sys.executable}',
-                    '-Wno-dev'], check=True, capture_output=True, timeout=280,
-                   env={**os.environ, 'CMAKE_PREFIX_PATH': places, 'AMENT_PREFIX_PATH': places})
-    listed = json.loads(subprocess.run(['ctest', '--show-only=json-v1'], cwd=tmp_path / 'build', check=True,
-                                       capture_output=True, timeout=60).stdout)['tests']
+        '<maintainer email="a@b.org">a</maintainer><license>Apache-2.0</license></package>'
+    )
+    places = os.pathsep.join(
+        [sys.prefix, *os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)]
+    )
+    subprocess.run(
+        [
+            'cmake',
+            '-S',
+            tmp_path,
+            '-B',
+            tmp_path / 'build',
+            f'-DPython3_EXECUTABLE={sys.executable}',
+            '-Wno-dev',
+        ],
+        check=True,
+        capture_output=True,
+        timeout=280,
+        env={**os.environ, 'CMAKE_PREFIX_PATH': places, 'AMENT_PREFIX_PATH': places},
+    )
+    listed = json.loads(
+        subprocess.run(
+            ['ctest', '--show-only=json-v1'],
+            cwd=tmp_path / 'build',
+            check=True,
+            capture_output=True,
+            timeout=60,
+        ).stdout
+    )['tests']
     run = []
     for test in listed:
-        place = next(Path(word) for word in test['command']
-                     if word.startswith((f'{TESTS}{os.sep}', f'{RESEARCH}{os.sep}')))
+        place = next(
+            Path(word)
+            for word in test['command']
+            if word.startswith((f'{TESTS}{os.sep}', f'{RESEARCH}{os.sep}'))
+        )
         run += sorted(place.rglob('test_*.py')) if place.is_dir() else [place]
         limits_s = [entry['value'] for entry in test['properties'] if entry['name'] == 'TIMEOUT']
         assert limits_s and 600 <= limits_s[0] <= 1800

@@ -1,4 +1,5 @@
 """The public API: blocking answers, streams, and what they leave behind."""
+
 from __future__ import annotations
 
 import gc
@@ -11,10 +12,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from invented_networks import MAGNIFIER, InventedNetwork, InventedRun, make_classifier, make_magnifier
+from invented_networks import (
+    MAGNIFIER,
+    InventedNetwork,
+    InventedRun,
+    make_classifier,
+    make_magnifier,
+)
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.deadline_detector import KEPT_FRAMES, CalibrationKeeper, DeadlineDetector, DetectorHangs
+from deadline_perception.deadline_detector import (
+    KEPT_FRAMES,
+    CalibrationKeeper,
+    DeadlineDetector,
+    DetectorHangs,
+)
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.model_set.model_reference import ModelNotFound
@@ -37,7 +49,9 @@ WAIT_S = 20.0
 @pytest.fixture(scope='module')
 def profile():
     """Of an invented network, measured once."""
-    return measure_profile(make_magnifier(), [IMAGE], repeats=2, whole_paths=2, path_repeats=2, time_limit_s=2.0)
+    return measure_profile(
+        make_magnifier(), [IMAGE], repeats=2, whole_paths=2, path_repeats=2, time_limit_s=2.0
+    )
 
 
 class GatedNetwork(InventedNetwork):
@@ -66,7 +80,9 @@ class GatedRun(InventedRun):
 
 def task_of(network, profile):
     forecast = PathForecast(profile, network.path_space)
-    policy = FrontierPolicy(network.path_space, forecast, PathQuality.from_forecast(network.path_space, forecast))
+    policy = FrontierPolicy(
+        network.path_space, forecast, PathQuality.from_forecast(network.path_space, forecast)
+    )
     policy.prepare()
     calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0))
     return Task(network, policy, TimeModel(network.path_space, forecast, calibrator))
@@ -117,9 +133,9 @@ def test_bounds_are_calibrated_by_the_frames_of_every_stream(detector):
 
 
 def test_a_network_that_is_late_is_answered_for_by_tracks_at_the_deadline(detector, network):
-    detector.detect(IMAGE, AMPLE_MS, stamp_ns=10 ** 9)
+    detector.detect(IMAGE, AMPLE_MS, stamp_ns=10**9)
     network.gate.clear()
-    answer = detector.detect(IMAGE, 2000.0, stamp_ns=2 * 10 ** 9)
+    answer = detector.detect(IMAGE, 2000.0, stamp_ns=2 * 10**9)
     assert answer.outcome is Outcome.COASTED and not answer.in_time and answer.latency_ms < AMPLE_MS
     assert len(answer.boxes_xyxy_px) == len(answer.names) == 1  # moved on
     network.gate.set()  # until here it computed
@@ -128,7 +144,9 @@ def test_a_network_that_is_late_is_answered_for_by_tracks_at_the_deadline(detect
 def test_without_an_earlier_result_a_late_answer_is_empty(detector, network):
     network.gate.clear()
     answer = detector.detect(IMAGE, 300.0)
-    assert answer.boxes_xyxy_px.shape == (0, 4) and answer.names == () and answer.scores.shape == (0,)
+    assert (
+        answer.boxes_xyxy_px.shape == (0, 4) and answer.names == () and answer.scores.shape == (0,)
+    )
     assert answer.outcome is Outcome.COASTED and answer.reason
     network.gate.set()
 
@@ -141,14 +159,34 @@ def test_a_network_that_fails_is_told_in_the_answer_and_the_next_image_is_served
     assert detector.detect(IMAGE, AMPLE_MS).in_time
 
 
-@pytest.mark.parametrize(('image', 'budget_ms', 'further', 'said'), [
-    (np.zeros((0, 8, 3), np.uint8), 50.0, {}, r'image is uint8 \(0, 8, 3\), expected uint8 \[height, width, 3\]'),
-    (np.zeros((8, 8, 3), np.float32), 50.0, {}, 'image is float32'), (None, 50.0, {}, 'image is NoneType, expected'),
-    (np.zeros((8, 8), np.uint8), 50.0, {}, r'\(8, 8\)'), (IMAGE, math.nan, {}, r'budget is nan ms, expected a time in'),
-    (IMAGE, -1.0, {}, r'budget is -1.0 ms'), (IMAGE, 0.0, {}, r'\(0, 60000\] ms'), (IMAGE, 1e9, {}, 'budget is'),
-    (IMAGE, 50.0, {'age_ms': math.nan}, r'age of the image is nan ms, expected a time in \[0, 60000\] ms'),
-    (IMAGE, 50.0, {'stamp_ns': -1}, 'stamp is -1 ns')])
-def test_what_cannot_be_answered_is_refused_with_value_and_unit(detector, image, budget_ms, further, said):
+@pytest.mark.parametrize(
+    ('image', 'budget_ms', 'further', 'said'),
+    [
+        (
+            np.zeros((0, 8, 3), np.uint8),
+            50.0,
+            {},
+            r'image is uint8 \(0, 8, 3\), expected uint8 \[height, width, 3\]',
+        ),
+        (np.zeros((8, 8, 3), np.float32), 50.0, {}, 'image is float32'),
+        (None, 50.0, {}, 'image is NoneType, expected'),
+        (np.zeros((8, 8), np.uint8), 50.0, {}, r'\(8, 8\)'),
+        (IMAGE, math.nan, {}, r'budget is nan ms, expected a time in'),
+        (IMAGE, -1.0, {}, r'budget is -1.0 ms'),
+        (IMAGE, 0.0, {}, r'\(0, 60000\] ms'),
+        (IMAGE, 1e9, {}, 'budget is'),
+        (
+            IMAGE,
+            50.0,
+            {'age_ms': math.nan},
+            r'age of the image is nan ms, expected a time in \[0, 60000\] ms',
+        ),
+        (IMAGE, 50.0, {'stamp_ns': -1}, 'stamp is -1 ns'),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_value_and_unit(
+    detector, image, budget_ms, further, said
+):
     with pytest.raises(ValueError, match=said):
         detector.detect(image, budget_ms, **further)
     assert detector.detect(IMAGE, AMPLE_MS).in_time
@@ -157,7 +195,9 @@ def test_what_cannot_be_answered_is_refused_with_value_and_unit(detector, image,
 def test_unknown_models_and_missing_profiles_are_refused_and_leave_no_thread(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     before = set(threading.enumerate())
-    with pytest.raises(ModelNotFound, match=r'weights file unheard_of does not exist; expected .* \(.*compact'):
+    with pytest.raises(
+        ModelNotFound, match=r'weights file unheard_of does not exist; expected .* \(.*compact'
+    ):
         DeadlineDetector('unheard_of')
     for wrong in (None, GatedNetwork):
         with pytest.raises(ValueError, match='model is .*, expected a name, a file, a network'):
@@ -172,7 +212,9 @@ def test_a_profile_is_measured_once_where_there_is_none(tmp_path, monkeypatch):
     with DeadlineDetector(make_classifier()) as detector:
         answer = detector.detect(IMAGE, AMPLE_MS)
         assert 'measured in seconds, coarsely: no latency profile' in detector.loaded.degraded[0]
-    assert answer.names == ('cat', 'dog', 'fish') and answer.scores.tolist() == pytest.approx([0.1, 0.7, 0.2])
+    assert answer.names == ('cat', 'dog', 'fish') and answer.scores.tolist() == pytest.approx(
+        [0.1, 0.7, 0.2]
+    )
     assert answer.boxes_xyxy_px.shape == (0, 4)
     assert len(list(Path(tmp_path).rglob('*.json'))) == 1
     with DeadlineDetector(NetworkOptions(make_classifier()), measures=False) as detector:
@@ -190,13 +232,13 @@ def test_a_stream_answers_the_newest_image_and_counts_those_it_superseded(detect
     answers, done = [], threading.Semaphore(0)
     with detector.stream(lambda answer: (answers.append(answer), done.release())) as stream:
         network.gate.clear()
-        stream.submit(IMAGE, 10 ** 9, AMPLE_MS)
+        stream.submit(IMAGE, 10**9, AMPLE_MS)
         time.sleep(0.2)  # the worker has it
         for number in range(2, 6):
-            stream.submit(IMAGE, number * 10 ** 9, AMPLE_MS)
+            stream.submit(IMAGE, number * 10**9, AMPLE_MS)
         network.gate.set()
         assert done.acquire(timeout=WAIT_S) and done.acquire(timeout=WAIT_S)
-    assert [answer.record.stamp.stamp_ns for answer in answers] == [10 ** 9, 5 * 10 ** 9]
+    assert [answer.record.stamp.stamp_ns for answer in answers] == [10**9, 5 * 10**9]
     assert [answer.superseded for answer in answers] == [0, 3]
 
 
@@ -262,7 +304,9 @@ def test_a_camera_that_goes_on_does_not_keep_a_detector_open(detector, network):
         except StreamClosed as error:
             refused.append(error)
 
-    network.gate.wait = lambda timeout: time.sleep(0.02) or compute(timeout)  # slower than the camera
+    network.gate.wait = lambda timeout: (
+        time.sleep(0.02) or compute(timeout)
+    )  # slower than the camera
     camera = threading.Thread(target=feed)
     camera.start()
     time.sleep(0.2)
@@ -301,10 +345,15 @@ def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(ne
     assert executor.watchdog is None
 
 
-def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts_from_the_call(detector, network):
+def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts_from_the_call(
+    detector, network
+):
     answers = []
     network.gate.clear()
-    threads = [threading.Thread(target=lambda: answers.append(detector.detect(IMAGE, AMPLE_MS))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(detector.detect(IMAGE, AMPLE_MS)))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     time.sleep(0.5)  # all have called
@@ -314,8 +363,12 @@ def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts
         thread.join(WAIT_S)
     assert [answer.in_time for answer in answers] == [True] * 4
     assert all(answer.superseded == 0 for answer in answers)
-    assert all(answer.record.arrived_ms - answer.record.stamp.age_ms < opened_ms for answer in answers)
-    assert sum(answer.record.arrived_ms > opened_ms for answer in answers) == 3  # one turn after the other
+    assert all(
+        answer.record.arrived_ms - answer.record.stamp.age_ms < opened_ms for answer in answers
+    )
+    assert (
+        sum(answer.record.arrived_ms > opened_ms for answer in answers) == 3
+    )  # one turn after the other
 
 
 def test_the_slowdown_is_what_frames_or_others_tell(detector):
@@ -333,8 +386,11 @@ def test_the_slowdown_is_what_frames_or_others_tell(detector):
 def test_rules_leave_out_low_scores_and_may_prefer_late_results(network, profile):
     with DeadlineDetector(task_of(network, profile), rules=FrameRules(min_score=0.95)) as detector:
         assert len(detector.detect(IMAGE, AMPLE_MS).scores) == 0
-    for rules, said in (({'min_score': 1.5}, 'min_score is 1.5'), ({'max_coasted': -1}, 'max_coasted is -1'),
-                        ({'late_policy': 'late'}, "late_policy is 'late', expected one of LatePolicy")):
+    for rules, said in (
+        ({'min_score': 1.5}, 'min_score is 1.5'),
+        ({'max_coasted': -1}, 'max_coasted is -1'),
+        ({'late_policy': 'late'}, "late_policy is 'late', expected one of LatePolicy"),
+    ):
         with pytest.raises(ValueError, match=said):
             FrameRules(**rules)
 
@@ -360,7 +416,9 @@ def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile)
 
 
 @pytest.mark.parametrize('whole', [True, False])
-def test_a_callback_may_close_the_stream_or_the_detector_that_calls_it(network, profile, monkeypatch, caplog, whole):
+def test_a_callback_may_close_the_stream_or_the_detector_that_calls_it(
+    network, profile, monkeypatch, caplog, whole
+):
     monkeypatch.setattr('deadline_perception.deadline_detector.STOP_TIMEOUT_S', 1000.0)
     before, closed = set(threading.enumerate()), threading.Event()
 
@@ -376,7 +434,9 @@ def test_a_callback_may_close_the_stream_or_the_detector_that_calls_it(network, 
     assert no_threads_but(before)
 
 
-def test_a_network_that_hangs_is_told_and_a_close_does_not_wait_for_it(network, profile, monkeypatch):
+def test_a_network_that_hangs_is_told_and_a_close_does_not_wait_for_it(
+    network, profile, monkeypatch
+):
     monkeypatch.setattr('deadline_perception.deadline_detector.STOP_TIMEOUT_S', 0.1)
     before = set(threading.enumerate())
     detector = DeadlineDetector(task_of(network, profile))
@@ -397,12 +457,20 @@ def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadlin
     with Executor() as executor:
         streams = {}
         for name, network in networks.items():
+
             def tell(answer, name=name):
                 order.append(name)
                 done.release()
-            streams[name] = DeadlineDetector(task_of(network, profile), executor=executor).stream(tell)
+
+            streams[name] = DeadlineDetector(task_of(network, profile), executor=executor).stream(
+                tell
+            )
         networks['busy'].gate.clear()
-        for name, budget_ms in (('busy', AMPLE_MS), ('late', AMPLE_MS + 100.0), ('soon', AMPLE_MS - 100.0)):
+        for name, budget_ms in (
+            ('busy', AMPLE_MS),
+            ('late', AMPLE_MS + 100.0),
+            ('soon', AMPLE_MS - 100.0),
+        ):
             streams[name].submit(IMAGE, 1, budget_ms)
             time.sleep(0.1)
         networks['busy'].gate.set()
@@ -433,7 +501,9 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     said = []
     (tmp_path / 'factor.json').write_text('{"something": "else"}')
     file = CalibrationFile(tmp_path / 'factor.json', {})
-    keeper = CalibrationKeeper(lambda: (file, BoundCalibrator(0.01, 0.05, math.log(8.0))), said.append)
+    keeper = CalibrationKeeper(
+        lambda: (file, BoundCalibrator(0.01, 0.05, math.log(8.0))), said.append
+    )
     keeper.keep()
     keeper.stop(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]

@@ -1,4 +1,5 @@
 """What is imported is declared, and what is installed on a robot is pinned."""
+
 from __future__ import annotations
 
 import ast
@@ -19,12 +20,30 @@ except ImportError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-DISTRIBUTIONS = {'cv2': 'opencv-python-headless', 'yaml': 'PyYAML', 'backports': 'backports.zstd',
-                 'pynvml': 'nvidia-ml-py'}
+DISTRIBUTIONS = {
+    'cv2': 'opencv-python-headless',
+    'yaml': 'PyYAML',
+    'backports': 'backports.zstd',
+    'pynvml': 'nvidia-ml-py',
+}
 # Of ROS, declared in package.xml.
-OF_ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'diagnostic_msgs', 'geometry_msgs', 'lifecycle_msgs',
-          'nav_msgs', 'rcl_interfaces', 'rclpy', 'rosgraph_msgs', 'sensor_msgs', 'std_msgs', 'std_srvs', 'vision_msgs',
-          'visualization_msgs'}
+OF_ROS = {
+    'ament_index_python',
+    'builtin_interfaces',
+    'cv_bridge',
+    'diagnostic_msgs',
+    'geometry_msgs',
+    'lifecycle_msgs',
+    'nav_msgs',
+    'rcl_interfaces',
+    'rclpy',
+    'rosgraph_msgs',
+    'sensor_msgs',
+    'std_msgs',
+    'std_srvs',
+    'vision_msgs',
+    'visualization_msgs',
+}
 
 
 def normal(name):
@@ -35,16 +54,29 @@ def groups():
     """The package's own dependencies in pyproject.toml, under an empty name, and those of each optional group."""
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['project']
     optional = project['optional-dependencies']
-    inner, = (re.fullmatch(r'deadline_perception\[(.*)\]', line)[1] for line in optional.pop('all'))
-    of_package = sorted(name for name in optional if name not in ('benchmarks', 'test') and not name.startswith('ros-'))
+    (inner,) = (
+        re.fullmatch(r'deadline_perception\[(.*)\]', line)[1] for line in optional.pop('all')
+    )
+    of_package = sorted(
+        name
+        for name in optional
+        if name not in ('benchmarks', 'test') and not name.startswith('ros-')
+    )
     assert inner.split(',') == of_package
     return {'': project['dependencies'], **optional}
 
 
 def declared(optional=True):
     """Names of what the package itself needs."""
-    return {normal(Requirement(line).name) for name, lines in groups().items() for line in lines
-            if not name or optional and name not in ('benchmarks', 'test') and not name.startswith('ros-')}
+    return {
+        normal(Requirement(line).name)
+        for name, lines in groups().items()
+        for line in lines
+        if not name
+        or optional
+        and name not in ('benchmarks', 'test')
+        and not name.startswith('ros-')
+    }
 
 
 def imported():
@@ -60,21 +92,31 @@ def imported():
 
 def test_every_package_that_is_imported_is_declared():
     others = set(imported()) - set(sys.stdlib_module_names) - {'deadline_perception'}
-    missing = {name for name in others - OF_ROS if normal(DISTRIBUTIONS.get(name, name)) not in declared()}
+    missing = {
+        name for name in others - OF_ROS if normal(DISTRIBUTIONS.get(name, name)) not in declared()
+    }
     assert not missing
     package = (ROOT / 'package.xml').read_text()
-    assert all(f'<exec_depend>{name}<' in package or f'<depend>{name}<' in package for name in others & OF_ROS)
+    assert all(
+        f'<exec_depend>{name}<' in package or f'<depend>{name}<' in package
+        for name in others & OF_ROS
+    )
     assert {'apsw', 'zstandard', 'torch'} <= others  # otherwise nothing was looked at
 
 
 def test_heavy_packages_are_optional():
-    assert not {'nncf', 'openvino', 'matplotlib', 'rosbags', 'mcap', 'pycocotools'} & declared(optional=False)
+    assert not {'nncf', 'openvino', 'matplotlib', 'rosbags', 'mcap', 'pycocotools'} & declared(
+        optional=False
+    )
 
 
 def test_a_robot_gets_the_versions_that_the_suite_passed_with():
     line = re.search(r'^pip install (.*?[^\\])\n', (ROOT / 'README.md').read_text(), re.M | re.S)[1]
     assert '-c <(grep -v ^numpy src/deadline_perception/constraints.txt)' in line
-    pinned = {normal(name) for name in re.findall(r'^([\w.-]+)==', (ROOT / 'constraints.txt').read_text(), re.M)}
+    pinned = {
+        normal(name)
+        for name in re.findall(r'^([\w.-]+)==', (ROOT / 'constraints.txt').read_text(), re.M)
+    }
     words = line.partition('#')[0].partition(')')[2].split()
     wanted = {normal(word) for word in words if re.fullmatch(r'[\w-]+', word)}
     assert len(wanted) > 10 and wanted <= pinned
@@ -83,23 +125,49 @@ def test_a_robot_gets_the_versions_that_the_suite_passed_with():
 
 def locked(distro):
     """Name, version, marker and hashes of each line of the files that `make setup` installs from."""
-    lines = [line for name in ('lock.txt', f'lock-{distro}.txt')
-             for line in (ROOT / 'cmake' / name).read_text().splitlines() if not line.startswith('#')]
-    return [re.fullmatch(r'([\w.-]+)==(\S+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)', line).groups()
-            for line in lines]
+    lines = [
+        line
+        for name in ('lock.txt', f'lock-{distro}.txt')
+        for line in (ROOT / 'cmake' / name).read_text().splitlines()
+        if not line.startswith('#')
+    ]
+    return [
+        re.fullmatch(
+            r'([\w.-]+)==(\S+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)', line
+        ).groups()
+        for line in lines
+    ]
 
 
 @pytest.mark.parametrize('distro', ['jazzy', 'kilted'])
 @pytest.mark.parametrize('python', ['3.10', '3.11', '3.12', '3.13'])
 def test_set_up_installs_what_is_declared_and_pinned(distro, python):
-    place = {'python_version': python, 'python_full_version': f'{python}.9', 'sys_platform': 'linux',
-             'platform_system': 'Linux', 'platform_machine': 'x86_64'}
-    versions = {normal(name): version for name, version, marker, _ in locked(distro)
-                if not marker or Marker(marker).evaluate(place)}
-    wanted = [Requirement(line) for name, lines in groups().items() for line in lines
-              if not name.startswith('ros-') or name == f'ros-{distro}']
-    pins = [Requirement(line) for line in (ROOT / 'constraints.txt').read_text().splitlines() if line[0] != '#']
-    pins = [pin for pin in pins if normal(pin.name) in versions]  # not each is needed by each Python
+    place = {
+        'python_version': python,
+        'python_full_version': f'{python}.9',
+        'sys_platform': 'linux',
+        'platform_system': 'Linux',
+        'platform_machine': 'x86_64',
+    }
+    versions = {
+        normal(name): version
+        for name, version, marker, _ in locked(distro)
+        if not marker or Marker(marker).evaluate(place)
+    }
+    wanted = [
+        Requirement(line)
+        for name, lines in groups().items()
+        for line in lines
+        if not name.startswith('ros-') or name == f'ros-{distro}'
+    ]
+    pins = [
+        Requirement(line)
+        for line in (ROOT / 'constraints.txt').read_text().splitlines()
+        if line[0] != '#'
+    ]
+    pins = [
+        pin for pin in pins if normal(pin.name) in versions
+    ]  # not each is needed by each Python
     assert len(wanted) > 40 and len(pins) > 60
     for one in wanted + pins:
         if not one.marker or one.marker.evaluate(place):
@@ -125,9 +193,15 @@ def test_set_up_installs_the_tools_that_only_an_activated_environment_has(tmp_pa
     system.mkdir(parents=True)
     for name in ('cat', 'dirname', 'grep', 'mkdir', 'sed'):
         (system / name).symlink_to(shutil.which(name))
-    subprocess.run([shutil.which('bash'), tmp_path / 'cmake' / 'setup.sh', 'packages'], check=True, env={
-        'PATH': f'{other}:{system}', 'VENV': '.venv', 'ROS_DISTRO_WHEELS': 'jazzy'})
-    assert len(re.findall('^(?:cmake|ninja)==', (tmp_path / '.venv' / 'lock.txt').read_text(), re.M)) == 2
+    subprocess.run(
+        [shutil.which('bash'), tmp_path / 'cmake' / 'setup.sh', 'packages'],
+        check=True,
+        env={'PATH': f'{other}:{system}', 'VENV': '.venv', 'ROS_DISTRO_WHEELS': 'jazzy'},
+    )
+    assert (
+        len(re.findall('^(?:cmake|ninja)==', (tmp_path / '.venv' / 'lock.txt').read_text(), re.M))
+        == 2
+    )
 
 
 def test_a_change_passes_the_suite_and_an_audit_of_the_dependencies():
@@ -135,7 +209,11 @@ def test_a_change_passes_the_suite_and_an_audit_of_the_dependencies():
     steps = [step.get('run', '') for job in workflow['jobs'].values() for step in job['steps']]
     audits = [step for step in steps if step.startswith('pip-audit')]
     assert '.ci/run' in steps and set(re.findall(r'\S+\.txt', ' '.join(audits))) == {
-        'cmake/lock.txt', 'cmake/lock-jazzy.txt', 'cmake/lock-kilted.txt', 'constraints.txt'}
+        'cmake/lock.txt',
+        'cmake/lock-jazzy.txt',
+        'cmake/lock-kilted.txt',
+        'constraints.txt',
+    }
     assert workflow['permissions'] == {'contents': 'read'}
 
 
@@ -145,5 +223,7 @@ def test_the_package_says_who_made_it_and_what_changed():
     assert package.urls and package.authors and not warnings
     assert 'rosidl_default_generators' in {depend.name for depend in package.buildtool_depends}
     assert 'ament_cmake_pytest' in {depend.name for depend in package.test_depends}
-    assert re.match(r'\^+\nChangelog for package deadline_perception\n\^+\n\nForthcoming\n-+\n\* ',
-                    (ROOT / 'CHANGELOG.rst').read_text())
+    assert re.match(
+        r'\^+\nChangelog for package deadline_perception\n\^+\n\nForthcoming\n-+\n\* ',
+        (ROOT / 'CHANGELOG.rst').read_text(),
+    )

@@ -1,5 +1,6 @@
 """README, docs, model cards and CONTRIBUTING: short where promised, and every link, command and argument in them
 exists."""
+
 from __future__ import annotations
 
 import argparse
@@ -14,24 +15,33 @@ from deadline_perception.nodes.launch_arguments import ARGUMENTS
 from deadline_perception.tools.command_line import COMMANDS, GROUPS, module_of
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = {str(file.relative_to(ROOT)): file.read_text(encoding='utf-8')
-             for pattern in ('*.md', 'docs/*.md', 'models/*.md', 'benchmarks/*.md', 'research/**/*.md')
-             for file in sorted(ROOT.glob(pattern))}
+DOCUMENTS = {
+    str(file.relative_to(ROOT)): file.read_text(encoding='utf-8')
+    for pattern in ('*.md', 'docs/*.md', 'models/*.md', 'benchmarks/*.md', 'research/**/*.md')
+    for file in sorted(ROOT.glob(pattern))
+}
 each_document = pytest.mark.parametrize('name', DOCUMENTS)
 
 
 def anchors(text: str) -> set[str]:
     """Names of a document's headings in links, as GitHub makes them."""
-    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
-            for heading in re.findall(r'^#+ (.+)$', text, re.M)}
+    return {
+        re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
+        for heading in re.findall(r'^#+ (.+)$', text, re.M)
+    }
 
 
 def commands(text: str) -> list[list[str]]:
     """Words behind `deadline-perception`, or its module, of every command in a block of shell."""
-    lines = [line for block in re.findall(r'^ *```bash\n(.*?)```', text, re.M | re.S)
-             for line in block.replace('\\\n', ' ').splitlines()]
-    found = (re.search(r'(?:deadline-perception|tools\.command_line) (?!deadline-perception)(.+)', line)
-             for line in lines)
+    lines = [
+        line
+        for block in re.findall(r'^ *```bash\n(.*?)```', text, re.M | re.S)
+        for line in block.replace('\\\n', ' ').splitlines()
+    ]
+    found = (
+        re.search(r'(?:deadline-perception|tools\.command_line) (?!deadline-perception)(.+)', line)
+        for line in lines
+    )
     return [shlex.split(match[1], comments=True) for match in found if match]
 
 
@@ -58,7 +68,10 @@ def test_scripts_and_results_exist(name):
 
 @each_document
 def test_commands_are_accepted(name):
-    assert set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name])) <= {*COMMANDS, *GROUPS}
+    assert set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name])) <= {
+        *COMMANDS,
+        *GROUPS,
+    }
     for command, *words in commands(DOCUMENTS[name]):
         members = COMMANDS
         if command in GROUPS:

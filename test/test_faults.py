@@ -1,4 +1,5 @@
 """Fault injection and soak judge what the nodes promise: by hand, and with real nodes on the cheapest stand."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -39,18 +40,23 @@ def test_every_fault_has_a_name_of_its_own_and_an_expectation(faults):
     assert len(names) == len(set(names)) >= 60
     for fault in faults.FAULTS:
         assert fault.does and fault.stand in faults.STANDS, fault.name
-        assert fault.images is not faults.Images.NONE or fault.speed or fault.inflict, f'{fault.name} expects nothing'
+        assert fault.images is not faults.Images.NONE or fault.speed or fault.inflict, (
+            f'{fault.name} expects nothing'
+        )
         assert fault.feed or fault.inflict or 'image' in fault.does, f'{fault.name} does nothing'
 
 
-@pytest.mark.parametrize(('answers', 'expected'), [
-    ({0: 150.0, 1: 250.0, 2: 350.0}, {'in_time': 3}),
-    ({0: 150.0, 2: 350.0}, {'in_time': 2, 'replaced': 1}),
-    ({0: 150.0, 2: 460.0}, {'in_time': 1, 'late': 2}),
-    ({0: 150.0}, {'in_time': 1, 'unanswered': 2}),
-    ({2: 350.0}, {'in_time': 1, 'replaced': 2}),
-    ({0: 150.0, 1: 250.0, 3: 1000.0}, {'in_time': 2, 'late': 1}),
-])
+@pytest.mark.parametrize(
+    ('answers', 'expected'),
+    [
+        ({0: 150.0, 1: 250.0, 2: 350.0}, {'in_time': 3}),
+        ({0: 150.0, 2: 350.0}, {'in_time': 2, 'replaced': 1}),
+        ({0: 150.0, 2: 460.0}, {'in_time': 1, 'late': 2}),
+        ({0: 150.0}, {'in_time': 1, 'unanswered': 2}),
+        ({2: 350.0}, {'in_time': 1, 'replaced': 2}),
+        ({0: 150.0, 1: 250.0, 3: 1000.0}, {'in_time': 2, 'late': 1}),
+    ],
+)
 def test_images_are_answered_in_time_replaced_late_or_not_at_all(faults, answers, expected):
     images = sent(faults, 0.0, 100.0, 200.0, 900.0)
     assert faults.answers_of(range(3), images, answers, hearing_ms=40.0) == expected
@@ -64,24 +70,36 @@ def test_an_image_in_no_count_is_lost_silently(faults):
     assert faults.silently_lost(7, [*frames, frame(faults, 17, 0)]) is None
 
 
-@pytest.mark.parametrize(('last', 'words'), [
-    ((100, 20, 30), ''), ((139, 20, 30), ''), ((141, 20, 30), 'memory grew from 100 to 141 MB'),
-    ((100, 21, 31), 'threads grew from 20 to 21; descriptors grew from 30 to 31')])
+@pytest.mark.parametrize(
+    ('last', 'words'),
+    [
+        ((100, 20, 30), ''),
+        ((139, 20, 30), ''),
+        ((141, 20, 30), 'memory grew from 100 to 141 MB'),
+        ((100, 21, 31), 'threads grew from 20 to 21; descriptors grew from 30 to 31'),
+    ],
+)
 def test_what_grows_from_the_second_fifth_to_the_last_is_told(faults, load_benchmark, last, words):
     repeats = load_benchmark('fault_repeats')
 
     def figures(memory_mb, threads, descriptors):
         return repeats.ProcessFigures(memory_mb * 1024, threads, descriptors)
+
     warm_up, usual = figures(50, 10, 15), figures(100, 20, 30)
     assert repeats.growth_between([warm_up] * 4 + [usual] * 12 + [figures(*last)] * 4) == words
 
 
 def test_a_soak_sees_growth_and_only_growth(soak):
     at_s = [float(second) for second in range(600)]
-    steady = [soak.ProcessFigures(100_000 + second % 7 * 100, 12 + second % 2, 40) for second in range(600)]
+    steady = [
+        soak.ProcessFigures(100_000 + second % 7 * 100, 12 + second % 2, 40)
+        for second in range(600)
+    ]
     assert soak.growth_of('detector', at_s, steady).grows == ()
-    leaking = [soak.ProcessFigures(found.memory_kb + 3 * second, 12 + second // 200, 40 + second)
-               for second, found in enumerate(steady)]
+    leaking = [
+        soak.ProcessFigures(found.memory_kb + 3 * second, 12 + second // 200, 40 + second)
+        for second, found in enumerate(steady)
+    ]
     found = soak.growth_of('detector', at_s, leaking)
     assert found.grows == ('memory', 'threads', 'descriptors')
     assert found.slope_mb_per_h[0] == pytest.approx(3.0 * 3600.0 / 1024.0, rel=0.05)
@@ -89,7 +107,9 @@ def test_a_soak_sees_growth_and_only_growth(soak):
         soak.growth_of('detector', at_s[:19], steady[:19])
 
 
-def test_faults_of_a_stand_that_does_not_start_are_not_withstood_and_hide_no_others(faults, monkeypatch):
+def test_faults_of_a_stand_that_does_not_start_are_not_withstood_and_hide_no_others(
+    faults, monkeypatch
+):
     class NoStand:
         """Of processes that do not come up."""
 
@@ -102,17 +122,29 @@ def test_faults_of_a_stand_that_does_not_start_are_not_withstood_and_hide_no_oth
     noted = []
     monkeypatch.setattr(faults, 'make_stand', lambda name, setting, folder, profile: NoStand())
     chosen = [fault_named(faults, name) for name in ('unknown encoding', 'network hangs')]
-    verdicts = faults.inflict_all(chosen, Path('profile.json'), lambda fault, verdict: noted.append(verdict))
-    assert verdicts == noted and [verdict.fault for verdict in verdicts] == ['unknown encoding', 'network hangs']
+    verdicts = faults.inflict_all(
+        chosen, Path('profile.json'), lambda fault, verdict: noted.append(verdict)
+    )
+    assert verdicts == noted and [verdict.fault for verdict in verdicts] == [
+        'unknown encoding',
+        'network hangs',
+    ]
     assert all(verdict.why == ['its stand does not start: waited 120 s'] for verdict in verdicts)
 
 
-def test_a_struck_network_is_called_as_the_node_calls_it(load_benchmark, tiny_network, tmp_path, monkeypatch):
+def test_a_struck_network_is_called_as_the_node_calls_it(
+    load_benchmark, tiny_network, tmp_path, monkeypatch
+):
     points = load_benchmark('fault_points')
-    for owner, name in ((points.image_message, 'to_bgr'), (points.MultiPathDetector, 'start'),
-                        (points.Publisher, 'publish')):
+    for owner, name in (
+        (points.image_message, 'to_bgr'),
+        (points.MultiPathDetector, 'start'),
+        (points.Publisher, 'publish'),
+    ):
         monkeypatch.setattr(owner, name, getattr(owner, name))  # which puts it back
-    (tmp_path / 'orders.json').write_text('{"network": {"calls": 1, "hang_s": 0.0, "error": "out of memory"}}')
+    (tmp_path / 'orders.json').write_text(
+        '{"network": {"calls": 1, "hang_s": 0.0, "error": "out of memory"}}'
+    )
     points.lay(points.Orders(tmp_path / 'orders.json'))
     run = tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.smallest)
     with pytest.raises(RuntimeError, match='out of memory'):
@@ -120,12 +152,21 @@ def test_a_struck_network_is_called_as_the_node_calls_it(load_benchmark, tiny_ne
     assert run.run_segment(now_ms()) >= 0.0 and run.segment == 1
 
 
-def test_real_nodes_withstand_a_silent_speed_and_a_missing_file_and_a_wrong_expectation_fails(faults):
+def test_real_nodes_withstand_a_silent_speed_and_a_missing_file_and_a_wrong_expectation_fails(
+    faults,
+):
     silent = fault_named(faults, 'speed silent')
     wrong = replace(silent, name='speed silent and known', speed='known')
-    verdicts = faults.inflict_all([silent, fault_named(faults, 'parameter file missing'), wrong], Path('profile.json'),
-                                  lambda fault, verdict: None)
-    assert [verdict.fault for verdict in verdicts] == [silent.name, wrong.name, 'parameter file missing']
+    verdicts = faults.inflict_all(
+        [silent, fault_named(faults, 'parameter file missing'), wrong],
+        Path('profile.json'),
+        lambda fault, verdict: None,
+    )
+    assert [verdict.fault for verdict in verdicts] == [
+        silent.name,
+        wrong.name,
+        'parameter file missing',
+    ]
     assert [verdict.why for verdict in (verdicts[0], verdicts[2])] == [[], []]
     assert all(verdict.survived for verdict in verdicts) and verdicts[0].recovered_s is not None
     assert 'budgets say that the speed is unknown' in verdicts[1].why[0]

@@ -1,4 +1,5 @@
 """`make gpu` without a GPU says what it would do; what it does with each part is shown on parts that need none."""
+
 from __future__ import annotations
 
 import json
@@ -20,12 +21,21 @@ def gpu(load_benchmark):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='a GPU is there')
 def test_without_a_gpu_it_says_what_it_would_do_and_why_it_does_not(tmp_path, gpu):
-    done = subprocess.run([sys.executable, 'benchmarks/gpu.py', '--into', str(tmp_path)], cwd=ROOT, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, 'benchmarks/gpu.py', '--into', str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    assert 'nothing was run: ' in done.stdout and all(part.name in done.stdout for part in gpu.PARTS)
+    assert 'nothing was run: ' in done.stdout and all(
+        part.name in done.stdout for part in gpu.PARTS
+    )
     found = json.loads((tmp_path / 'summary.json').read_text())
-    assert found.keys() == {part.name for part in gpu.PARTS} and all(row['skipped'] for row in found.values())
+    assert found.keys() == {part.name for part in gpu.PARTS} and all(
+        row['skipped'] for row in found.values()
+    )
 
 
 def test_every_script_and_test_of_the_parts_is_there(gpu):
@@ -35,17 +45,25 @@ def test_every_script_and_test_of_the_parts_is_there(gpu):
             assert not word.endswith('.py') or (ROOT / word).is_file(), word
 
 
-def test_a_part_that_fails_or_hangs_is_noted_and_one_that_is_done_is_not_run_again(gpu, tmp_path, monkeypatch):
+def test_a_part_that_fails_or_hangs_is_noted_and_one_that_is_done_is_not_run_again(
+    gpu, tmp_path, monkeypatch
+):
     monkeypatch.setattr(gpu, 'LIMIT_S', 5.0)
-    parts = {name: gpu.Part(name, 'shows', ('-c', code), 1) for name, code in (
-        ('good', 'print("well {into}")'), ('bad', 'raise SystemExit(3)'))}
+    parts = {
+        name: gpu.Part(name, 'shows', ('-c', code), 1)
+        for name, code in (('good', 'print("well {into}")'), ('bad', 'raise SystemExit(3)'))
+    }
     for part in parts.values():
         gpu.note(tmp_path, part.name, gpu.run(part, tmp_path))
     monkeypatch.setattr(gpu, 'LIMIT_S', 0.2)
     slow = gpu.Part('slow', 'shows', ('-c', 'import time; time.sleep(60)'), 1)
     gpu.note(tmp_path, 'slow', gpu.run(slow, tmp_path))
     found = gpu.summary(tmp_path)
-    assert {name: row['status'] for name, row in found.items()} == {'good': 0, 'bad': 3, 'slow': 124}
+    assert {name: row['status'] for name, row in found.items()} == {
+        'good': 0,
+        'bad': 3,
+        'slow': 124,
+    }
     assert 'was ended' in found['slow']['why']
     assert (tmp_path / 'good.log').read_text() == f'well {tmp_path}\n'
     for part, reason in gpu.planned([*parts.values()], tmp_path, 'the GPU is gone'):

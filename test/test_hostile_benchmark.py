@@ -1,4 +1,5 @@
 """Hostile files: some of every kind in each run of the tests, and what the benchmark calls fine."""
+
 from __future__ import annotations
 
 import json
@@ -14,25 +15,71 @@ pytest.importorskip('openvino')
 
 
 def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
-    done = subprocess.run([sys.executable, repository / 'benchmarks' / 'hostile.py', '--quick', '--out',
-                           tmp_path / 'hostile.json'], cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        [
+            sys.executable,
+            repository / 'benchmarks' / 'hostile.py',
+            '--quick',
+            '--out',
+            tmp_path / 'hostile.json',
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     content = json.loads((tmp_path / 'hostile.json').read_text())
     assert content['files'] == len(content['cases']) >= 45 and content['not_fine'] == 0
-    ends = {(case['kind'], case['end']) for case in content['cases'] if case['name'] == 'as it should be'}
-    assert ends == {(kind, 'read') for kind in ('set', 'tasks', 'mapping', 'coco', 'classes', 'quality', 'weights',
-                                                'pth',
-                                                'bag', 'image', 'video', 'detector')}
+    ends = {
+        (case['kind'], case['end'])
+        for case in content['cases']
+        if case['name'] == 'as it should be'
+    }
+    assert ends == {
+        (kind, 'read')
+        for kind in (
+            'set',
+            'tasks',
+            'mapping',
+            'coco',
+            'classes',
+            'quality',
+            'weights',
+            'pth',
+            'bag',
+            'image',
+            'video',
+            'detector',
+        )
+    }
 
 
-@pytest.mark.parametrize(('act', 'end'), [
-    (lambda file: None, 'read'), (lambda file: int('x'), 'refused'), (lambda file: {}['x'], 'not caught: KeyError'),
-    (lambda file: os.abort(), 'ended by signal 6'),
-    (lambda file: print('set: one', file=sys.stderr) or int('x'), 'not caught'),
-    (lambda file: print('set: \x1b[2J', file=sys.stderr) or os._exit(1), 'not printable'),
-    (lambda file: (file.parent / 'code_was_run').touch(), 'ran code'), (lambda file: bytearray(200 * 2**20), 'took 2'),
-    (lambda file: sum(iter(int, 1)), 'took too long')], ids=[
-        'read', 'refused', 'uncaught', 'aborts', 'two lines', 'controls', 'runs code', 'memory', 'endless'])
+@pytest.mark.parametrize(
+    ('act', 'end'),
+    [
+        (lambda file: None, 'read'),
+        (lambda file: int('x'), 'refused'),
+        (lambda file: {}['x'], 'not caught: KeyError'),
+        (lambda file: os.abort(), 'ended by signal 6'),
+        (lambda file: print('set: one', file=sys.stderr) or int('x'), 'not caught'),
+        (lambda file: print('set: \x1b[2J', file=sys.stderr) or os._exit(1), 'not printable'),
+        (lambda file: (file.parent / 'code_was_run').touch(), 'ran code'),
+        (lambda file: bytearray(200 * 2**20), 'took 2'),
+        (lambda file: sum(iter(int, 1)), 'took too long'),
+    ],
+    ids=[
+        'read',
+        'refused',
+        'uncaught',
+        'aborts',
+        'two lines',
+        'controls',
+        'runs code',
+        'memory',
+        'endless',
+    ],
+)
 def test_a_reader_that_fails_is_told(load_benchmark, tmp_path, monkeypatch, act, end):
     hostile = load_benchmark('hostile')
     monkeypatch.setattr(hostile, 'PROCESSOR_S', 1 if end == 'took too long' else 30)

@@ -1,4 +1,5 @@
 """Imports run one way, ROS stays in nodes/, and what promises to work without torch loads without it."""
+
 from __future__ import annotations
 
 import ast
@@ -10,13 +11,44 @@ import pytest
 
 PACKAGE = 'deadline_perception'
 # Every folder or top-level module may import those before it; the last two are what a user starts.
-LAYERS = ('core', 'engines', 'timing', 'networks', 'datasets', 'decision', 'runtime', 'deadline_detector', 'evaluation',
-          'training', 'nodes', 'tools')
+LAYERS = (
+    'core',
+    'engines',
+    'timing',
+    'networks',
+    'datasets',
+    'decision',
+    'runtime',
+    'deadline_detector',
+    'evaluation',
+    'training',
+    'nodes',
+    'tools',
+)
 STARTED = {'nodes', 'tools'}
-ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
-       'rosidl_runtime_py', 'tf2_ros'}
-TORCH_FREE = ('core', 'datasets', 'decision', 'engines/eager.py', 'evaluation', 'networks/classifier/classes.py',
-              'networks/classifier/crop.py', 'networks/external', 'runtime', 'timing')
+ROS = {
+    'ament_index_python',
+    'builtin_interfaces',
+    'cv_bridge',
+    'launch',
+    'launch_ros',
+    'rcl_interfaces',
+    'rclpy',
+    'rosidl_runtime_py',
+    'tf2_ros',
+}
+TORCH_FREE = (
+    'core',
+    'datasets',
+    'decision',
+    'engines/eager.py',
+    'evaluation',
+    'networks/classifier/classes.py',
+    'networks/classifier/crop.py',
+    'networks/external',
+    'runtime',
+    'timing',
+)
 TORCH = {'torch', 'torchvision'}
 
 
@@ -52,14 +84,19 @@ def imports_of(package: Path) -> list[Import]:
         tree = ast.parse(file.read_text(encoding='utf-8'))
         on_load = set(_nodes_on_load(tree))
         for node in ast.walk(tree):
-            found += [Import(name, node.lineno, module, node in on_load) for module in _modules(node, package)]
+            found += [
+                Import(name, node.lineno, module, node in on_load)
+                for module in _modules(node, package)
+            ]
     return found
 
 
 def _nodes_on_load(tree: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(tree):
         type_checking = isinstance(child, ast.If) and 'TYPE_CHECKING' in ast.dump(child.test)
-        if not type_checking and not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if not type_checking and not isinstance(
+            child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        ):
             yield child
             yield from _nodes_on_load(child)
 
@@ -68,12 +105,17 @@ def _modules(node: ast.AST, package: Path) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        assert node.level == 0, f'line {node.lineno}: imports name the true home, not a relative one'
+        assert node.level == 0, (
+            f'line {node.lineno}: imports name the true home, not a relative one'
+        )
         # `from package.folder import name` may name a module of that folder, or a thing in it.
         folder = package.parent / node.module.replace('.', '/')
-        return [f'{node.module}.{alias.name}' if (folder / f'{alias.name}.py').is_file()
-                or (folder / alias.name).is_dir()
-                else node.module for alias in node.names]
+        return [
+            f'{node.module}.{alias.name}'
+            if (folder / f'{alias.name}.py').is_file() or (folder / alias.name).is_dir()
+            else node.module
+            for alias in node.names
+        ]
     return []
 
 
@@ -92,9 +134,11 @@ def wrong_direction(imports: list[Import]) -> list[str]:
 
 def ros_outside_nodes(imports: list[Import]) -> list[str]:
     """Imports of ROS, or of generated messages, anywhere but in nodes/."""
+
     def is_ros(found: Import) -> bool:
         first = found.module.split('.')[0]
         return first in ROS or first.endswith('_msgs') or found.imported_part == 'msg'
+
     return [str(found) for found in imports if is_ros(found) and found.part != 'nodes']
 
 
@@ -130,7 +174,11 @@ def imports(package: Path) -> list[Import]:
 
 
 def test_every_part_has_a_layer(package: Path) -> None:
-    parts = {path.stem for path in package.iterdir() if path.suffix == '.py' or (path / '__init__.py').is_file()}
+    parts = {
+        path.stem
+        for path in package.iterdir()
+        if path.suffix == '.py' or (path / '__init__.py').is_file()
+    }
     assert parts - {'__init__', 'msg'} == set(LAYERS)
 
 
@@ -140,12 +188,16 @@ def test_imports_run_one_way(imports: list[Import]) -> None:
 
 def test_only_nodes_import_ros(imports: list[Import]) -> None:
     assert ros_outside_nodes(imports) == []
-    assert any(found.module.startswith('rclpy') for found in imports), 'the walk finds no rclpy at all'
+    assert any(found.module.startswith('rclpy') for found in imports), (
+        'the walk finds no rclpy at all'
+    )
 
 
 def test_nothing_imports_research(repository: Path, imports: list[Import]) -> None:
     research = {file.stem for file in repository.glob('research/*/*.py')}
-    assert [str(found) for found in imports if found.module.split('.')[0] in {'research', *research}] == []
+    assert [
+        str(found) for found in imports if found.module.split('.')[0] in {'research', *research}
+    ] == []
 
 
 @pytest.mark.parametrize('part', TORCH_FREE)
@@ -157,7 +209,9 @@ def test_loads_without_torch(package: Path, imports: list[Import], part: str) ->
 
 
 def test_package_is_empty_at_the_top(package: Path) -> None:
-    assert (package / '__init__.py').read_text(encoding='utf-8') == '', 'shares its place with the generated package'
+    assert (package / '__init__.py').read_text(encoding='utf-8') == '', (
+        'shares its place with the generated package'
+    )
 
 
 @pytest.fixture
@@ -167,7 +221,7 @@ def broken_package(tmp_path: Path) -> Path:
         'decision/policy.py': 'from deadline_perception.networks import network\n',
         'networks/network.py': 'import torch\n',
         'timing/profile.py': 'def read():\n    import torch\n    from deadline_perception.decision.policy import '
-                              'Policy\n',
+        'Policy\n',
         'tools/demo.py': 'from deadline_perception.nodes.detector import main\nfrom sensor_msgs.msg import Image\n',
         'nodes/detector.py': 'import rclpy\n',
     }
@@ -182,12 +236,14 @@ def test_wrong_imports_are_found(broken_package: Path) -> None:
     imports = imports_of(broken_package)
     assert wrong_direction(imports) == [
         'timing/profile.py:3 imports deadline_perception.decision.policy',
-        'tools/demo.py:1 imports deadline_perception.nodes.detector']
+        'tools/demo.py:1 imports deadline_perception.nodes.detector',
+    ]
     assert ros_outside_nodes(imports) == ['tools/demo.py:2 imports sensor_msgs.msg']
 
 
 def test_torch_is_found_through_other_modules(broken_package: Path) -> None:
     imports = imports_of(broken_package)
     assert torch_on_load(imports, 'decision/policy.py') == (
-        'decision/policy.py:1 imports deadline_perception.networks.network, networks/network.py:1 imports torch')
+        'decision/policy.py:1 imports deadline_perception.networks.network, networks/network.py:1 imports torch'
+    )
     assert torch_on_load(imports, 'timing/profile.py') == ''

@@ -1,4 +1,5 @@
 """The message types: every field is explained, and the generated classes have exactly the declared fields."""
+
 from __future__ import annotations
 
 import importlib
@@ -23,8 +24,11 @@ def full_type(written: str, package: str) -> str:
     """A written type as rclpy names it: strings and arrays as sequences, messages with their package."""
     element, bracket, _ = written.partition('[')
     simple = re.fullmatch(r'bool|byte|char|u?int\d+|float\d+|string', element)
-    named = {'float64': 'double', 'float32': 'float', 'bool': 'boolean'}.get(element, element) if simple else (
-        element if '/' in element else f'{package}/{element}')
+    named = (
+        {'float64': 'double', 'float32': 'float', 'bool': 'boolean'}.get(element, element)
+        if simple
+        else (element if '/' in element else f'{package}/{element}')
+    )
     return f'sequence<{named}>' if bracket else named
 
 
@@ -32,9 +36,15 @@ def full_type(written: str, package: str) -> str:
 def test_every_field_is_explained(file: Path) -> None:
     lines = file.read_text(encoding='utf-8').splitlines()
     assert lines[0].startswith('# '), 'the first line says what the message is for'
-    fields = [line for line in lines if line.strip() and not line.startswith('#') and '=' not in line.split('#')[0]]
+    fields = [
+        line
+        for line in lines
+        if line.strip() and not line.startswith('#') and '=' not in line.split('#')[0]
+    ]
     assert fields and all(_FIELD.match(line) for line in fields)
-    assert [line for line in fields if len((_FIELD.match(line)['comment'] or '').strip('# ')) < 5] == []
+    assert [
+        line for line in fields if len((_FIELD.match(line)['comment'] or '').strip('# ')) < 5
+    ] == []
 
 
 @pytest.mark.parametrize('file', OURS + BOXES, ids=lambda file: file.stem)
@@ -44,12 +54,17 @@ def test_generated_class_has_the_declared_fields(file: Path) -> None:
     expected = {name: full_type(written, package) for name, written in declared(file).items()}
     assert expected, f'{file.name} declares no field'
     assert message.get_fields_and_field_types() == expected
-    assert list(message.get_fields_and_field_types()) == list(expected), 'the order is part of the type'
+    assert list(message.get_fields_and_field_types()) == list(expected), (
+        'the order is part of the type'
+    )
 
 
-@pytest.mark.parametrize('name', ['TimeBudget', 'ContentionState', 'PathDecision', 'FrameLatency', 'Schedule'])
+@pytest.mark.parametrize(
+    'name', ['TimeBudget', 'ContentionState', 'PathDecision', 'FrameLatency', 'Schedule']
+)
 def test_message_survives_the_wire(name: str) -> None:
     from rclpy.serialization import deserialize_message, serialize_message
+
     message_type = getattr(importlib.import_module('deadline_perception.msg'), name)
     message = message_type()
     message.header.frame_id = 'camera_front'

@@ -1,4 +1,5 @@
 """The lines of Python on the first screen of the README run as they stand."""
+
 from __future__ import annotations
 
 import re
@@ -25,10 +26,12 @@ def small_street(tmp_path, monkeypatch):
 
 
 def test_the_first_screen_runs(small_street, repository, capsys):
-    snippet, = snippets((repository / 'README.md').read_text())
+    (snippet,) = snippets((repository / 'README.md').read_text())
     assert (repository / 'README.md').read_text().index(snippet) < 1500
     names = {'image_bgr': np.full((48, 64, 3), 90, np.uint8)}
-    exec(compile(snippet.replace('budget_ms=50.0', 'budget_ms=20_000.0'), 'README.md', 'exec'), names)  # a busy machine
+    exec(
+        compile(snippet.replace('budget_ms=50.0', 'budget_ms=20_000.0'), 'README.md', 'exec'), names
+    )  # a busy machine
     names['detector'].close()
     assert names['answer'].in_time and capsys.readouterr().out.endswith('True\n')
 
@@ -40,5 +43,8 @@ def test_the_page_on_the_api_runs(small_street, repository):
     assert names['answer'].budget_ms == 50.0
     answers = []
     with DeadlineDetector('street') as detector:
-        exec(compile(stream, 'python_api.md', 'exec'), {**names, 'detector': detector, 'on_answer': answers.append})
+        exec(
+            compile(stream, 'python_api.md', 'exec'),
+            {**names, 'detector': detector, 'on_answer': answers.append},
+        )
     assert len(answers) == 1 and answers[0].in_time

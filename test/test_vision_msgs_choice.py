@@ -1,4 +1,5 @@
 """`cmake/find_vision_msgs.cmake`: whether the build generates vision_msgs or takes an installed one."""
+
 from __future__ import annotations
 
 import os
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 CHOICE = Path(__file__).parents[1] / 'cmake' / 'find_vision_msgs.cmake'
-pytestmark = pytest.mark.skipif(shutil.which('cmake') is None, reason='cmake is not installed on the system')
+pytestmark = pytest.mark.skipif(
+    shutil.which('cmake') is None, reason='cmake is not installed on the system'
+)
 
 
 @pytest.fixture
@@ -17,16 +20,28 @@ def configure(tmp_path):
     """Configures a project that only chooses, with its install prefix and a system prefix under `tmp_path`."""
     (tmp_path / 'CMakeLists.txt').write_text(
         f'cmake_minimum_required(VERSION 3.20)\nproject(chooser NONE)\ninclude({CHOICE})\n'
-        f'message(STATUS "generated: ${{generate_vision_msgs}}")\n')
+        f'message(STATUS "generated: ${{generate_vision_msgs}}")\n'
+    )
 
     def run() -> str:
         result = subprocess.run(
-            [shutil.which('cmake'), '-S', tmp_path, '-B', tmp_path / 'build',
-             f'-DCMAKE_INSTALL_PREFIX={tmp_path / "own"}',
-             f'-DCMAKE_PREFIX_PATH={tmp_path / "own"};{tmp_path / "system"}'], capture_output=True, text=True,
-            timeout=60, env={**os.environ, 'PATH': os.defpath})  # CMake also looks beside an activated environment
+            [
+                shutil.which('cmake'),
+                '-S',
+                tmp_path,
+                '-B',
+                tmp_path / 'build',
+                f'-DCMAKE_INSTALL_PREFIX={tmp_path / "own"}',
+                f'-DCMAKE_PREFIX_PATH={tmp_path / "own"};{tmp_path / "system"}',
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, 'PATH': os.defpath},
+        )  # CMake also looks beside an activated environment
         assert result.returncode == 0, result.stderr
         return result.stdout + ' '.join(result.stderr.split())
+
     return run
 
 
@@ -61,12 +76,16 @@ def test_generates_again_what_it_generated_before(configure, tmp_path):
     assert 'generated: ON' in configure()
 
 
-def test_decides_anew_when_the_system_gets_it_later_and_warns_of_the_generated_one(configure, tmp_path):
+def test_decides_anew_when_the_system_gets_it_later_and_warns_of_the_generated_one(
+    configure, tmp_path
+):
     configure()
     install_generated(tmp_path)
     config = install(tmp_path / 'system')
     output = configure()
     assert f'the installed one is used, {config.parent}' in output and 'generated: OFF' in output
-    assert f'generated vision_msgs into {tmp_path / "own"}, where it hides the installed one' in output
+    assert (
+        f'generated vision_msgs into {tmp_path / "own"}, where it hides the installed one' in output
+    )
     shutil.rmtree(tmp_path / 'system')
     assert 'generated: ON' in configure()

@@ -1,4 +1,5 @@
 """Waiting for what another thread or process does, and for the answer of its services."""
+
 from __future__ import annotations
 
 import time
@@ -29,7 +30,9 @@ def answer_of(client, request, what):
     asked = []
 
     def answered():
-        if client.service_is_ready() and (not asked or time.monotonic() - asked[-1][0] > ASK_AGAIN_S):
+        if client.service_is_ready() and (
+            not asked or time.monotonic() - asked[-1][0] > ASK_AGAIN_S
+        ):
             if asked:
                 print(f'no answer for {ASK_AGAIN_S:.0f} s, asked again: {what}')
             asked.append((time.monotonic(), client.call_async(request)))

@@ -1,4 +1,5 @@
 """Programs that run beside what a benchmark measures, and end with it whatever happens."""
+
 from __future__ import annotations
 
 import subprocess
@@ -10,7 +11,9 @@ from deadline_perception.timing.contention.load import start_tied, stop_tied
 
 
 @contextmanager
-def beside_programs(code: str, arguments: Sequence[Sequence[str]]) -> Iterator[list[subprocess.Popen]]:
+def beside_programs(
+    code: str, arguments: Sequence[Sequence[str]]
+) -> Iterator[list[subprocess.Popen]]:
     """Meanwhile one Python program of this code per list of arguments runs, and is killed at the end."""
     programs: list[subprocess.Popen] = []
     try:

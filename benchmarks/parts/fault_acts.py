@@ -1,4 +1,5 @@
 """What a fault is, and what can be done to the nodes on a stand; the faults themselves are in `fault_table.py`."""
+
 from __future__ import annotations
 
 import json
@@ -17,14 +18,14 @@ from enum import Enum
 from pathlib import Path
 
 import rclpy.time
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from deadline_perception.msg import TimeBudget
 from geometry_msgs.msg import Twist, TwistStamped, Vector3
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelInfo
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.msg import TimeBudget
 from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from parts.node_process import NodeProcess
@@ -32,7 +33,9 @@ from parts.node_stand import BUDGET_MS, Stand
 
 NAN, INF = math.nan, math.inf
 NANOSECONDS = 1_000_000_000
-KEPT = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)  # what was said before is heard too
+KEPT = QoSProfile(
+    depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)  # what was said before is heard too
 
 
 class Images(Enum):
@@ -84,15 +87,23 @@ class Fault:
     @property
     def expects(self) -> tuple[str, ...]:
         """All that must hold, for a person."""
-        return tuple(filter(None, (
-            '' if self.images is Images.NONE else f'images {self.images.value}',
-            self.says and f'it says {self.says!r}', self.speed and f'the speed counts as {self.speed}',
-            self.inflict and 'what is asked of it is done or refused with a reason',
-            'all nodes alive, with their threads and heard')))
+        return tuple(
+            filter(
+                None,
+                (
+                    '' if self.images is Images.NONE else f'images {self.images.value}',
+                    self.says and f'it says {self.says!r}',
+                    self.speed and f'the speed counts as {self.speed}',
+                    self.inflict and 'what is asked of it is done or refused with a reason',
+                    'all nodes alive, with their threads and heard',
+                ),
+            )
+        )
 
 
 def put(**values: object) -> Callable:
     """Changes fields of a message; `a__b` is field b of field a."""
+
     def change(message: object, *_: object) -> None:
         for name, value in values.items():
             place = message
@@ -100,23 +111,33 @@ def put(**values: object) -> Callable:
             for part in outer:
                 place = getattr(place, part)
             setattr(place, last, value)
+
     return change
 
 
 def stamped(shift_s: Callable[[int], float]) -> Callable:
     """Moves an image's stamp by a time that depends on its number."""
+
     def change(image: Image, number: int) -> None:
         stamp = image.header.stamp
         stamp_ns = stamp.sec * NANOSECONDS + stamp.nanosec + int(shift_s(number) * 1e9)
         image.header.stamp = rclpy.time.Time(nanoseconds=max(0, stamp_ns)).to_msg()
+
     return change
 
 
-def sized(width: int, height: int, channels: int = 3, encoding: str = 'bgr8', padding: int = 0) -> dict:
+def sized(
+    width: int, height: int, channels: int = 3, encoding: str = 'bgr8', padding: int = 0
+) -> dict:
     """Fields of an image of another size."""
     step = width * channels + padding
-    return {'width': width, 'height': height, 'step': step, 'encoding': encoding,
-            'data': array('B', bytes(step * height))}
+    return {
+        'width': width,
+        'height': height,
+        'step': step,
+        'encoding': encoding,
+        'data': array('B', bytes(step * height)),
+    }
 
 
 def turning_sizes(image: Image, number: int) -> None:
@@ -131,12 +152,15 @@ def turning_budgets(message: TimeBudget) -> None:
 
 # --- what is done beyond other messages; each returns what was not as expected ---
 
+
 def fed(kind: str, stand: str, source: str, images: Images) -> Callable[..., Fault]:
     """Makes faults of one source of the stand's feed: a name, what is done, a change of its messages, and fields of
     `Fault`."""
+
     def make(name: str, does: str, change: Callable | None = None, **more: object) -> Fault:
         feed = {**({source: change} if change else {}), **more.pop('feed', {})}
         return Fault(name, kind, stand, does, more.pop('images', images), feed=feed, **more)
+
     return make
 
 
@@ -147,7 +171,14 @@ state_of = fed('contention', 'detector', 'state', Images.IN_TIME)
 speed_of = fed('speeds', 'inputs', 'speed', Images.NONE)
 
 
-def publish(stand: Stand, kind: type, topic: str, rate_hz: float, make: Callable[[], object], depth: int = 10) -> None:
+def publish(
+    stand: Stand,
+    kind: type,
+    topic: str,
+    rate_hz: float,
+    make: Callable[[], object],
+    depth: int = 10,
+) -> None:
     """Another publisher sends messages for two seconds, and goes."""
     publisher = stand.node.create_publisher(kind, topic, depth)
     due = time.monotonic()
@@ -159,7 +190,9 @@ def publish(stand: Stand, kind: type, topic: str, rate_hz: float, make: Callable
     stand.node.destroy_publisher(publisher)
 
 
-def hear(stand: Stand, kind: type, topic: str, seconds: float, quality: QoSProfile | int = 1) -> list:
+def hear(
+    stand: Stand, kind: type, topic: str, seconds: float, quality: QoSProfile | int = 1
+) -> list:
     """Subscribes for a while; what was heard."""
     heard = []
     subscription = stand.node.create_subscription(kind, topic, heard.append, quality)
@@ -170,10 +203,12 @@ def hear(stand: Stand, kind: type, topic: str, seconds: float, quality: QoSProfi
 
 def second_camera(stand: Stand) -> str:
     """Another camera publishes on the same topic."""
+
     def make() -> Image:
         message = stand.make_image(0)
         message.header.frame_id = 'another'
         return message
+
     publish(stand, Image, 'image', 10.0, make)
     return ''
 
@@ -186,7 +221,11 @@ def best_effort_visitor(stand: Stand) -> str:
     stand.node.destroy_publisher(publisher)
     time.sleep(4.0)
     ends = stand.node.get_subscriptions_info_by_topic(f'{stand.namespace}/image')
-    weak = [end.node_name for end in ends if end.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT]
+    weak = [
+        end.node_name
+        for end in ends
+        if end.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+    ]
     return f'{", ".join(weak)} still subscribes with best effort' if weak else ''
 
 
@@ -204,24 +243,36 @@ def camera_leaves(stand: Stand, reliability: ReliabilityPolicy = ReliabilityPoli
 
 def parameters(name: str, refused: str, values: dict, node: str = 'detector') -> Fault:
     """Parameters set while it runs; `refused` is a word of the reason, empty when they are taken."""
+
     def inflict(stand: Stand) -> str:
         reason = stand.set_parameters(node, **values)
         if reason is None or bool(reason) != bool(refused) or refused not in reason:
             return f'parameters {values}: answered {reason!r}, expected {refused or "no refusal"!r}'
         return ''
+
     on_inputs = node != 'detector'
-    return Fault(name, 'parameters', 'inputs' if on_inputs else 'detector', f'{node}: {values} is set',
-                 Images.NONE if on_inputs else Images.IN_TIME, inflict, speed='known' if on_inputs else '', lasts_s=1.5)
+    return Fault(
+        name,
+        'parameters',
+        'inputs' if on_inputs else 'detector',
+        f'{node}: {values} is set',
+        Images.NONE if on_inputs else Images.IN_TIME,
+        inflict,
+        speed='known' if on_inputs else '',
+        lasts_s=1.5,
+    )
 
 
 def turns(*transitions: str, times: int = 1, refused: bool = False) -> Callable[[Stand], str]:
     """Asks the detector for transitions, which must succeed, or be refused."""
+
     def inflict(stand: Stand) -> str:
         for _ in range(times):
             found = stand.turn('detector', *transitions)
             if found != [not refused] * len(transitions):
                 return f'transitions {", ".join(transitions)} answered {found}'
         return ''
+
     return inflict
 
 
@@ -235,14 +286,24 @@ def turned_while_hung(stand: Stand) -> str:
     time.sleep(3.0)
     problem = ''
     if taken == [True, True]:
-        sent = [number for number, image in enumerate(stand.sent) if active_ms < image.sent_ms < now_ms() - 1000.0]
-        late = [number for number in sent if not any(
-            number <= answer and at_ms <= stand.sent[answer].sent_ms + BUDGET_MS + 100.0
-            for answer, at_ms in list(stand.heard.answers.items()))]
+        sent = [
+            number
+            for number, image in enumerate(stand.sent)
+            if active_ms < image.sent_ms < now_ms() - 1000.0
+        ]
+        late = [
+            number
+            for number in sent
+            if not any(
+                number <= answer and at_ms <= stand.sent[answer].sent_ms + BUDGET_MS + 100.0
+                for answer, at_ms in list(stand.heard.answers.items())
+            )
+        ]
         if len(late) > 1:
             problem = f'active again behind the hung network: {len(late)} of {len(sent)} images unanswered'
     elif stand.processes['detector'].exit_status is None and not any(
-            at_ms > begun_ms and level == 2 for at_ms, _, level, _ in stand.heard.diagnostics):
+        at_ms > begun_ms and level == 2 for at_ms, _, level, _ in stand.heard.diagnostics
+    ):
         problem = f'transitions answered {taken}, and no diagnostic is an ERROR'
     if stand.processes['detector'].exit_status is None:
         time.sleep(max(0.0, 15.0 - (now_ms() - begun_ms) / 1000.0))
@@ -252,25 +313,38 @@ def turned_while_hung(stand: Stand) -> str:
     return problem
 
 
-def other_program(stand: Stand, lines: str, name: str, environment: Mapping[str, str] | None = None) -> NodeProcess:
+def other_program(
+    stand: Stand, lines: str, name: str, environment: Mapping[str, str] | None = None
+) -> NodeProcess:
     """Starts a process with a node `node` in the stand's namespace; returns once its lines have run."""
-    program = ('import sys, time, rclpy\nfrom std_msgs.msg import String\n'
-               'from vision_msgs.msg import Detection2DArray\n'
-               'from deadline_perception.msg import FrameLatency, PathDecision\nrclpy.init()\n'
-               f'node = rclpy.create_node("{name}", namespace=sys.argv[1])\n{lines}\n'
-               f'print("{name} is ready", flush=True)\nrclpy.spin(node)\n')
-    process = NodeProcess(name, (sys.executable, '-c', program, stand.namespace), environment or {},
-                          stand.folder / f'{name}.log')
+    program = (
+        'import sys, time, rclpy\nfrom std_msgs.msg import String\n'
+        'from vision_msgs.msg import Detection2DArray\n'
+        'from deadline_perception.msg import FrameLatency, PathDecision\nrclpy.init()\n'
+        f'node = rclpy.create_node("{name}", namespace=sys.argv[1])\n{lines}\n'
+        f'print("{name} is ready", flush=True)\nrclpy.spin(node)\n'
+    )
+    process = NodeProcess(
+        name,
+        (sys.executable, '-c', program, stand.namespace),
+        environment or {},
+        stand.folder / f'{name}.log',
+    )
     stand.wait(lambda: f'{name} is ready' in process.output, name, 20.0)
     return process
 
 
 def reader(stand: Stand, *, then: str, each: int = 1) -> str:
     """Another process that subscribes to everything the detector says, `each` times; it is killed, at once or later."""
-    process = other_program(stand, (
-        'for kind, topic in ((Detection2DArray, "detections"), (FrameLatency, "latency"), (PathDecision, "path")):\n'
-        f'    for _ in range({each}):\n'
-        '        node.create_subscription(kind, f"detector/{topic}", lambda message: None, 1)'), 'reader')
+    process = other_program(
+        stand,
+        (
+            'for kind, topic in ((Detection2DArray, "detections"), (FrameLatency, "latency"), (PathDecision, "path")):\n'
+            f'    for _ in range({each}):\n'
+            '        node.create_subscription(kind, f"detector/{topic}", lambda message: None, 1)'
+        ),
+        'reader',
+    )
     if then == 'stop':
         os.kill(process.pid, signal.SIGSTOP)
     if then != 'kill':
@@ -289,9 +363,14 @@ def late_comer(stand: Stand) -> str:
 
 def foreign_topic(stand: Stand) -> str:
     """Messages of another type under the names of the inputs."""
-    process = other_program(stand, (
-        'outs = [node.create_publisher(String, topic, 10) for topic in ("image", "time_budget/budget")]\n'
-        'node.create_timer(0.1, lambda: [out.publish(String(data="not an image")) for out in outs])'), 'foreigner')
+    process = other_program(
+        stand,
+        (
+            'outs = [node.create_publisher(String, topic, 10) for topic in ("image", "time_budget/budget")]\n'
+            'node.create_timer(0.1, lambda: [out.publish(String(data="not an image")) for out in outs])'
+        ),
+        'foreigner',
+    )
     time.sleep(2.0)
     process.end()
     return ''
@@ -305,6 +384,7 @@ def misfit_reader(stand: Stand) -> str:
 
 def signalled(name: str, number: signal.Signals, stopped_s: float = 0.0) -> Callable[[Stand], str]:
     """Sends a signal to a node; goes on after a while where it stops the process."""
+
     def inflict(stand: Stand) -> str:
         pid = stand.pids()[name]
         os.kill(pid, number)
@@ -312,6 +392,7 @@ def signalled(name: str, number: signal.Signals, stopped_s: float = 0.0) -> Call
             time.sleep(stopped_s)
             os.kill(pid, signal.SIGCONT)
         return ''
+
     return inflict
 
 
@@ -331,31 +412,59 @@ def all_end(stand: Stand) -> str:
     pids = stand.pids()
     os.kill(pids['bringup'], signal.SIGKILL)
     until = time.monotonic() + 15.0
-    while time.monotonic() < until and any(os.path.exists(f'/proc/{pid}') for pid in list(pids.values())[1:]):
+    while time.monotonic() < until and any(
+        os.path.exists(f'/proc/{pid}') for pid in list(pids.values())[1:]
+    ):
         stand.processes['bringup'].process.poll()
         time.sleep(0.1)
-    left = [name for name, pid in pids.items() if name != 'bringup' and os.path.exists(f'/proc/{pid}')]
+    left = [
+        name for name, pid in pids.items() if name != 'bringup' and os.path.exists(f'/proc/{pid}')
+    ]
     for name in left:
         os.kill(pids[name], signal.SIGKILL)
     stand.revive()
     return f'{", ".join(left)} outlived the supervisor' if left else ''
 
 
-def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None], suffix: str, *, kept: bool = False,
-               own: bool = False, place: str = '') -> Fault:
+def file_given(
+    name: str,
+    parameter: str,
+    make: Callable[[Stand], bytes | None],
+    suffix: str,
+    *,
+    kept: bool = False,
+    own: bool = False,
+    place: str = '',
+) -> Fault:
     """Another file, to be refused with a reason; or, `kept`, to be named and, unless `own`, left as it is."""
+
     def inflict(stand: Stand) -> str:
-        file, content = Path(place) if place else stand.folder / f'{name.replace(" ", "_")}{suffix}', make(stand)
+        file, content = (
+            Path(place) if place else stand.folder / f'{name.replace(" ", "_")}{suffix}',
+            make(stand),
+        )
         if content is not None:
             file.write_bytes(content)
-        usual = str(stand.profile) if parameter == 'profile' else DEFAULT_MODEL if parameter == 'model' else ''
+        usual = (
+            str(stand.profile)
+            if parameter == 'profile'
+            else DEFAULT_MODEL
+            if parameter == 'model'
+            else ''
+        )
         begun_ms = now_ms()
         stand.turn('detector', 'deactivate', 'cleanup')
         reason = stand.set_parameters('detector', **{parameter: str(file)})
         found = stand.turn('detector', 'configure') if not reason else [False]
         refused = found == [False]
-        said = reason or next((message for at_ms, _, level, message in reversed(stand.heard.diagnostics)
-                               if at_ms > begun_ms and level == 2), '')
+        said = reason or next(
+            (
+                message
+                for at_ms, _, level, message in reversed(stand.heard.diagnostics)
+                if at_ms > begun_ms and level == 2
+            ),
+            '',
+        )
         if not refused:
             stand.turn('detector', 'activate')
             time.sleep(1.0)
@@ -370,9 +479,22 @@ def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None],
             return f'{file.name} was overwritten'
         if kept:
             return '' if file.name in said else f'{file.name} is not named: {said[-200:]!r}'
-        return '' if refused and said else f'configure answered {found}, diagnostics said {said[-200:]!r}'
-    return Fault(name, 'files', 'detector', f'{parameter} is set to a file: {name}', Images.AFTERWARDS, inflict,
-                 counted=False, recovers_s=30.0)
+        return (
+            ''
+            if refused and said
+            else f'configure answered {found}, diagnostics said {said[-200:]!r}'
+        )
+
+    return Fault(
+        name,
+        'files',
+        'detector',
+        f'{parameter} is set to a file: {name}',
+        Images.AFTERWARDS,
+        inflict,
+        counted=False,
+        recovers_s=30.0,
+    )
 
 
 def weights(_stand: Stand) -> bytes:
@@ -404,13 +526,22 @@ def calibration(stand: Stand) -> bytes:
     file = stand.folder / 'calibration_own.json'
     stand.turn('detector', 'deactivate', 'cleanup')
     stand.set_parameters('detector', calibration_file=str(file))
-    stand.turn('detector', 'configure', 'activate', 'deactivate', 'cleanup', 'configure', 'activate')
+    stand.turn(
+        'detector', 'configure', 'activate', 'deactivate', 'cleanup', 'configure', 'activate'
+    )
     content = json.loads(file.read_text()) if file.exists() else {}
     return json.dumps({**content, 'initial_log_factor': 690.0, 'score_width': 700.0}).encode()
 
 
-def started(node: str, words: Callable[[Stand], list[str]], *, status: int | None, says: str,
-            end: signal.Signals | None = None, after_s: float = 4.0) -> Callable[[Stand], str]:
+def started(
+    node: str,
+    words: Callable[[Stand], list[str]],
+    *,
+    status: int | None,
+    says: str,
+    end: signal.Signals | None = None,
+    after_s: float = 4.0,
+) -> Callable[[Stand], str]:
     """Starts a node with further arguments; it must end with a status (None: run on), say something, and no traceback.
 
     Args:
@@ -421,6 +552,7 @@ def started(node: str, words: Callable[[Stand], list[str]], *, status: int | Non
         end: signal that it is sent after a while, instead of nothing.
         after_s: the while; a process that is to end by itself has longer on a busy machine.
     """
+
     def inflict(stand: Stand) -> str:
         command, environment = stand.order(node)
         log = stand.folder / f'start{time.monotonic_ns()}.log'
@@ -443,6 +575,7 @@ def started(node: str, words: Callable[[Stand], list[str]], *, status: int | Non
             if word in said:
                 return f'{word} in what it says: {said[-200:]!r}'
         return '' if says in said else f'{says!r} is missing in {said[-300:]!r}'
+
     return inflict
 
 
@@ -453,10 +586,12 @@ def start_of(name: str, does: str, inflict: Callable[[Stand], str]) -> Fault:
 
 def parameter_file(text: str) -> Callable[[Stand], list[str]]:
     """Arguments that name a parameter file of this text."""
+
     def words(stand: Stand) -> list[str]:
         file = stand.folder / f'given{time.monotonic_ns()}.yaml'
         file.write_text(text)
         return ['--params-file', str(file)]
+
     return words
 
 
@@ -467,8 +602,16 @@ def forward(speed_mps: float) -> Callable:
 
 def two_sources(stand: Stand) -> str:
     """Twists say something else than the odometry."""
-    publish(stand, TwistStamped, 'vehicle/speed', 20.0, lambda: TwistStamped(twist=Twist(linear=Vector3(x=25.0))))
-    heard = {round(speed_mps) for _, speed_mps in stand.heard.speeds[-20:] if not math.isnan(speed_mps)}
+    publish(
+        stand,
+        TwistStamped,
+        'vehicle/speed',
+        20.0,
+        lambda: TwistStamped(twist=Twist(linear=Vector3(x=25.0))),
+    )
+    heard = {
+        round(speed_mps) for _, speed_mps in stand.heard.speeds[-20:] if not math.isnan(speed_mps)
+    }
     return '' if heard <= {5} else f'speeds of two sources were mixed: {sorted(heard)}'
 
 
@@ -478,18 +621,36 @@ def watched(stand: Stand) -> str:
     return ''
 
 
-def frame_of(name: str, does: str, frame: Callable | None = None, camera_info: Callable | None = None,
-             image: Callable | None = None) -> Fault:
+def frame_of(
+    name: str,
+    does: str,
+    frame: Callable | None = None,
+    camera_info: Callable | None = None,
+    image: Callable | None = None,
+) -> Fault:
     """Other frames or cameras than usual, for the visualizer and the contention monitor."""
     given = {'frame': frame, 'camera_info': camera_info, 'image': image}
-    return Fault(name, 'drawing', 'inputs', does, Images.NONE, watched, speed='known', lasts_s=0.5, feed={
-        key: value for key, value in given.items() if value is not None})
+    return Fault(
+        name,
+        'drawing',
+        'inputs',
+        does,
+        Images.NONE,
+        watched,
+        speed='known',
+        lasts_s=0.5,
+        feed={key: value for key, value in given.items() if value is not None},
+    )
 
 
 def boxes(number: int, value: float) -> Callable:
     """Detections with as many boxes of one size."""
+
     def change(_latency: object, found: Detection2DArray) -> None:
-        found.detections = [Detection2D(bbox=BoundingBox2D(size_x=value, size_y=value)) for _ in range(number)]
+        found.detections = [
+            Detection2D(bbox=BoundingBox2D(size_x=value, size_y=value)) for _ in range(number)
+        ]
+
     return change
 
 
@@ -500,15 +661,25 @@ def frame_times(value: float) -> Callable:
 
 def flood(kind: type, topic: str, **values: object) -> Callable[[Stand], str]:
     """A thousand messages a second for two seconds."""
+
     def inflict(stand: Stand) -> str:
         publish(stand, kind, topic, 1000.0, lambda: kind(**values), depth=100)
         return ''
+
     return inflict
 
 
-def struck(name: str, does: str, lasts_s: float, *, images: Images = Images.IN_TIME, says: str = '',
-           **points: dict) -> Fault:
+def struck(
+    name: str,
+    does: str,
+    lasts_s: float,
+    *,
+    images: Images = Images.IN_TIME,
+    says: str = '',
+    **points: dict,
+) -> Fault:
     """The detector hangs or fails at a point of `fault_points`."""
+
     def inflict(stand: Stand) -> str:
         stand.strike(**points)
         time.sleep(lasts_s)
@@ -516,25 +687,38 @@ def struck(name: str, does: str, lasts_s: float, *, images: Images = Images.IN_T
         missing = set(points) - set(reached.read_text().split() if reached.exists() else ())
         reached.unlink(missing_ok=True)
         return f'the fault was not inflicted: {", ".join(missing)} never reached' if missing else ''
-    return Fault(name, 'hangs' if any('hang_s' in order for order in points.values()) else 'errors', 'points', does,
-                 images, inflict, lasts_s=0.5, says=says)
+
+    return Fault(
+        name,
+        'hangs' if any('hang_s' in order for order in points.values()) else 'errors',
+        'points',
+        does,
+        images,
+        inflict,
+        lasts_s=0.5,
+        says=says,
+    )
 
 
 def clock(rate: float = 1.0, jump_s: float = 0.0) -> Callable[[Stand], str]:
     """The simulated clock jumps, and runs on at another rate for a while."""
+
     def inflict(stand: Stand) -> str:
         stand.simulated_ns += int(jump_s * 1e9)
         stand.clock_rate = rate
         time.sleep(3.0)
         stand.clock_rate = 1.0
         return ''
+
     return inflict
 
 
 def step(step_s: int) -> Callable[[Stand], str]:
     """The system clock is stepped, and stays so."""
+
     def inflict(stand: Stand) -> str:
         stand.step_clock(step_s)
         time.sleep(4.0)
         return ''
+
     return inflict

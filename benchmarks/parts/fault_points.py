@@ -8,6 +8,7 @@ driver that hangs), "error": text of the RuntimeError that it then raises, empty
 orders. The points of struck calls are appended to a file beside it, so that whoever gave the orders knows that they
 were reached.
 """
+
 from __future__ import annotations
 
 import functools
@@ -23,8 +24,12 @@ from rclpy.publisher import Publisher
 from deadline_perception.datasets import image_message
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
-POINTS = {'network': 'one segment of the network', 'conversion': 'from message to pixels',
-          'publication': 'of the detections', 'record': 'publication of the latency'}
+POINTS = {
+    'network': 'one segment of the network',
+    'conversion': 'from message to pixels',
+    'publication': 'of the detections',
+    'record': 'publication of the latency',
+}
 _PUBLICATIONS = {'Detection2DArray': 'publication', 'FrameLatency': 'record'}
 
 
@@ -87,7 +92,11 @@ def lay(orders: Orders) -> None:
             orders.strike(point)
         return publish(self, message)
 
-    image_message.to_bgr, MultiPathDetector.start, Publisher.publish = struck_convert, struck_start, struck_publish
+    image_message.to_bgr, MultiPathDetector.start, Publisher.publish = (
+        struck_convert,
+        struck_start,
+        struck_publish,
+    )
 
 
 if __name__ == '__main__':

@@ -1,4 +1,5 @@
 """Faults that show only when something is done again and again: growth, files rewritten while read, lossy cameras."""
+
 from __future__ import annotations
 
 import statistics
@@ -19,7 +20,7 @@ GROWTH_MB = 40.0  # a network that stayed would be more, each time
 ANSWER_S = 120.0
 CAMERA_S, CAMERA_HZ = 5.0, 10.0
 HEARD_SHARE = 0.9  # of the images of a camera of `CAMERA_HZ`
-_CAMERA = f'''
+_CAMERA = f"""
 import array, itertools
 from sensor_msgs.msg import Image
 from vision_msgs.msg import BoundingBox2D, Detection2D, ObjectHypothesis, ObjectHypothesisWithPose
@@ -42,39 +43,56 @@ def send():
             found.detections = [light]
         judge.publish(found)
 node.create_timer({1.0 / CAMERA_HZ}, send)
-'''
+"""
 
 
 def growth_between(figures: list[ProcessFigures]) -> str:
     """What grew from the second fifth of these, the first being warm-up, to the last; empty when nothing did."""
     fifth = len(figures) // 5
-    before, after = figures[fifth:2 * fifth], figures[-fifth:]
-    first_mb, last_mb = (statistics.median(found.memory_kb / 1024.0 for found in some) for some in (before, after))
-    grown = [f'memory grew from {first_mb:.0f} to {last_mb:.0f} MB'] if last_mb - first_mb > GROWTH_MB else []
+    before, after = figures[fifth : 2 * fifth], figures[-fifth:]
+    first_mb, last_mb = (
+        statistics.median(found.memory_kb / 1024.0 for found in some) for some in (before, after)
+    )
+    grown = (
+        [f'memory grew from {first_mb:.0f} to {last_mb:.0f} MB']
+        if last_mb - first_mb > GROWTH_MB
+        else []
+    )
     for name in ('threads', 'descriptors'):
-        most, fewest = (pick(getattr(found, name) for found in some) for pick, some in ((max, before), (min, after)))
+        most, fewest = (
+            pick(getattr(found, name) for found in some)
+            for pick, some in ((max, before), (min, after))
+        )
         grown += [f'{name} grew from {most} to {fewest}'] if fewest > most else []
     return '; '.join(grown)
 
 
 def configured_again(times: int) -> Callable[[Stand], str]:
     """Takes the detector through all states; memory, threads and descriptors must not grow."""
+
     def inflict(stand: Stand) -> str:
         def once(number: int) -> str:
-            found = stand.turn('detector', 'deactivate', 'cleanup', 'configure', 'activate', limit_s=ANSWER_S)
-            return '' if found == [True] * 4 else f'round {number + 1}: transitions answered {found}'
+            found = stand.turn(
+                'detector', 'deactivate', 'cleanup', 'configure', 'activate', limit_s=ANSWER_S
+            )
+            return (
+                '' if found == [True] * 4 else f'round {number + 1}: transitions answered {found}'
+            )
+
         return _growth_over(stand, times, once)
+
     return inflict
 
 
 def reloaded(times: int) -> Callable[[Stand], str]:
     """Asks for reloads, of which every third finds half a file; memory, threads and descriptors must not grow."""
+
     def inflict(stand: Stand) -> str:
         content = weights(stand)
 
         def once(number: int) -> str:
             whole = number % 3 != 2
-            file.with_suffix('.new').write_bytes(content if whole else content[:len(content) // 2])
+            file.with_suffix('.new').write_bytes(content if whole else content[: len(content) // 2])
             file.with_suffix('.new').replace(file)
             answer = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
             if answer is None or answer.success != whole:
@@ -84,11 +102,13 @@ def reloaded(times: int) -> Callable[[Stand], str]:
 
         with _weights_of_its_own(stand) as file:
             return _growth_over(stand, times, once)
+
     return inflict
 
 
 def rewritten_in_place(times: int) -> Callable[[Stand], str]:
     """Asks for reloads while another program writes over the file, without end."""
+
     def inflict(stand: Stand) -> str:
         content, ends = weights(stand), threading.Event()
 
@@ -97,14 +117,17 @@ def rewritten_in_place(times: int) -> Callable[[Stand], str]:
                 with file.open('r+b', buffering=0) as stream:
                     stream.truncate(0)
                     for begin in range(0, len(content), 2**20):
-                        stream.write(content[begin:begin + 2**20])
+                        stream.write(content[begin : begin + 2**20])
                 time.sleep(0.01)
 
         with _weights_of_its_own(stand) as file:
             writer = threading.Thread(target=rewrite)
             writer.start()
             try:
-                answers = [stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S) for _ in range(times)]
+                answers = [
+                    stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
+                    for _ in range(times)
+                ]
             finally:
                 ends.set()
                 writer.join()
@@ -112,10 +135,13 @@ def rewritten_in_place(times: int) -> Callable[[Stand], str]:
                 return f'reloads answered {answers}'
             last = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
             return '' if last and last.success else f'the whole file again, reload answered {last}'
+
     return inflict
 
 
-def default_camera(kind: type, topic: str, *, detects: bool = False, without: str = '') -> Callable[[Stand], str]:
+def default_camera(
+    kind: type, topic: str, *, detects: bool = False, without: str = ''
+) -> Callable[[Stand], str]:
     """A camera driver with the middleware's default settings, in a process of its own: nearly all of its images must
     reach the node, which answers each on a topic; or the diagnostics tell how many were lost.
 
@@ -124,28 +150,42 @@ def default_camera(kind: type, topic: str, *, detects: bool = False, without: st
         detects: the driver's process says what a detector would, too.
         without: value of the node's diagnostics that counts answers which did not have their image.
     """
+
     def inflict(stand: Stand) -> str:
         node, heard, said = topic.partition('/')[0], [], len(stand.heard.diagnostics)
         subscription = stand.node.create_subscription(
-            kind, topic, lambda message: heard.append(message.header.frame_id), 100)
+            kind, topic, lambda message: heard.append(message.header.frame_id), 100
+        )
         lines = _CAMERA.format(detects=detects)
         driver = other_program(stand, lines, 'driver', environment=dict.fromkeys(VARIABLES, ''))
         try:
-            stand.wait(lambda: heard, f'an answer of {node}', ANSWER_S)  # before, it may not have loaded its network
-            time.sleep(3.0)  # the stand's own camera is silent, the node and the driver know each other
+            stand.wait(
+                lambda: heard, f'an answer of {node}', ANSWER_S
+            )  # before, it may not have loaded its network
+            time.sleep(
+                3.0
+            )  # the stand's own camera is silent, the node and the driver know each other
             begun, before = len(heard), _count(stand, node, without)
             time.sleep(CAMERA_S)
         finally:
             driver.end()
             stand.node.destroy_subscription(subscription)
-        numbers = {int(frame.partition(' ')[2]) for frame in heard[begun:] if frame.startswith('default ')}
+        numbers = {
+            int(frame.partition(' ')[2]) for frame in heard[begun:] if frame.startswith('default ')
+        }
         found, wanted = len(numbers), max(numbers, default=1) - min(numbers, default=0) + 1
         found -= _count(stand, node, without) - before
-        told = any(level > 0 and 'lost' in text for _, _, level, text in stand.heard.diagnostics[said:])
-        print(f'           {found} of {wanted} images answered{", and told" if told else ""}', flush=True)
+        told = any(
+            level > 0 and 'lost' in text for _, _, level, text in stand.heard.diagnostics[said:]
+        )
+        print(
+            f'           {found} of {wanted} images answered{", and told" if told else ""}',
+            flush=True,
+        )
         if found >= HEARD_SHARE * wanted or told:
             return ''
         return f'{found} of {wanted} images heard, and no word of it'
+
     return inflict
 
 
@@ -154,7 +194,11 @@ def _count(stand: Stand, node: str, name: str) -> int:
     if not name:
         return 0
     now = len(stand.heard.diagnostics)
-    stand.wait(lambda: any(said[1] == node for said in stand.heard.diagnostics[now:]), f'diagnostics of {node}', 20.0)
+    stand.wait(
+        lambda: any(said[1] == node for said in stand.heard.diagnostics[now:]),
+        f'diagnostics of {node}',
+        20.0,
+    )
     return int(stand.heard.values[node][name])
 
 
@@ -176,8 +220,10 @@ def _use_model(stand: Stand, model: str) -> None:
     reason = stand.set_parameters('detector', model=model)
     begun = stand.turn('detector', 'configure', 'activate', limit_s=ANSWER_S)
     if (ended, reason, begun) != ([True, True], '', [True, True]):
-        raise StandError(f'for the model {model}, deactivate and cleanup answered {ended}, its parameter {reason!r}, '
-                         f'configure and activate {begun}')
+        raise StandError(
+            f'for the model {model}, deactivate and cleanup answered {ended}, its parameter {reason!r}, '
+            f'configure and activate {begun}'
+        )
 
 
 def _growth_over(stand: Stand, times: int, once: Callable[[int], str]) -> str:
@@ -189,6 +235,9 @@ def _growth_over(stand: Stand, times: int, once: Callable[[int], str]) -> str:
             return problem
         figures.append(stand.figures()['detector'])
     memory = [round(found.memory_kb / 1024.0) for found in figures]
-    print(f'           resident MB: {memory}; threads {figures[0].threads} to {figures[-1].threads}, descriptors '
-          f'{figures[0].descriptors} to {figures[-1].descriptors}', flush=True)
+    print(
+        f'           resident MB: {memory}; threads {figures[0].threads} to {figures[-1].threads}, descriptors '
+        f'{figures[0].descriptors} to {figures[-1].descriptors}',
+        flush=True,
+    )
     return growth_between(figures)

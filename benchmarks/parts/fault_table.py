@@ -1,4 +1,5 @@
 """The faults of `faults.py`: each a record of what is done to the nodes and what is expected of them all the same."""
+
 from __future__ import annotations
 
 import itertools
@@ -7,33 +8,81 @@ import signal
 from array import array
 from functools import partial
 
+from deadline_perception.msg import ContentionState, TimeBudget
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.qos import ReliabilityPolicy
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
-from rclpy.qos import ReliabilityPolicy
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
-from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.networks.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
-from parts.fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best_effort_visitor, boxes, budget_of,
-                              calibration, camera_leaves, clock, file_given, flood, foreign_topic, forward, frame_of,
-                              frame_times, images_of, killed_again_and_again, late_comer, misfit_reader, nan_times,
-                              parameter_file, parameters, profile, put, reader, rejected, second_camera, signalled,
-                              sized, speed_of, stamped, start_of, started, state_of, step, struck, turned_while_hung,
-                              turning_budgets, turning_sizes, turns, two_sources, weights, with_quality)
+from parts.fault_acts import (
+    INF,
+    NAN,
+    Fault,
+    Images,
+    all_end,
+    any_number,
+    best_effort_visitor,
+    boxes,
+    budget_of,
+    calibration,
+    camera_leaves,
+    clock,
+    file_given,
+    flood,
+    foreign_topic,
+    forward,
+    frame_of,
+    frame_times,
+    images_of,
+    killed_again_and_again,
+    late_comer,
+    misfit_reader,
+    nan_times,
+    parameter_file,
+    parameters,
+    profile,
+    put,
+    reader,
+    rejected,
+    second_camera,
+    signalled,
+    sized,
+    speed_of,
+    stamped,
+    start_of,
+    started,
+    state_of,
+    step,
+    struck,
+    turned_while_hung,
+    turning_budgets,
+    turning_sizes,
+    turns,
+    two_sources,
+    weights,
+    with_quality,
+)
 from parts.fault_repeats import configured_again, default_camera, reloaded, rewritten_in_place
 from parts.node_stand import BUDGET_MS
 
 # What the nodes of each stand are, and their parameters.
-STANDS = {'detector': {'names': ('detector',)}, 'points': {'names': ('detector',), 'points': True},
-          'inputs': {'names': ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer')},
-          'simulated': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'simulated': True},
-          'stepped': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'stepped': True},
-          'crops': {'names': ('crop_classifier',)},
-          'tasks': {'names': ('qos_scheduler',), 'tasks': {
-              'front': {'model': DEFAULT_MODEL, 'image_topic': 'image', 'periods_ms': [50]}}},
-          'bringup': {'names': ('bringup',)}, 'start': {'names': ()}}
+STANDS = {
+    'detector': {'names': ('detector',)},
+    'points': {'names': ('detector',), 'points': True},
+    'inputs': {'names': ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer')},
+    'simulated': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'simulated': True},
+    'stepped': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'stepped': True},
+    'crops': {'names': ('crop_classifier',)},
+    'tasks': {
+        'names': ('qos_scheduler',),
+        'tasks': {'front': {'model': DEFAULT_MODEL, 'image_topic': 'image', 'periods_ms': [50]}},
+    },
+    'bringup': {'names': ('bringup',)},
+    'start': {'names': ()},
+}
 
 
 _bits = itertools.count()
@@ -44,178 +93,536 @@ def turning_slowdowns(state: ContentionState) -> None:
     state.slowdown = any_number(next(_bits))
 
 
-_KILLED = {'images': Images.AFTERWARDS, 'counted': False, 'may_end': True, 'recovers_s': 45.0, 'lasts_s': 2.0}
+_KILLED = {
+    'images': Images.AFTERWARDS,
+    'counted': False,
+    'may_end': True,
+    'recovers_s': 45.0,
+    'lasts_s': 2.0,
+}
 _ALL_NODES = ('vehicle_speed', 'time_budget', 'contention_monitor', 'detector', 'path_visualizer')
-_SILENT = {'feed': {'images_hz': 0.0, 'frames_hz': 0.0}}  # the stand's own camera and made-up detector
+_SILENT = {
+    'feed': {'images_hz': 0.0, 'frames_hz': 0.0}
+}  # the stand's own camera and made-up detector
 _WHOLE = {'images': Images.IN_TIME, 'lasts_s': 1.0}
 
 FAULTS = (
-    rejected('unknown encoding', 'images with the encoding vendor_raw12',
-             put(encoding='vendor_raw12'), says='vendor_raw12'),
+    rejected(
+        'unknown encoding',
+        'images with the encoding vendor_raw12',
+        put(encoding='vendor_raw12'),
+        says='vendor_raw12',
+    ),
     rejected('no encoding', 'images with an empty encoding', put(encoding=''), says='encoding'),
     rejected('zero size', 'images of 0 x 0 px', put(width=0, height=0), says='0 x 0'),
     rejected('no data', 'images without pixels', put(data=array('B')), says='0 bytes'),
-    rejected('huge claim', 'images that claim 4294967295 x 4294967295 px',
-             put(width=2**32 - 1, height=2**32 - 1, step=2**32 - 1), says='rejected'),
-    images_of('large images', '1920 x 1080 px at 5 Hz', put(**sized(1920, 1080)), feed={'images_hz': 5.0}),
+    rejected(
+        'huge claim',
+        'images that claim 4294967295 x 4294967295 px',
+        put(width=2**32 - 1, height=2**32 - 1, step=2**32 - 1),
+        says='rejected',
+    ),
+    images_of(
+        'large images', '1920 x 1080 px at 5 Hz', put(**sized(1920, 1080)), feed={'images_hz': 5.0}
+    ),
     rejected('wrong step', 'rows shorter than their pixels', put(step=100), says='step'),
-    rejected('truncated', 'half of the bytes', put(data=array('B', bytes(364800))), says='364800 bytes'),
-    rejected('too long', 'more bytes than rows', put(data=array('B', bytes(729601))), says='729601'),
-    images_of('changing size', 'another size with every image, one of them 1 x 1 px', turning_sizes),
+    rejected(
+        'truncated', 'half of the bytes', put(data=array('B', bytes(364800))), says='364800 bytes'
+    ),
+    rejected(
+        'too long', 'more bytes than rows', put(data=array('B', bytes(729601))), says='729601'
+    ),
+    images_of(
+        'changing size', 'another size with every image, one of them 1 x 1 px', turning_sizes
+    ),
     images_of('padded rows', 'a step longer than the row', put(**sized(641, 380, padding=61))),
     rejected('odd width', 'yuv422 of 641 px', put(**sized(641, 380, 2, 'yuv422')), says='641 px'),
-    images_of('NaN pixels', '32FC3 with NaN in every sample', put(
-        **sized(640, 380, 12, '32FC3') | {'data': array('B', array('f', [NAN] * 640 * 380 * 3).tobytes())}),
-              images=Images.EITHER),
+    images_of(
+        'NaN pixels',
+        '32FC3 with NaN in every sample',
+        put(
+            **sized(640, 380, 12, '32FC3')
+            | {'data': array('B', array('f', [NAN] * 640 * 380 * 3).tobytes())}
+        ),
+        images=Images.EITHER,
+    ),
     images_of('16 bit', 'mono16 images', put(**sized(640, 380, 2, 'mono16')), images=Images.EITHER),
-    images_of('long frame id', 'a frame of 20,000 letters',
-              lambda image, number: setattr(image.header, 'frame_id', f'camera {number} ' + 'ä' * 20_000)),
-    images_of('stamp zero', 'images without a stamp',
-              put(header__stamp__sec=0, header__stamp__nanosec=0), says='stamp is zero'),
+    images_of(
+        'long frame id',
+        'a frame of 20,000 letters',
+        lambda image, number: setattr(image.header, 'frame_id', f'camera {number} ' + 'ä' * 20_000),
+    ),
+    images_of(
+        'stamp zero',
+        'images without a stamp',
+        put(header__stamp__sec=0, header__stamp__nanosec=0),
+        says='stamp is zero',
+    ),
     images_of('stamp negative', 'stamps before 1970', put(header__stamp__sec=-5), says='stamp'),
     images_of('stamp past', 'stamps of an hour ago', stamped(lambda number: -3600.0), says=' old'),
-    images_of('stamp future', 'stamps of an hour ahead', stamped(lambda number: 3600.0), says='future'),
-    images_of('stamps back', 'each stamp 50 ms before the last',
-              stamped(lambda number: -0.15 * (number % 100)), says='went back'),
-    images_of('stamps twice', 'two images with each stamp', stamped(lambda number: -0.1 * (number % 2))),
-    images_of('late images', 'images that are 500 ms old when they are sent', stamped(lambda number: -0.5)),
+    images_of(
+        'stamp future', 'stamps of an hour ahead', stamped(lambda number: 3600.0), says='future'
+    ),
+    images_of(
+        'stamps back',
+        'each stamp 50 ms before the last',
+        stamped(lambda number: -0.15 * (number % 100)),
+        says='went back',
+    ),
+    images_of(
+        'stamps twice', 'two images with each stamp', stamped(lambda number: -0.1 * (number % 2))
+    ),
+    images_of(
+        'late images', 'images that are 500 ms old when they are sent', stamped(lambda number: -0.5)
+    ),
     images_of('burst', '100 images a second of 640 x 380 px', feed={'images_hz': 100.0}),
-    images_of('large burst', '100 images a second of 1280 x 720 px', put(**sized(1280, 720)),
-              feed={'images_hz': 100.0}, lasts_s=10.0),
+    images_of(
+        'large burst',
+        '100 images a second of 1280 x 720 px',
+        put(**sized(1280, 720)),
+        feed={'images_hz': 100.0},
+        lasts_s=10.0,
+    ),
     images_of('pause', 'no image for 3 s', feed={'images_hz': 0.0}, lasts_s=3.0),
-    images_of('camera stops', 'no image for 12 s', feed={'images_hz': 0.0}, lasts_s=12.0,
-              says=r'no image on \S+ for 1\d\.\d s'),
-    Fault('best effort comes and goes', 'images', 'detector', best_effort_visitor.__doc__, Images.AFTERWARDS,
-          best_effort_visitor, counted=False),
-    Fault('second camera', 'images', 'detector', second_camera.__doc__, Images.IN_TIME, second_camera, counted=False),
-    Fault('default camera', 'images', 'detector', 'a camera with the default settings of Fast DDS, alone',
-          Images.AFTERWARDS, default_camera(Detection2DArray, 'detector/detections'), feed={'images_hz': 0.0},
-          counted=False),
-    Fault('camera leaves', 'images', 'detector', camera_leaves.__doc__, Images.AFTERWARDS, camera_leaves,
-          counted=False),
-
+    images_of(
+        'camera stops',
+        'no image for 12 s',
+        feed={'images_hz': 0.0},
+        lasts_s=12.0,
+        says=r'no image on \S+ for 1\d\.\d s',
+    ),
+    Fault(
+        'best effort comes and goes',
+        'images',
+        'detector',
+        best_effort_visitor.__doc__,
+        Images.AFTERWARDS,
+        best_effort_visitor,
+        counted=False,
+    ),
+    Fault(
+        'second camera',
+        'images',
+        'detector',
+        second_camera.__doc__,
+        Images.IN_TIME,
+        second_camera,
+        counted=False,
+    ),
+    Fault(
+        'default camera',
+        'images',
+        'detector',
+        'a camera with the default settings of Fast DDS, alone',
+        Images.AFTERWARDS,
+        default_camera(Detection2DArray, 'detector/detections'),
+        feed={'images_hz': 0.0},
+        counted=False,
+    ),
+    Fault(
+        'camera leaves',
+        'images',
+        'detector',
+        camera_leaves.__doc__,
+        Images.AFTERWARDS,
+        camera_leaves,
+        counted=False,
+    ),
     budget_of('budget zero', 'budgets of 0 ms', put(budget_ms=0.0)),
     budget_of('budget negative', 'budgets of -100 ms', put(budget_ms=-100.0)),
     budget_of('budget NaN', 'budgets of NaN', put(budget_ms=NAN)),
     budget_of('budget infinite', 'infinite budgets', put(budget_ms=INF)),
     budget_of('budget 1e300', 'budgets of 1e300 ms', put(budget_ms=1e300)),
     budget_of('budget tiny', 'budgets of 1e-300 ms', put(budget_ms=1e-300)),
-    budget_of('budget of a minute', 'budgets of 60,000 ms', put(budget_ms=60_000.0), within_ms=1500.0),
-    budget_of('smallest budget NaN', 'a smallest budget of NaN, and one of 1e300 ms', put(min_budget_ms=NAN)),
-    budget_of('budget stale', 'no budget for 3 s', feed={'budgets_hz': 0.0}, lasts_s=3.0, says='budget is .* old'),
+    budget_of(
+        'budget of a minute', 'budgets of 60,000 ms', put(budget_ms=60_000.0), within_ms=1500.0
+    ),
+    budget_of(
+        'smallest budget NaN',
+        'a smallest budget of NaN, and one of 1e300 ms',
+        put(min_budget_ms=NAN),
+    ),
+    budget_of(
+        'budget stale',
+        'no budget for 3 s',
+        feed={'budgets_hz': 0.0},
+        lasts_s=3.0,
+        says='budget is .* old',
+    ),
     budget_of('budget turning', 'a budget of a quarter and the whole in turn', turning_budgets),
-    budget_of('budget flood', '1000 budgets a second', inflict=flood(
-        TimeBudget, 'time_budget/budget', budget_ms=BUDGET_MS, min_budget_ms=100.0), lasts_s=0.2),
-
+    budget_of(
+        'budget flood',
+        '1000 budgets a second',
+        inflict=flood(TimeBudget, 'time_budget/budget', budget_ms=BUDGET_MS, min_budget_ms=100.0),
+        lasts_s=0.2,
+    ),
     state_of('slowdown NaN', 'a slowdown of NaN', put(slowdown=NAN)),
     state_of('slowdown 0.5', 'a slowdown of 0.5', put(slowdown=0.5)),
     state_of('slowdown 1e300', 'a slowdown of 1e300', put(slowdown=1e300)),
     state_of('slowdown infinite', 'an infinite slowdown', put(slowdown=INF)),
-    state_of('slowdown 1000', 'a slowdown of 1000', put(slowdown=1000.0), says='slowdown is 1000, expected'),
-    state_of('slowdown 1e15', 'a slowdown of 1e15', put(slowdown=1e15), says=r'slowdown is 1e\+15, expected'),
-    state_of('slowdown of any value', 'slowdowns of random bits', turning_slowdowns, lasts_s=10.0,
-             says='slowdown is .*, expected'),
-    state_of('slowdown stale', 'no contention state for 4 s', feed={'states_hz': 0.0}, lasts_s=4.5, says='contention'),
-    state_of('state flood', '1000 contention states a second', inflict=flood(
-        ContentionState, 'contention_monitor/state', slowdown=1.0), lasts_s=0.2),
-    state_of('diagnostics flood', "1000 foreign diagnostics a second", inflict=flood(DiagnosticArray, '/diagnostics'),
-             lasts_s=0.2),
-
+    state_of(
+        'slowdown 1000',
+        'a slowdown of 1000',
+        put(slowdown=1000.0),
+        says='slowdown is 1000, expected',
+    ),
+    state_of(
+        'slowdown 1e15',
+        'a slowdown of 1e15',
+        put(slowdown=1e15),
+        says=r'slowdown is 1e\+15, expected',
+    ),
+    state_of(
+        'slowdown of any value',
+        'slowdowns of random bits',
+        turning_slowdowns,
+        lasts_s=10.0,
+        says='slowdown is .*, expected',
+    ),
+    state_of(
+        'slowdown stale',
+        'no contention state for 4 s',
+        feed={'states_hz': 0.0},
+        lasts_s=4.5,
+        says='contention',
+    ),
+    state_of(
+        'state flood',
+        '1000 contention states a second',
+        inflict=flood(ContentionState, 'contention_monitor/state', slowdown=1.0),
+        lasts_s=0.2,
+    ),
+    state_of(
+        'diagnostics flood',
+        '1000 foreign diagnostics a second',
+        inflict=flood(DiagnosticArray, '/diagnostics'),
+        lasts_s=0.2,
+    ),
     parameters('legal parameter', '', {'min_score': 0.1}),
     parameters('illegal parameter', 'out of range', {'threads': -1}),
     parameters('parameter NaN', 'out of range', {'default_budget_ms': NAN}),
     parameters('parameter of another type', 'expected', {'target_miss_probability': 'often'}),
     parameters('parameter that names nothing', 'expected frontier', {'policy': 'oracle'}),
-    parameters('budget parameters that contradict', 'expected', {'min_budget_ms': 900.0}, 'time_budget'),
+    parameters(
+        'budget parameters that contradict', 'expected', {'min_budget_ms': 900.0}, 'time_budget'
+    ),
     parameters('speed parameter NaN', 'out of range', {'time_constant_s': NAN}, 'vehicle_speed'),
-
-    Fault('deactivate', 'lifecycle', 'detector', 'deactivated and activated under load', Images.AFTERWARDS,
-          turns('deactivate', 'activate'), counted=False),
-    Fault('deactivate often', 'lifecycle', 'detector', 'deactivated and activated ten times', Images.AFTERWARDS,
-          turns('deactivate', 'activate', times=10), counted=False),
-    Fault('deactivate in a burst', 'lifecycle', 'detector', 'deactivated and activated at 100 images a second',
-          Images.AFTERWARDS, turns('deactivate', 'activate', times=2), feed={'images_hz': 100.0}, counted=False,
-          lasts_s=0.5),
-    Fault('configure anew', 'lifecycle', 'detector', 'taken through all states under load', Images.AFTERWARDS,
-          turns('deactivate', 'cleanup', 'configure', 'activate'), counted=False, recovers_s=30.0),
-    Fault('configured fifty times', 'lifecycle', 'detector', 'taken through all states 50 times: nothing may grow',
-          Images.AFTERWARDS, configured_again(50), counted=False, recovers_s=30.0),
-    Fault('reloaded thirty times', 'lifecycle', 'detector', '30 reloads, every third of half a file: nothing may grow',
-          Images.AFTERWARDS, reloaded(30), counted=False, recovers_s=30.0),
-    Fault('illegal transition', 'lifecycle', 'detector', 'configured while active', Images.IN_TIME,
-          turns('configure', refused=True)),
-
-    Fault('reader killed', 'middleware', 'detector', 'a subscriber of everything is killed', Images.IN_TIME,
-          partial(reader, then='kill'), lasts_s=0.0),
-    Fault('reader stopped', 'middleware', 'detector', 'a reliable subscriber is stopped for 4 s, then killed',
-          Images.IN_TIME, partial(reader, then='stop'), lasts_s=0.0),
-    Fault('late comer', 'middleware', 'detector', late_comer.__doc__, Images.IN_TIME, late_comer, lasts_s=0.0),
-    Fault('thirty readers', 'middleware', 'detector', 'Ten subscribers more to each of three topics, in one process.',
-          Images.IN_TIME, partial(reader, then='stay', each=10), lasts_s=0.0),
-    Fault('foreign topic', 'middleware', 'detector', foreign_topic.__doc__, Images.IN_TIME, foreign_topic, lasts_s=0.0),
-    Fault('misfit reader', 'middleware', 'detector', misfit_reader.__doc__, Images.IN_TIME, misfit_reader, lasts_s=0.0,
-          says='quality of service'),
-
-    Fault('detector stopped', 'stops', 'detector', 'SIGSTOP, and SIGCONT after 2 s', Images.AFTERWARDS,
-          signalled('detector', signal.SIGSTOP, 2.0), lasts_s=0.5),
-
+    Fault(
+        'deactivate',
+        'lifecycle',
+        'detector',
+        'deactivated and activated under load',
+        Images.AFTERWARDS,
+        turns('deactivate', 'activate'),
+        counted=False,
+    ),
+    Fault(
+        'deactivate often',
+        'lifecycle',
+        'detector',
+        'deactivated and activated ten times',
+        Images.AFTERWARDS,
+        turns('deactivate', 'activate', times=10),
+        counted=False,
+    ),
+    Fault(
+        'deactivate in a burst',
+        'lifecycle',
+        'detector',
+        'deactivated and activated at 100 images a second',
+        Images.AFTERWARDS,
+        turns('deactivate', 'activate', times=2),
+        feed={'images_hz': 100.0},
+        counted=False,
+        lasts_s=0.5,
+    ),
+    Fault(
+        'configure anew',
+        'lifecycle',
+        'detector',
+        'taken through all states under load',
+        Images.AFTERWARDS,
+        turns('deactivate', 'cleanup', 'configure', 'activate'),
+        counted=False,
+        recovers_s=30.0,
+    ),
+    Fault(
+        'configured fifty times',
+        'lifecycle',
+        'detector',
+        'taken through all states 50 times: nothing may grow',
+        Images.AFTERWARDS,
+        configured_again(50),
+        counted=False,
+        recovers_s=30.0,
+    ),
+    Fault(
+        'reloaded thirty times',
+        'lifecycle',
+        'detector',
+        '30 reloads, every third of half a file: nothing may grow',
+        Images.AFTERWARDS,
+        reloaded(30),
+        counted=False,
+        recovers_s=30.0,
+    ),
+    Fault(
+        'illegal transition',
+        'lifecycle',
+        'detector',
+        'configured while active',
+        Images.IN_TIME,
+        turns('configure', refused=True),
+    ),
+    Fault(
+        'reader killed',
+        'middleware',
+        'detector',
+        'a subscriber of everything is killed',
+        Images.IN_TIME,
+        partial(reader, then='kill'),
+        lasts_s=0.0,
+    ),
+    Fault(
+        'reader stopped',
+        'middleware',
+        'detector',
+        'a reliable subscriber is stopped for 4 s, then killed',
+        Images.IN_TIME,
+        partial(reader, then='stop'),
+        lasts_s=0.0,
+    ),
+    Fault(
+        'late comer',
+        'middleware',
+        'detector',
+        late_comer.__doc__,
+        Images.IN_TIME,
+        late_comer,
+        lasts_s=0.0,
+    ),
+    Fault(
+        'thirty readers',
+        'middleware',
+        'detector',
+        'Ten subscribers more to each of three topics, in one process.',
+        Images.IN_TIME,
+        partial(reader, then='stay', each=10),
+        lasts_s=0.0,
+    ),
+    Fault(
+        'foreign topic',
+        'middleware',
+        'detector',
+        foreign_topic.__doc__,
+        Images.IN_TIME,
+        foreign_topic,
+        lasts_s=0.0,
+    ),
+    Fault(
+        'misfit reader',
+        'middleware',
+        'detector',
+        misfit_reader.__doc__,
+        Images.IN_TIME,
+        misfit_reader,
+        lasts_s=0.0,
+        says='quality of service',
+    ),
+    Fault(
+        'detector stopped',
+        'stops',
+        'detector',
+        'SIGSTOP, and SIGCONT after 2 s',
+        Images.AFTERWARDS,
+        signalled('detector', signal.SIGSTOP, 2.0),
+        lasts_s=0.5,
+    ),
     file_given('weights missing', 'model', lambda stand: None, '.safetensors'),
     file_given('weights garbage', 'model', lambda stand: os.urandom(100_000), '.safetensors'),
     file_given('weights empty', 'model', lambda stand: b'', '.safetensors'),
-    file_given('weights truncated', 'model', lambda stand: weights(stand)[:5_000_000], '.safetensors'),
+    file_given(
+        'weights truncated', 'model', lambda stand: weights(stand)[:5_000_000], '.safetensors'
+    ),
     file_given('profile missing', 'profile', lambda stand: None, '.json'),
     file_given('profile garbage', 'profile', lambda stand: b'\x00{]', '.json'),
-    file_given('profile foreign', 'profile', partial(profile, change=lambda given: given.update(network_hash='0' * 16)),
-               '.json'),
+    file_given(
+        'profile foreign',
+        'profile',
+        partial(profile, change=lambda given: given.update(network_hash='0' * 16)),
+        '.json',
+    ),
     file_given('profile NaN', 'profile', partial(profile, change=nan_times), '.json'),
-    file_given('quality garbage', 'model', lambda stand: with_quality(stand, 'quality_garbage', b'[1, 2'),
-               '.safetensors'),
-    file_given('quality foreign', 'model', lambda stand: with_quality(
-        stand, 'quality_foreign', find_weights(DEFAULT_WEIGHTS).with_suffix('.quality.json').read_bytes().replace(
-            b'"weights_hash": "', b'"weights_hash": "0')), '.safetensors'),
-    file_given('calibration of a shell', 'calibration_file', lambda stand: b'export PATH=/usr/bin\n', '.bashrc',
-               kept=True),
-    file_given('calibration unwritable', 'calibration_file', lambda stand: None, '', kept=True,
-               place='/proc/kept.json'),
+    file_given(
+        'quality garbage',
+        'model',
+        lambda stand: with_quality(stand, 'quality_garbage', b'[1, 2'),
+        '.safetensors',
+    ),
+    file_given(
+        'quality foreign',
+        'model',
+        lambda stand: with_quality(
+            stand,
+            'quality_foreign',
+            find_weights(DEFAULT_WEIGHTS)
+            .with_suffix('.quality.json')
+            .read_bytes()
+            .replace(b'"weights_hash": "', b'"weights_hash": "0'),
+        ),
+        '.safetensors',
+    ),
+    file_given(
+        'calibration of a shell',
+        'calibration_file',
+        lambda stand: b'export PATH=/usr/bin\n',
+        '.bashrc',
+        kept=True,
+    ),
+    file_given(
+        'calibration unwritable',
+        'calibration_file',
+        lambda stand: None,
+        '',
+        kept=True,
+        place='/proc/kept.json',
+    ),
     file_given('calibration 1e300', 'calibration_file', calibration, '.json', kept=True, own=True),
-    Fault('weights rewritten in place', 'files', 'detector', '10 reloads while another program writes over the file',
-          Images.AFTERWARDS, rewritten_in_place(10), counted=False, recovers_s=30.0),
-    Fault('best effort', 'images', 'detector', 'a camera that offers best effort only', Images.AFTERWARDS,
-          partial(camera_leaves, reliability=ReliabilityPolicy.BEST_EFFORT), counted=False),
-
+    Fault(
+        'weights rewritten in place',
+        'files',
+        'detector',
+        '10 reloads while another program writes over the file',
+        Images.AFTERWARDS,
+        rewritten_in_place(10),
+        counted=False,
+        recovers_s=30.0,
+    ),
+    Fault(
+        'best effort',
+        'images',
+        'detector',
+        'a camera that offers best effort only',
+        Images.AFTERWARDS,
+        partial(camera_leaves, reliability=ReliabilityPolicy.BEST_EFFORT),
+        counted=False,
+    ),
     struck('network hangs briefly', 'one segment takes 1 s', 2.0, network={'hang_s': 1.0}),
-    struck('network hangs', 'one segment takes 12 s', 12.5, network={'hang_s': 12.0}, says='answered|hang'),
-    struck('network slow', 'every segment takes 60 ms more', 4.0, network={'hang_s': 0.06, 'calls': 60}),
+    struck(
+        'network hangs',
+        'one segment takes 12 s',
+        12.5,
+        network={'hang_s': 12.0},
+        says='answered|hang',
+    ),
+    struck(
+        'network slow', 'every segment takes 60 ms more', 4.0, network={'hang_s': 0.06, 'calls': 60}
+    ),
     struck('network fails', 'one segment raises', 1.0, network={'error': 'out of memory'}),
-    struck('network keeps failing', 'twenty frames raise', 3.0, network={'error': 'out of memory', 'calls': 20},
-           says='out of memory'),
+    struck(
+        'network keeps failing',
+        'twenty frames raise',
+        3.0,
+        network={'error': 'out of memory', 'calls': 20},
+        says='out of memory',
+    ),
     struck('conversion hangs', 'one conversion takes 4 s', 4.5, conversion={'hang_s': 4.0}),
-    struck('conversion fails', 'one conversion raises what nobody expects', 1.0, conversion={'error': 'broken codec'}),
-    struck('publication hangs', 'one publication of detections takes 4 s', 4.5, publication={'hang_s': 4.0}),
-    struck('publication fails', 'one publication of detections raises', 1.0, publication={'error': 'no middleware'}),
+    struck(
+        'conversion fails',
+        'one conversion raises what nobody expects',
+        1.0,
+        conversion={'error': 'broken codec'},
+    ),
+    struck(
+        'publication hangs',
+        'one publication of detections takes 4 s',
+        4.5,
+        publication={'hang_s': 4.0},
+    ),
+    struck(
+        'publication fails',
+        'one publication of detections raises',
+        1.0,
+        publication={'error': 'no middleware'},
+    ),
     # Nothing can be heard while the middleware takes nothing: those after it are judged.
-    struck('publication keeps failing', 'ten publications of detections raise', 3.0, images=Images.AFTERWARDS,
-           publication={'error': 'no middleware', 'calls': 10}, says='no middleware'),
+    struck(
+        'publication keeps failing',
+        'ten publications of detections raise',
+        3.0,
+        images=Images.AFTERWARDS,
+        publication={'error': 'no middleware', 'calls': 10},
+        says='no middleware',
+    ),
     struck('record hangs', 'one publication of the latency takes 4 s', 4.5, record={'hang_s': 4.0}),
-    struck('record fails', 'one publication of the latency raises', 1.0, record={'error': 'no middleware'}),
-    Fault('activated while hung', 'hangs', 'points', turned_while_hung.__doc__, Images.AFTERWARDS, turned_while_hung,
-          counted=False, may_end=True, recovers_s=30.0),
-
+    struck(
+        'record fails',
+        'one publication of the latency raises',
+        1.0,
+        record={'error': 'no middleware'},
+    ),
+    Fault(
+        'activated while hung',
+        'hangs',
+        'points',
+        turned_while_hung.__doc__,
+        Images.AFTERWARDS,
+        turned_while_hung,
+        counted=False,
+        may_end=True,
+        recovers_s=30.0,
+    ),
     speed_of('speed NaN', 'odometry of NaN', forward(NAN), speed='unknown'),
     speed_of('speed infinite', 'infinite odometry', forward(INF), speed='unknown'),
     speed_of('speed -infinite', 'odometry of minus infinity', forward(-INF), speed='unknown'),
     speed_of('speed absurd', '1e6 m/s', forward(1e6), speed='unknown'),
-    speed_of('speed -1 mm/s', 'odometry that trembles at standstill', forward(-0.001), speed='known'),
+    speed_of(
+        'speed -1 mm/s', 'odometry that trembles at standstill', forward(-0.001), speed='known'
+    ),
     speed_of('reversing', '-3 m/s', forward(-3.0), speed='known'),
-    speed_of('speed silent', 'no odometry for 3 s', feed={'speeds_hz': 0.0}, lasts_s=3.0, says='old', speed='unknown'),
-    speed_of('speed stamps zero', 'odometry without stamps', put(header__stamp__sec=0), speed='known'),
-    speed_of('odometry flood', '500 odometry messages a second', feed={'speeds_hz': 500.0}, speed='known'),
-    Fault('two speeds', 'speeds', 'inputs', two_sources.__doc__, Images.NONE, two_sources, speed='known'),
-    Fault('inputs stopped', 'stops', 'inputs', 'vehicle_speed: SIGSTOP, and SIGCONT after 2 s', Images.NONE,
-          signalled('vehicle_speed', signal.SIGSTOP, 2.0), lasts_s=0.5),
-    frame_of('focal length infinite', 'camera_info with infinite focal lengths', camera_info=put(k=[INF] * 9)),
-    frame_of('focal length tiny', 'camera_info with focal lengths of 1e-300 px', camera_info=put(k=[1e-300] * 9),
-             frame=boxes(3, 20.0)),
+    speed_of(
+        'speed silent',
+        'no odometry for 3 s',
+        feed={'speeds_hz': 0.0},
+        lasts_s=3.0,
+        says='old',
+        speed='unknown',
+    ),
+    speed_of(
+        'speed stamps zero', 'odometry without stamps', put(header__stamp__sec=0), speed='known'
+    ),
+    speed_of(
+        'odometry flood', '500 odometry messages a second', feed={'speeds_hz': 500.0}, speed='known'
+    ),
+    Fault(
+        'two speeds',
+        'speeds',
+        'inputs',
+        two_sources.__doc__,
+        Images.NONE,
+        two_sources,
+        speed='known',
+    ),
+    Fault(
+        'inputs stopped',
+        'stops',
+        'inputs',
+        'vehicle_speed: SIGSTOP, and SIGCONT after 2 s',
+        Images.NONE,
+        signalled('vehicle_speed', signal.SIGSTOP, 2.0),
+        lasts_s=0.5,
+    ),
+    frame_of(
+        'focal length infinite',
+        'camera_info with infinite focal lengths',
+        camera_info=put(k=[INF] * 9),
+    ),
+    frame_of(
+        'focal length tiny',
+        'camera_info with focal lengths of 1e-300 px',
+        camera_info=put(k=[1e-300] * 9),
+        frame=boxes(3, 20.0),
+    ),
     frame_of('focal length zero', 'camera_info without calibration', camera_info=put(k=[0.0] * 9)),
     frame_of('boxes NaN', 'detections with NaN boxes', boxes(3, NAN)),
     frame_of('boxes infinite', 'detections with infinite boxes', boxes(3, INF)),
@@ -223,50 +630,200 @@ FAULTS = (
     frame_of('frame times NaN', 'latency messages of NaN', frame_times(NAN)),
     frame_of('frame times infinite', 'infinite latency messages', frame_times(INF)),
     frame_of('frame times negative', 'latency messages of -70 ms', frame_times(-70.0)),
-    Fault('default camera drawn', 'drawing', 'inputs', 'a camera with the default settings of Fast DDS is drawn on',
-          Images.NONE, default_camera(Image, 'path_visualizer/image', detects=True), **_SILENT),
-    Fault('default camera of crops', 'drawing', 'crops', 'crops are classified of a camera with the default settings',
-          Images.NONE, default_camera(Detection2DArray, 'crop_classifier/detections', detects=True,
-                                      without='missing_images'), **_SILENT),
-    Fault('default camera of tasks', 'images', 'tasks', 'a task has a camera with the default settings', Images.NONE,
-          default_camera(Detection2DArray, 'qos_scheduler/front/detections'), **_SILENT),
-    frame_of('drawn on garbage', 'images of an unknown encoding while somebody watches', image=put(encoding='none')),
-
-    Fault('clock stops', 'clocks', 'simulated', '/clock stands still for 3 s', inflict=clock(0.0), **_WHOLE),
-    Fault('clock gone', 'clocks', 'simulated', 'no /clock for 3 s', Images.IN_TIME, feed={'clock_hz': 0.0},
-          lasts_s=3.0),
-    Fault('clock forward', 'clocks', 'simulated', '/clock jumps 60 s ahead', inflict=clock(jump_s=60.0), **_WHOLE),
-    Fault('clock back', 'clocks', 'simulated', '/clock jumps 60 s back', inflict=clock(jump_s=-60.0), **_WHOLE),
-    Fault('clock fast', 'clocks', 'simulated', '/clock runs five times as fast', inflict=clock(5.0), **_WHOLE),
-    Fault('system clock back', 'clocks', 'stepped', 'the system clock steps back by 60 s', inflict=step(-60),
-          speed='known', **_WHOLE),
-    Fault('system clock forward', 'clocks', 'stepped', 'the system clock steps ahead by 60 s', inflict=step(60),
-          speed='known', **_WHOLE),
-    Fault('system clock an hour back', 'clocks', 'stepped', 'the system clock steps back by an hour',
-          inflict=step(-3600), speed='known', **_WHOLE),
-
-    *(Fault(f'{node} killed', 'kills', 'bringup', f'{node} gets SIGKILL', inflict=signalled(node, signal.SIGKILL),
-            **_KILLED) for node in _ALL_NODES),
-    Fault('detector terminated', 'kills', 'bringup', 'detector gets SIGTERM',
-          inflict=signalled('detector', signal.SIGTERM), **_KILLED),
-    *(Fault(f'{node} stopped', 'stops', 'bringup', f'{node}: SIGSTOP, and SIGCONT after 3 s',
-            inflict=signalled(node, signal.SIGSTOP, 3.0), **_WHOLE) for node in _ALL_NODES if node != 'detector'),
-    Fault('killed again and again', 'kills', 'bringup', killed_again_and_again.__doc__, inflict=killed_again_and_again,
-          **_KILLED | {'recovers_s': 0.0}),
+    Fault(
+        'default camera drawn',
+        'drawing',
+        'inputs',
+        'a camera with the default settings of Fast DDS is drawn on',
+        Images.NONE,
+        default_camera(Image, 'path_visualizer/image', detects=True),
+        **_SILENT,
+    ),
+    Fault(
+        'default camera of crops',
+        'drawing',
+        'crops',
+        'crops are classified of a camera with the default settings',
+        Images.NONE,
+        default_camera(
+            Detection2DArray, 'crop_classifier/detections', detects=True, without='missing_images'
+        ),
+        **_SILENT,
+    ),
+    Fault(
+        'default camera of tasks',
+        'images',
+        'tasks',
+        'a task has a camera with the default settings',
+        Images.NONE,
+        default_camera(Detection2DArray, 'qos_scheduler/front/detections'),
+        **_SILENT,
+    ),
+    frame_of(
+        'drawn on garbage',
+        'images of an unknown encoding while somebody watches',
+        image=put(encoding='none'),
+    ),
+    Fault(
+        'clock stops',
+        'clocks',
+        'simulated',
+        '/clock stands still for 3 s',
+        inflict=clock(0.0),
+        **_WHOLE,
+    ),
+    Fault(
+        'clock gone',
+        'clocks',
+        'simulated',
+        'no /clock for 3 s',
+        Images.IN_TIME,
+        feed={'clock_hz': 0.0},
+        lasts_s=3.0,
+    ),
+    Fault(
+        'clock forward',
+        'clocks',
+        'simulated',
+        '/clock jumps 60 s ahead',
+        inflict=clock(jump_s=60.0),
+        **_WHOLE,
+    ),
+    Fault(
+        'clock back',
+        'clocks',
+        'simulated',
+        '/clock jumps 60 s back',
+        inflict=clock(jump_s=-60.0),
+        **_WHOLE,
+    ),
+    Fault(
+        'clock fast',
+        'clocks',
+        'simulated',
+        '/clock runs five times as fast',
+        inflict=clock(5.0),
+        **_WHOLE,
+    ),
+    Fault(
+        'system clock back',
+        'clocks',
+        'stepped',
+        'the system clock steps back by 60 s',
+        inflict=step(-60),
+        speed='known',
+        **_WHOLE,
+    ),
+    Fault(
+        'system clock forward',
+        'clocks',
+        'stepped',
+        'the system clock steps ahead by 60 s',
+        inflict=step(60),
+        speed='known',
+        **_WHOLE,
+    ),
+    Fault(
+        'system clock an hour back',
+        'clocks',
+        'stepped',
+        'the system clock steps back by an hour',
+        inflict=step(-3600),
+        speed='known',
+        **_WHOLE,
+    ),
+    *(
+        Fault(
+            f'{node} killed',
+            'kills',
+            'bringup',
+            f'{node} gets SIGKILL',
+            inflict=signalled(node, signal.SIGKILL),
+            **_KILLED,
+        )
+        for node in _ALL_NODES
+    ),
+    Fault(
+        'detector terminated',
+        'kills',
+        'bringup',
+        'detector gets SIGTERM',
+        inflict=signalled('detector', signal.SIGTERM),
+        **_KILLED,
+    ),
+    *(
+        Fault(
+            f'{node} stopped',
+            'stops',
+            'bringup',
+            f'{node}: SIGSTOP, and SIGCONT after 3 s',
+            inflict=signalled(node, signal.SIGSTOP, 3.0),
+            **_WHOLE,
+        )
+        for node in _ALL_NODES
+        if node != 'detector'
+    ),
+    Fault(
+        'killed again and again',
+        'kills',
+        'bringup',
+        killed_again_and_again.__doc__,
+        inflict=killed_again_and_again,
+        **_KILLED | {'recovers_s': 0.0},
+    ),
     Fault('supervisor killed', 'kills', 'bringup', all_end.__doc__, inflict=all_end, **_KILLED),
-
-    start_of('unknown parameter', 'a parameter file with a misspelt name', started('vehicle_speed', parameter_file(
-        '/**:\n  ros__parameters:\n    timeout: 1.0\n'), status=None, says='timeout_s meant')),
-    start_of('illegal file value', 'a parameter file with a value out of range', started(
-        'vehicle_speed', parameter_file('/**:\n  ros__parameters:\n    timeout_s: -4.0\n'), status=1,
-        says='timeout_s')),
-    start_of('file value of another type', 'a parameter file with a word for a number', started(
-        'detector', parameter_file('/**:\n  ros__parameters:\n    threads: two\n'), status=1, says='threads')),
-    start_of('broken parameter file', 'a parameter file that is no YAML', started('time_budget', parameter_file(
-        '/**: [\n'), status=1, says='cannot be used')),
-    start_of('parameter file missing', 'a parameter file that is not there', started('time_budget', lambda stand: [
-        '--params-file', '/no/such/file.yaml'], status=1, says='cannot be used')),
-    *(start_of(f'{number.name} {after_s} s after the start', 'the detector is told to end while it loads', started(
-        'detector', lambda stand: [], status=0, says='', end=number, after_s=after_s))
-      for number in (signal.SIGINT, signal.SIGTERM) for after_s in (2.5, 5.0)),
+    start_of(
+        'unknown parameter',
+        'a parameter file with a misspelt name',
+        started(
+            'vehicle_speed',
+            parameter_file('/**:\n  ros__parameters:\n    timeout: 1.0\n'),
+            status=None,
+            says='timeout_s meant',
+        ),
+    ),
+    start_of(
+        'illegal file value',
+        'a parameter file with a value out of range',
+        started(
+            'vehicle_speed',
+            parameter_file('/**:\n  ros__parameters:\n    timeout_s: -4.0\n'),
+            status=1,
+            says='timeout_s',
+        ),
+    ),
+    start_of(
+        'file value of another type',
+        'a parameter file with a word for a number',
+        started(
+            'detector',
+            parameter_file('/**:\n  ros__parameters:\n    threads: two\n'),
+            status=1,
+            says='threads',
+        ),
+    ),
+    start_of(
+        'broken parameter file',
+        'a parameter file that is no YAML',
+        started('time_budget', parameter_file('/**: [\n'), status=1, says='cannot be used'),
+    ),
+    start_of(
+        'parameter file missing',
+        'a parameter file that is not there',
+        started(
+            'time_budget',
+            lambda stand: ['--params-file', '/no/such/file.yaml'],
+            status=1,
+            says='cannot be used',
+        ),
+    ),
+    *(
+        start_of(
+            f'{number.name} {after_s} s after the start',
+            'the detector is told to end while it loads',
+            started('detector', lambda stand: [], status=0, says='', end=number, after_s=after_s),
+        )
+        for number in (signal.SIGINT, signal.SIGTERM)
+        for after_s in (2.5, 5.0)
+    ),
 )

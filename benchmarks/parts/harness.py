@@ -5,6 +5,7 @@ A script measures in `main(run)` and ends with
     if __name__ == '__main__':
         run_script(main, {'--rounds': {'type': int, 'default': 25, 'help': 'of all paths'}}, quick='5 rounds')
 """
+
 from __future__ import annotations
 
 import argparse
@@ -33,7 +34,11 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, '-m', 'deadline_perception.tools.command_line')  # of the package, without its words
+COMMAND = (
+    sys.executable,
+    '-m',
+    'deadline_perception.tools.command_line',
+)  # of the package, without its words
 END_S = 20.0  # for a program to end after Ctrl-C
 _LIMITS = {'least': ('at least', operator.ge), 'above': ('more than', operator.gt)}
 Kind = TypeVar('Kind')
@@ -70,9 +75,20 @@ class Run:
         folder = 'out/benchmarks' if self.quick else f'{self.folder}/results'
         return ROOT / folder / f'{self.name}.json'
 
-    def goal(self, words: str, figure: float | None, *, least: float | None = None, most: float | None = None) -> bool:
+    def goal(
+        self,
+        words: str,
+        figure: float | None,
+        *,
+        least: float | None = None,
+        most: float | None = None,
+    ) -> bool:
         """Judges a figure, prints the verdict and notes it; a figure that is unknown meets nothing."""
-        is_met = figure is not None and (least is None or figure >= least) and (most is None or figure <= most)
+        is_met = (
+            figure is not None
+            and (least is None or figure >= least)
+            and (most is None or figure <= most)
+        )
         bound = f'at least {least:g}' if most is None else f'at most {most:g}'
         found = 'unknown' if figure is None else f'{figure:.4g}'
         print(f'goal: {words} {bound}: {found}, {"met" if is_met else "missed"}', flush=True)
@@ -82,14 +98,21 @@ class Run:
     def write(self, **figures: object) -> None:
         """Writes the file of results: date, machine and goals come with the figures, which may replace them."""
         goals = {'goals': self.goals} if self.goals else {}
-        found = {'date': date.today().isoformat(), 'device': asdict(read_device_facts()),
-                 'load_before': self.load_before, **figures, **goals}
+        found = {
+            'date': date.today().isoformat(),
+            'device': asdict(read_device_facts()),
+            'load_before': self.load_before,
+            **figures,
+            **goals,
+        }
         self.file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self.file, json.dumps(found, indent=self.indent) + '\n')
         print(f'wrote {self.file}')
 
 
-def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = None, quick: str = '') -> None:
+def run_script(
+    main: Callable[[Run], int | None], arguments: Arguments | None = None, quick: str = ''
+) -> None:
     """Runs a script and ends the process: one line and status 1 for an error that was to be expected.
 
     Args:
@@ -99,16 +122,22 @@ def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = 
         quick: what `--quick` does to the measurement; empty where there is no such argument.
     """
     script = Path(main.__globals__['__file__'])
-    parser = argparse.ArgumentParser(description=main.__globals__['__doc__'],
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=main.__globals__['__doc__'],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     limits: list[tuple[str, str, str, object]] = []
     for flag, settings in (arguments or {}).items():
         known = {word: value for word, value in settings.items() if word not in _LIMITS}
         dest = parser.add_argument(flag, **known).dest
         limits += [(flag, dest, word, settings[word]) for word in _LIMITS if word in settings]
-    parser.add_argument('--out', type=Path, help='file of the results, in place of the one in results/')
+    parser.add_argument(
+        '--out', type=Path, help='file of the results, in place of the one in results/'
+    )
     if quick:
-        parser.add_argument('--quick', action='store_true', help=f'{quick}: shows that the script works')
+        parser.add_argument(
+            '--quick', action='store_true', help=f'{quick}: shows that the script works'
+        )
 
     def run() -> int | None:
         args = parser.parse_args()
@@ -123,8 +152,9 @@ def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = 
     sys.exit(exit_status(script.name, run))
 
 
-def run_logged(words: Sequence[str | Path], log: Path, limit_s: float | None = None,
-               **options: object) -> tuple[int | None, float]:
+def run_logged(
+    words: Sequence[str | Path], log: Path, limit_s: float | None = None, **options: object
+) -> tuple[int | None, float]:
     """Runs a program whose output goes into a file; all that it has started ends with it.
 
     Args:
@@ -138,8 +168,14 @@ def run_logged(words: Sequence[str | Path], log: Path, limit_s: float | None = N
     """
     begun_ms, status = now_ms(), None
     with log.open('w', encoding='utf-8') as stream:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
-                                   start_new_session=True, **options)
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **options,
+        )
         try:
             status = process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -156,7 +192,9 @@ def run_logged(words: Sequence[str | Path], log: Path, limit_s: float | None = N
 
 def run_command(*words: str | Path) -> None:
     """Runs a command of the package without its output; ends with its status where it fails."""
-    status = subprocess.run([*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, check=False).returncode
+    status = subprocess.run(
+        [*COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, check=False
+    ).returncode
     if status:
         sys.exit(status)  # it has said why
 
@@ -192,8 +230,12 @@ def quantiles(values: Iterable[float], *names: str) -> dict[str, float | None]:
     if not len(values):
         return dict.fromkeys(names)
     found = {'max': values.max, 'mean': values.mean}
-    return {name: round(float(found[name]() if name in found else np.quantile(values, float(name[1:]) / 100)), 3)
-            for name in names}
+    return {
+        name: round(
+            float(found[name]() if name in found else np.quantile(values, float(name[1:]) / 100)), 3
+        )
+        for name in names
+    }
 
 
 def shown(value: object) -> str:
@@ -203,7 +245,9 @@ def shown(value: object) -> str:
     return f'{value:.2f}' if isinstance(value, float) else str(value)
 
 
-def show(title: str, heads: Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1) -> None:
+def show(
+    title: str, heads: Iterable[str], rows: Iterable[Iterable[object]], *, words: int = 1
+) -> None:
     """Prints a table; numbers of its own form come as text. The first `words` columns begin at the left."""
     table = Table(title=title, title_justify='left')
     for number, head in enumerate(heads):

@@ -1,4 +1,5 @@
 """Exported networks that are damaged, or no detector that can be used: ONNX files, written byte by byte."""
+
 from __future__ import annotations
 
 import math
@@ -23,8 +24,13 @@ def damaged_models() -> Iterator[tuple[str, bytes]]:
         yield f'version {version}', _of_one_operator(version=version)
     weight = b''.join(_field(1, 2**31) for _ in range(3)) + _field(2, _FLOAT) + _field(8, 'w')
     yield 'weights without values', _of_one_operator(inside=_field(5, weight))
-    outside = _field(1, 4) + _field(2, _FLOAT) + _field(8, 'w') + _field(14, 1) + _field(
-        13, _field(1, 'location') + _field(2, '../../../../etc/passwd'))
+    outside = (
+        _field(1, 4)
+        + _field(2, _FLOAT)
+        + _field(8, 'w')
+        + _field(14, 1)
+        + _field(13, _field(1, 'location') + _field(2, '../../../../etc/passwd'))
+    )
     yield 'weights of another file', _of_one_operator(inside=_field(5, outside))
 
 
@@ -32,13 +38,21 @@ def odd_detectors() -> Iterator[tuple[str, bytes]]:
     """Whole files with one image as input; the first is a YOLO of one class, the others are no such detector."""
     yield 'as it should be', _with_outputs({'output0': (1, 5, 100)})
     yield 'twenty classes where one is named', _with_outputs({'output0': (1, 24, 100)})
-    yield 'a thousand outputs', _with_outputs({f'output{number}': (1, 10) for number in range(1000)})
+    yield (
+        'a thousand outputs',
+        _with_outputs({f'output{number}': (1, 10) for number in range(1000)}),
+    )
     yield 'a classifier', _with_outputs({'logits': (1, 1000)})
     yield 'a segmenter', _with_outputs({'masks': (1, 21, 64, 64)})
     yield 'poses', _with_outputs({'output0': (1, 56, 100)})
     yield 'scores without boxes', _with_outputs({'scores': (1, 100, 80)})
     yield 'boxes without scores', _with_outputs({'boxes': (1, 100, 4)})
-    yield 'two images', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 3, 64, 64), 'second': (1, 3, 64, 64)})
+    yield (
+        'two images',
+        _with_outputs(
+            {'output0': (1, 5, 100)}, {'images': (1, 3, 64, 64), 'second': (1, 3, 64, 64)}
+        ),
+    )
     yield 'sound', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16000)})
     yield 'sixteen colours', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16, 64, 64)})
     yield 'a batch of four', _with_outputs({'output0': (4, 5, 100)}, {'images': (4, 3, 64, 64)})
@@ -46,51 +60,100 @@ def odd_detectors() -> Iterator[tuple[str, bytes]]:
     yield 'a loop of 2 ** 62 rounds', _loop(2**62)
     yield 'a loop without end', _loop(-1)
     yield 'outputs that are no numbers', _with_outputs({'output0': (1, 5, 100)}, most=math.nan)
-    yield 'outputs of one name', _graph(_field(1, _mean('images')) + twice + _shape(0, (1, 5, 100)),
-                                        {'images': (1, 3, 64, 64)}, {'same': (1, 5, 100)})
+    yield (
+        'outputs of one name',
+        _graph(
+            _field(1, _mean('images')) + twice + _shape(0, (1, 5, 100)),
+            {'images': (1, 3, 64, 64)},
+            {'same': (1, 5, 100)},
+        ),
+    )
 
 
-def _with_outputs(outputs: dict[str, tuple[int, ...]], inputs: dict[str, tuple[int, ...]] | None = None,
-                  most: float = 1.0) -> bytes:
+def _with_outputs(
+    outputs: dict[str, tuple[int, ...]],
+    inputs: dict[str, tuple[int, ...]] | None = None,
+    most: float = 1.0,
+) -> bytes:
     """Each output is the mean of the first input times values from 0 on, in a shape of its own."""
     inputs = inputs or {'images': (1, 3, 64, 64)}
     parts = [_field(1, _mean(next(iter(inputs))))]
     for number, (name, shape) in enumerate(outputs.items()):
-        product = _field(1, 'mean') + _field(1, f'values{number}') + _field(2, name) + _field(4, 'Mul')
+        product = (
+            _field(1, 'mean') + _field(1, f'values{number}') + _field(2, name) + _field(4, 'Mul')
+        )
         values = np.linspace(0.0, most, math.prod(shape), dtype=np.float32).tobytes()
         sides = b''.join(_field(1, side) for side in shape)
-        parts += [_field(1, product),
-                  _field(5, sides + _field(2, _FLOAT) + _field(8, f'values{number}') + _field(9, values))]
+        parts += [
+            _field(1, product),
+            _field(5, sides + _field(2, _FLOAT) + _field(8, f'values{number}') + _field(9, values)),
+        ]
     return _graph(b''.join(parts), inputs, outputs)
 
 
-def _of_one_operator(shape: tuple[int, ...] = (1, 3, 32, 32), operator: str = 'Relu', name: str = 'boxes',
-                     version: int = 13, inside: bytes = b'') -> bytes:
+def _of_one_operator(
+    shape: tuple[int, ...] = (1, 3, 32, 32),
+    operator: str = 'Relu',
+    name: str = 'boxes',
+    version: int = 13,
+    inside: bytes = b'',
+) -> bytes:
     node = _field(1, 'images') + _field(2, name) + _field(4, operator)
     return _graph(_field(1, node) + inside, {'images': shape}, {name: shape}, version)
 
 
-def _graph(content: bytes, inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]],
-           version: int = 13) -> bytes:
-    sides = [_field(number, _value(name, shape)) for number, values in ((11, inputs), (12, outputs))
-             for name, shape in values.items()]
+def _graph(
+    content: bytes,
+    inputs: dict[str, tuple[int, ...]],
+    outputs: dict[str, tuple[int, ...]],
+    version: int = 13,
+) -> bytes:
+    sides = [
+        _field(number, _value(name, shape))
+        for number, values in ((11, inputs), (12, outputs))
+        for name, shape in values.items()
+    ]
     graph = content + _field(2, 'g') + b''.join(sides)
     return _field(1, 8) + _field(7, graph) + _field(8, _field(1, '') + _field(2, version))
 
 
 def _loop(rounds: int) -> bytes:
     """A YOLO whose image passes through a loop first."""
-    same = [_field(1, _field(1, given) + _field(2, name) + _field(4, 'Identity'))
-            for given, name in (('on', 'still_on'), ('value', 'next'))]
-    sides = [_field(number, _value(name, shape, kind)) for number, name, shape, kind in (
-        (11, 'round', (), _INT64), (11, 'on', (), _BOOL), (11, 'value', (1, 3, 64, 64), _FLOAT),
-        (12, 'still_on', (), _BOOL), (12, 'next', (1, 3, 64, 64), _FLOAT))]
-    body = _field(1, 'body') + _field(6, b''.join(same) + _field(2, 'body') + b''.join(sides)) + _field(20, _GRAPH)
-    words = [_field(1, name) for name in ('rounds', 'true', 'images')] + [_field(2, 'looped'), _field(4, 'Loop')]
-    constants = _field(5, _field(2, _INT64) + _field(8, 'rounds') + _field(9, (rounds % 2**64).to_bytes(8, 'little')))
+    same = [
+        _field(1, _field(1, given) + _field(2, name) + _field(4, 'Identity'))
+        for given, name in (('on', 'still_on'), ('value', 'next'))
+    ]
+    sides = [
+        _field(number, _value(name, shape, kind))
+        for number, name, shape, kind in (
+            (11, 'round', (), _INT64),
+            (11, 'on', (), _BOOL),
+            (11, 'value', (1, 3, 64, 64), _FLOAT),
+            (12, 'still_on', (), _BOOL),
+            (12, 'next', (1, 3, 64, 64), _FLOAT),
+        )
+    ]
+    body = (
+        _field(1, 'body')
+        + _field(6, b''.join(same) + _field(2, 'body') + b''.join(sides))
+        + _field(20, _GRAPH)
+    )
+    words = [_field(1, name) for name in ('rounds', 'true', 'images')] + [
+        _field(2, 'looped'),
+        _field(4, 'Loop'),
+    ]
+    constants = _field(
+        5,
+        _field(2, _INT64) + _field(8, 'rounds') + _field(9, (rounds % 2**64).to_bytes(8, 'little')),
+    )
     constants += _field(5, _field(2, _BOOL) + _field(8, 'true') + _field(9, b'\x01'))
-    parts = [constants, _field(1, b''.join(words) + _field(5, body)), _field(1, _mean('looped')),
-             _field(1, _expand(0, 'output0')), _shape(0, (1, 5, 100))]
+    parts = [
+        constants,
+        _field(1, b''.join(words) + _field(5, body)),
+        _field(1, _mean('looped')),
+        _field(1, _expand(0, 'output0')),
+        _shape(0, (1, 5, 100)),
+    ]
     return _graph(b''.join(parts), {'images': (1, 3, 64, 64)}, {'output0': (1, 5, 100)})
 
 
@@ -105,7 +168,10 @@ def _expand(number: int, name: str) -> bytes:
 
 def _shape(number: int, shape: tuple[int, ...]) -> bytes:
     values = b''.join(side.to_bytes(8, 'little') for side in shape)
-    return _field(5, _field(1, len(shape)) + _field(2, _INT64) + _field(8, f'shape{number}') + _field(9, values))
+    return _field(
+        5,
+        _field(1, len(shape)) + _field(2, _INT64) + _field(8, f'shape{number}') + _field(9, values),
+    )
 
 
 def _value(name: str, shape: tuple[int, ...], kind: int = _FLOAT) -> bytes:

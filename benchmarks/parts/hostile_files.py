@@ -1,4 +1,5 @@
 """Files that were made to harm their reader, of every kind that the package reads; the same ones in every run."""
+
 from __future__ import annotations
 
 import io
@@ -19,7 +20,6 @@ import cv2
 import numpy as np
 import torch
 import zstandard
-from parts.hostile_detectors import ESCAPE, damaged_models, odd_detectors
 from mcap.data_stream import RecordBuilder
 from mcap.records import Chunk
 from rosbags.rosbag2 import StoragePlugin
@@ -27,6 +27,7 @@ from safetensors.torch import save
 
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.rendering.drive import render_drive
+from parts.hostile_detectors import ESCAPE, damaged_models, odd_detectors
 
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 30))
 MARK = 'code_was_run'  # a file that code in a hostile file would make
@@ -67,24 +68,43 @@ def all_cases(folder: Path, weights: Path) -> list[Case]:
     """
     found = []
     for kind, suffix, make in (
-            ('set', '.yaml', _sets), ('tasks', '.yaml', _tasks), ('mapping', '.yaml', _mappings),
-            ('mapping', '.json', _json_mappings), ('classes', '.txt', _class_lists), ('coco', '.json', _annotations),
-            ('profile', '.json', _profiles), ('quality', '.json', lambda place: _qualities(weights)),
-            ('segments', '.json', _segments), ('weights', '.safetensors', lambda place: _weights(weights)),
-            ('elastic', '.safetensors', _elastic), ('pth', '.pth', _pickles), ('bag', '.mcap', _mcap),
-            ('bag', '.db3', _sqlite), ('image', '.png', lambda place: _images()), ('video', '.avi', _videos),
-            ('onnx', '.onnx', lambda place: damaged_models()), ('detector', '.onnx', lambda place: odd_detectors())):
+        ('set', '.yaml', _sets),
+        ('tasks', '.yaml', _tasks),
+        ('mapping', '.yaml', _mappings),
+        ('mapping', '.json', _json_mappings),
+        ('classes', '.txt', _class_lists),
+        ('coco', '.json', _annotations),
+        ('profile', '.json', _profiles),
+        ('quality', '.json', lambda place: _qualities(weights)),
+        ('segments', '.json', _segments),
+        ('weights', '.safetensors', lambda place: _weights(weights)),
+        ('elastic', '.safetensors', _elastic),
+        ('pth', '.pth', _pickles),
+        ('bag', '.mcap', _mcap),
+        ('bag', '.db3', _sqlite),
+        ('image', '.png', lambda place: _images()),
+        ('video', '.avi', _videos),
+        ('onnx', '.onnx', lambda place: damaged_models()),
+        ('detector', '.onnx', lambda place: odd_detectors()),
+    ):
         place = folder / f'{kind}{suffix[1:]}'
         place.mkdir()
         own = list(make(place))
-        found += [_write(place, kind, suffix, number, name, content) for number, (name, content) in enumerate(own)]
+        found += [
+            _write(place, kind, suffix, number, name, content)
+            for number, (name, content) in enumerate(own)
+        ]
         found += list(_damaged(place, kind, suffix, own[0][1]))
     return found
 
 
-def _write(place: Path, kind: str, suffix: str, number: int, name: str, content: bytes | str) -> Case:
+def _write(
+    place: Path, kind: str, suffix: str, number: int, name: str, content: bytes | str
+) -> Case:
     file = _file(place, kind, suffix, f'{number:02}')
-    file.write_bytes(content if isinstance(content, bytes) else content.encode('utf-8', 'surrogatepass'))
+    file.write_bytes(
+        content if isinstance(content, bytes) else content.encode('utf-8', 'surrogatepass')
+    )
     return Case(kind, name, file)
 
 
@@ -100,9 +120,18 @@ def _damaged(place: Path, kind: str, suffix: str, whole: bytes | str) -> Iterato
     """What can be done to any file."""
     whole = whole if isinstance(whole, bytes) else whole.encode()
     rng = random.Random(f'{kind}{suffix}')
-    contents = {'empty': b'', 'noise': rng.randbytes(5000), 'zeros': bytes(100_000), 'half': whole[:len(whole) // 2],
-                'one byte short': whole[:-1], 'twice': whole * 2, 'control characters': ESCAPE.encode() * 20,
-                'nested': b'[' * 200_000, 'digits': b'9' * 100_000, 'UTF-16': 'text'.encode('utf-16') * 100}
+    contents = {
+        'empty': b'',
+        'noise': rng.randbytes(5000),
+        'zeros': bytes(100_000),
+        'half': whole[: len(whole) // 2],
+        'one byte short': whole[:-1],
+        'twice': whole * 2,
+        'control characters': ESCAPE.encode() * 20,
+        'nested': b'[' * 200_000,
+        'digits': b'9' * 100_000,
+        'UTF-16': 'text'.encode('utf-16') * 100,
+    }
     for number in range(_FLIPS):
         content = bytearray(whole)
         for _ in range(1 + len(content) // 200):
@@ -126,35 +155,69 @@ _MODEL = '{name: a, kind: onnx, file: a.onnx, classes: [car]}'
 
 def _sets(place: Path) -> Iterator[tuple[str, str]]:
     yield 'as it should be', f'format: 1\nmodels: [{_MODEL}]'
-    for where in ('format: *a29\nmodels: []', 'format: 1\nmodels: *a29', 'format: 1\nmodels: [*a29]',
-                  'format: 1\nclasses: *a29\nmodels: [{name: a, kind: onnx, file: b, classes: [c]}]',
-                  'format: 1\nmodels: [{name: *a29, kind: onnx, file: b}]',
-                  'format: 1\nmodels: [{name: a, kind: onnx, file: *a29, classes: [c]}]'):
+    for where in (
+        'format: *a29\nmodels: []',
+        'format: 1\nmodels: *a29',
+        'format: 1\nmodels: [*a29]',
+        'format: 1\nclasses: *a29\nmodels: [{name: a, kind: onnx, file: b, classes: [c]}]',
+        'format: 1\nmodels: [{name: *a29, kind: onnx, file: b}]',
+        'format: 1\nmodels: [{name: a, kind: onnx, file: *a29, classes: [c]}]',
+    ):
         yield f'aliases in {where[:40]!r}', BOMB + where
-    for field in ('path: 5', 'mean: [1' + '0' * 400 + ', 0, 0]', 'input_size: [8192, 1' + '0' * 25 + ']',
-                  'memory_mb: .nan',
-                  'classes: ["\\e[2J"]', 'kept_paths: [[1]]', 'mean: [.nan, .nan, .nan]', 'colour: "\\e[2J"'):
-        yield field[:30], f'format: 1\nmodels: [{_MODEL[:-1]}, {field}}}]'.replace(
-            ', classes: [car], classes', ', classes')
+    for field in (
+        'path: 5',
+        'mean: [1' + '0' * 400 + ', 0, 0]',
+        'input_size: [8192, 1' + '0' * 25 + ']',
+        'memory_mb: .nan',
+        'classes: ["\\e[2J"]',
+        'kept_paths: [[1]]',
+        'mean: [.nan, .nan, .nan]',
+        'colour: "\\e[2J"',
+    ):
+        yield (
+            field[:30],
+            f'format: 1\nmodels: [{_MODEL[:-1]}, {field}}}]'.replace(
+                ', classes: [car], classes', ', classes'
+            ),
+        )
     yield 'code', f'format: 1\nmodels: !!python/object/apply:os.system ["touch {place / MARK}"]'
     yield 'base 60', 'format: ' + ':'.join(['1'] * 4000) + '.5'
     yield 'a merge key', BOMB + '<<: {a: 1}'
-    yield '400,000 classes', f'format: 1\nmodels: [{{name: a, kind: onnx, file: a, classes: [{"x, " * 300_000}y]}}]'
+    yield (
+        '400,000 classes',
+        f'format: 1\nmodels: [{{name: a, kind: onnx, file: a, classes: [{"x, " * 300_000}y]}}]',
+    )
 
 
 def _tasks(place: Path) -> Iterator[tuple[str, str]]:
     yield 'as it should be', 'tasks: {a: {model: compact, periods_ms: [100]}}'
-    for field in ('periods_ms: [1.0e-300]', 'periods_ms: [1.0e+300]', 'periods_ms: [.inf]', 'levels: 1000000000000',
-                  'weight: .nan', 'image_topic: "a b ${HOME}"', 'image_topic: "\\e[2J"', 'device: "\\e[2J"',
-                  '"\\e[2J": 1'):
+    for field in (
+        'periods_ms: [1.0e-300]',
+        'periods_ms: [1.0e+300]',
+        'periods_ms: [.inf]',
+        'levels: 1000000000000',
+        'weight: .nan',
+        'image_topic: "a b ${HOME}"',
+        'image_topic: "\\e[2J"',
+        'device: "\\e[2J"',
+        '"\\e[2J": 1',
+    ):
         more = '' if field.startswith('periods') else 'periods_ms: [100], '
         yield field[:30], f'tasks: {{a: {{model: compact, {more}{field}}}}}'
-    for where in ('tasks: *a29', 'tasks: {a: *a29}', 'tasks: {a: {model: *a29, periods_ms: [1]}}',
-                  'tasks: {a: {model: x, periods_ms: *a29}}', 'tasks: {*a29 : 1}'):
+    for where in (
+        'tasks: *a29',
+        'tasks: {a: *a29}',
+        'tasks: {a: {model: *a29, periods_ms: [1]}}',
+        'tasks: {a: {model: x, periods_ms: *a29}}',
+        'tasks: {*a29 : 1}',
+    ):
         yield f'aliases in {where!r}', BOMB + where
     yield 'a name with controls', 'tasks: {"\\e[2J": {model: compact, periods_ms: [100]}}'
     yield 'code', f'tasks: !!python/object/apply:os.system ["touch {place / MARK}"]'
-    yield '20,000 tasks', 'tasks:\n' + ''.join(f'  a{n}: {{model: x, periods_ms: [1]}}\n' for n in range(20_000))
+    yield (
+        '20,000 tasks',
+        'tasks:\n' + ''.join(f'  a{n}: {{model: x, periods_ms: [1]}}\n' for n in range(20_000)),
+    )
 
 
 def _mappings(place: Path) -> Iterator[tuple[str, str]]:
@@ -180,17 +243,45 @@ def _annotations(place: Path) -> Iterator[tuple[str, str]]:
     cv2.imwrite(str(place / 'a.jpg'), np.full((20, 30, 3), 80, np.uint8))
 
     def coco(image=(), annotation=(), category=()) -> str:
-        return json.dumps({
-            'images': [{'id': 1, 'file_name': 'a.jpg', 'width': 30, 'height': 20, **dict(image)}],
-            'annotations': [{'id': 1, 'image_id': 1, 'category_id': 1, 'bbox': [1, 2, 3, 4], **dict(annotation)}],
-            'categories': [{'id': 1, 'name': 'car', **dict(category)}]})
+        return json.dumps(
+            {
+                'images': [
+                    {'id': 1, 'file_name': 'a.jpg', 'width': 30, 'height': 20, **dict(image)}
+                ],
+                'annotations': [
+                    {
+                        'id': 1,
+                        'image_id': 1,
+                        'category_id': 1,
+                        'bbox': [1, 2, 3, 4],
+                        **dict(annotation),
+                    }
+                ],
+                'categories': [{'id': 1, 'name': 'car', **dict(category)}],
+            }
+        )
 
     yield 'as it should be', coco()
-    for name, value in (('file_name', ESCAPE), ('file_name', '../../../etc/passwd'), ('file_name', '/dev/zero'),
-                        ('width', 10**9), ('width', 'x'), ('id', ESCAPE), ('file_name', ['a']), ('height', None)):
+    for name, value in (
+        ('file_name', ESCAPE),
+        ('file_name', '../../../etc/passwd'),
+        ('file_name', '/dev/zero'),
+        ('width', 10**9),
+        ('width', 'x'),
+        ('id', ESCAPE),
+        ('file_name', ['a']),
+        ('height', None),
+    ):
         yield f'image {name} {value!r:.20}', coco(image={name: value})
-    for name, value in (('bbox', [10**400] * 4), ('bbox', [1e308] * 4), ('bbox', ESCAPE), ('category_id', ESCAPE),
-                        ('image_id', ESCAPE), ('bbox', [float('nan')] * 4), ('iscrowd', [])):
+    for name, value in (
+        ('bbox', [10**400] * 4),
+        ('bbox', [1e308] * 4),
+        ('bbox', ESCAPE),
+        ('category_id', ESCAPE),
+        ('image_id', ESCAPE),
+        ('bbox', [float('nan')] * 4),
+        ('iscrowd', []),
+    ):
         yield f'annotation {name} {value!r:.20}', coco(annotation={name: value})
     for name, value in (('name', ESCAPE), ('name', 'x' * 10**6), ('id', [1])):
         yield f'category {name} {value!r:.20}', coco(category={name: value})
@@ -200,8 +291,14 @@ def _annotations(place: Path) -> Iterator[tuple[str, str]]:
 def _profiles(place: Path) -> Iterator[tuple[str, str]]:
     content = {'format': 2, 'network_hash': 'ab', 'segments': {}, 'paths': {}, 'facts': {}}
     yield 'almost one', json.dumps(content)
-    for name, value in (('format', 10**29), ('segments', [ESCAPE]), ('facts', ESCAPE), ('segments', None),
-                        ('network_hash', ESCAPE * 1000), ('paths', {ESCAPE: 1e308})):
+    for name, value in (
+        ('format', 10**29),
+        ('segments', [ESCAPE]),
+        ('facts', ESCAPE),
+        ('segments', None),
+        ('network_hash', ESCAPE * 1000),
+        ('paths', {ESCAPE: 1e308}),
+    ):
         yield f'{name} {value!r:.20}', json.dumps({**content, name: value})
     yield 'a key twice', '{"format": 2, "format": 1}'
 
@@ -211,18 +308,42 @@ def _qualities(weights: Path) -> Iterator[tuple[str, str]]:
     yield 'as it should be', json.dumps(content)
     first = next(iter(content['paths']))
     for value in (float('nan'), 1e308, -1, ESCAPE, None, [], 10**29):
-        yield f'AP {value!r:.20}', json.dumps({**content, 'paths': {**content['paths'], first: {'ap': value}}})
+        yield (
+            f'AP {value!r:.20}',
+            json.dumps({**content, 'paths': {**content['paths'], first: {'ap': value}}}),
+        )
     yield 'a path of controls', json.dumps({**content, 'paths': {ESCAPE: {'ap': 0.3}}})
 
 
 def _segments(place: Path) -> Iterator[tuple[str, str]]:
-    record = {'form': '8 bit', 'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0, 'file': 'a.blob', 'sha256': 'ff',
-              'reason': ''}
-    content = {'format': 1, 'origin': {'network': '00'}, 'complete': True, 'failed': [], 'attempt': '',
-               'segments': {'stem': record}}
+    record = {
+        'form': '8 bit',
+        'error_db': 30.0,
+        'time_ms': 1.0,
+        'eager_ms': 2.0,
+        'file': 'a.blob',
+        'sha256': 'ff',
+        'reason': '',
+    }
+    content = {
+        'format': 1,
+        'origin': {'network': '00'},
+        'complete': True,
+        'failed': [],
+        'attempt': '',
+        'segments': {'stem': record},
+    }
     yield 'of another origin', json.dumps(content)
-    for name, value in (('file', '../../../etc/passwd'), ('file', '/dev/zero'), ('reason', ESCAPE), ('form', ESCAPE)):
-        yield f'{name} {value!r:.20}', json.dumps({**content, 'segments': {'stem': {**record, name: value}}})
+    for name, value in (
+        ('file', '../../../etc/passwd'),
+        ('file', '/dev/zero'),
+        ('reason', ESCAPE),
+        ('form', ESCAPE),
+    ):
+        yield (
+            f'{name} {value!r:.20}',
+            json.dumps({**content, 'segments': {'stem': {**record, name: value}}}),
+        )
     yield 'origin of controls', json.dumps({**content, 'origin': {'network': ESCAPE}})
 
 
@@ -234,27 +355,58 @@ def _safetensors(header: object, rest: bytes = b'') -> bytes:
 def _weights(weights: Path) -> Iterator[tuple[str, bytes]]:
     whole = weights.read_bytes()
     size = int.from_bytes(whole[:8], 'little')
-    header = json.loads(whole[8:8 + size])
+    header = json.loads(whole[8 : 8 + size])
     facts = header.pop('__metadata__')
     yield 'as it should be', whole
-    for name, change in (('config', {'stem_channels': 10**9}), ('config', {'input_size': [32 * 10**6] * 2}),
-                         ('config', {'skip_groups': [[1] * 50_000, [], [], []]}), ('class_names', ['n'] * 200_000),
-                         ('class_names', [ESCAPE]), ('config', ESCAPE), ('kind', ESCAPE)):
+    for name, change in (
+        ('config', {'stem_channels': 10**9}),
+        ('config', {'input_size': [32 * 10**6] * 2}),
+        ('config', {'skip_groups': [[1] * 50_000, [], [], []]}),
+        ('class_names', ['n'] * 200_000),
+        ('class_names', [ESCAPE]),
+        ('config', ESCAPE),
+        ('kind', ESCAPE),
+    ):
         value = {**json.loads(facts['config']), **change} if isinstance(change, dict) else change
-        yield f'{name} {change!r:.30}', _safetensors(
-            {**header, '__metadata__': {**facts, name: value if isinstance(value, str) else json.dumps(value)}},
-            whole[8 + size:])
+        yield (
+            f'{name} {change!r:.30}',
+            _safetensors(
+                {
+                    **header,
+                    '__metadata__': {
+                        **facts,
+                        name: value if isinstance(value, str) else json.dumps(value),
+                    },
+                },
+                whole[8 + size :],
+            ),
+        )
     yield 'a header of 2^60 bytes', (2**60).to_bytes(8, 'little')
-    yield 'tensors of 2^62 values', _safetensors({'a': {'dtype': 'F32', 'shape': [2**62], 'data_offsets': [0, 4]}},
-                                                 bytes(4))
-    yield 'tensors that overlap', _safetensors({name: {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}
-                                                for name in ('a', 'b')}, bytes(4))
+    yield (
+        'tensors of 2^62 values',
+        _safetensors({'a': {'dtype': 'F32', 'shape': [2**62], 'data_offsets': [0, 4]}}, bytes(4)),
+    )
+    yield (
+        'tensors that overlap',
+        _safetensors(
+            {name: {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]} for name in ('a', 'b')},
+            bytes(4),
+        ),
+    )
 
 
 def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
-    facts = {'format': 1, 'settings': [0.5, 1.0], 'source': {
-        'model': 'resnet18', 'class_names': ['a', 'b'], 'input_size': [64, 64], 'mean': [0, 0, 0],
-        'deviation': [1, 1, 1]}}
+    facts = {
+        'format': 1,
+        'settings': [0.5, 1.0],
+        'source': {
+            'model': 'resnet18',
+            'class_names': ['a', 'b'],
+            'input_size': [64, 64],
+            'mean': [0, 0, 0],
+            'deviation': [1, 1, 1],
+        },
+    }
     (place / 'payload.py').write_text(f'open({str(place / MARK)!r}, "w")\n')
 
     def elastic(source=(), **more) -> bytes:
@@ -262,11 +414,23 @@ def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
         return save({'a': torch.zeros(3)}, {'elastic': json.dumps(content)})
 
     yield 'without its weights', elastic()
-    for name, value in (('model', 'os:abort'), ('model', 'builtins:exit'), ('model', 'payload:run'),
-                        ('model', 'vit_h_14'), ('model', 'regnet_y_128gf'), ('model', 'deeplabv3_resnet50'),
-                        ('model', ESCAPE), ('model', 5), ('input_size', [20_000, 20_000]), ('input_size', ['x', 1]),
-                        ('class_names', ['n'] * 10**6),
-                        ('class_names', [ESCAPE]), ('mean', [float('nan')] * 3), ('deviation', 'abc'), (ESCAPE, 1)):
+    for name, value in (
+        ('model', 'os:abort'),
+        ('model', 'builtins:exit'),
+        ('model', 'payload:run'),
+        ('model', 'vit_h_14'),
+        ('model', 'regnet_y_128gf'),
+        ('model', 'deeplabv3_resnet50'),
+        ('model', ESCAPE),
+        ('model', 5),
+        ('input_size', [20_000, 20_000]),
+        ('input_size', ['x', 1]),
+        ('class_names', ['n'] * 10**6),
+        ('class_names', [ESCAPE]),
+        ('mean', [float('nan')] * 3),
+        ('deviation', 'abc'),
+        (ESCAPE, 1),
+    ):
         yield f'{name} {value!r:.25}', elastic(source={name: value})
     yield '200,000 settings', elastic(settings=[n / 2e5 for n in range(1, 200_001)])
     yield 'nested', save({'a': torch.zeros(1)}, {'elastic': '[' * 100_000})
@@ -289,8 +453,10 @@ def _pickles(place: Path) -> Iterator[tuple[str, bytes]]:
     yield 'names of controls', _pickled({ESCAPE: torch.ones(1)})
     yield 'sparse', _pickled({'a': torch.eye(3).to_sparse()})
     stream = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(_pickled({'a': torch.zeros(2**26)}))) as old, \
-            zipfile.ZipFile(stream, 'w', zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(_pickled({'a': torch.zeros(2**26)}))) as old,
+        zipfile.ZipFile(stream, 'w', zipfile.ZIP_DEFLATED) as new,
+    ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
     yield 'compressed 256 MiB', stream.getvalue()
@@ -322,46 +488,84 @@ def _mcap(place: Path) -> Iterator[tuple[str, bytes]]:
     file.unlink()
     magic = b'\x89MCAP0\r\n'
     head = magic + b'\x01' + (8).to_bytes(8, 'little') + bytes(8)
-    end = b'\x0f' + (4).to_bytes(8, 'little') + bytes(4) + b'\x02' + (20).to_bytes(8, 'little') + bytes(20) + magic
+    end = (
+        b'\x0f'
+        + (4).to_bytes(8, 'little')
+        + bytes(4)
+        + b'\x02'
+        + (20).to_bytes(8, 'little')
+        + bytes(20)
+        + magic
+    )
     compressor = zstandard.ZstdCompressor(level=19).compressobj()
     bomb = b''.join(compressor.compress(bytes(2**24)) for _ in range(128)) + compressor.flush()
     for stated in (1000, 2**31, 2**62):
         records = RecordBuilder()
-        Chunk(compression='zstd', data=bomb, message_start_time=0, message_end_time=1, uncompressed_crc=0,
-              uncompressed_size=stated).write(records)
+        Chunk(
+            compression='zstd',
+            data=bomb,
+            message_start_time=0,
+            message_end_time=1,
+            uncompressed_crc=0,
+            uncompressed_size=stated,
+        ).write(records)
         chunk = records.end()
         yield f'2 GiB in a chunk that states {stated}', head + chunk + end
         yield f'the same, cut off {stated}', head + chunk
     for claim in (2**31, 2**60, 2**62, 2**63):
-        yield f'a record of {claim} bytes', head + b'\x06' + claim.to_bytes(8, 'little') + bytes(100)
+        yield (
+            f'a record of {claim} bytes',
+            head + b'\x06' + claim.to_bytes(8, 'little') + bytes(100),
+        )
 
 
 def _sqlite(place: Path) -> Iterator[tuple[str, bytes]]:
     whole = _drive_bag(place, StoragePlugin.SQLITE3)
     yield 'as it should be', whole.read_bytes()
-    endless = 'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS ' \
-              'id, 1 AS topic_id, x AS timestamp, x AS data FROM c'
-    for name, statement in (('attaches a file', f"ATTACH DATABASE '{place / MARK}' AS p"),
-                            ('a view without end', endless), ('makes a table', 'CREATE TABLE t AS SELECT 1'),
-                            ('no SQL', ESCAPE), ('quotes', 'CREATE TABLE "a""; DROP" (x)'),
-                            ('a virtual table', 'CREATE VIRTUAL TABLE v USING fts5(x)')):
+    endless = (
+        'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS '
+        'id, 1 AS topic_id, x AS timestamp, x AS data FROM c'
+    )
+    for name, statement in (
+        ('attaches a file', f"ATTACH DATABASE '{place / MARK}' AS p"),
+        ('a view without end', endless),
+        ('makes a table', 'CREATE TABLE t AS SELECT 1'),
+        ('no SQL', ESCAPE),
+        ('quotes', 'CREATE TABLE "a""; DROP" (x)'),
+        ('a virtual table', 'CREATE VIRTUAL TABLE v USING fts5(x)'),
+    ):
         for instead in (False, True):
             copy = shutil.copy(whole, place / 'copy.db3')
             with closing(sqlite3.connect(copy)) as database:
                 database.execute('PRAGMA writable_schema = ON')
                 if instead:
-                    database.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'messages'", (statement,))
+                    database.execute(
+                        "UPDATE sqlite_master SET sql = ? WHERE name = 'messages'", (statement,)
+                    )
                 else:
-                    database.execute("INSERT INTO sqlite_master VALUES ('table', ?, ?, 0, ?)", (name, name, statement))
+                    database.execute(
+                        "INSERT INTO sqlite_master VALUES ('table', ?, ?, 0, ?)",
+                        (name, name, statement),
+                    )
                 database.commit()
-            yield f'{name}{" in the place of the messages" if instead else ""}', Path(copy).read_bytes()
+            yield (
+                f'{name}{" in the place of the messages" if instead else ""}',
+                Path(copy).read_bytes(),
+            )
 
 
 def _png(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
-    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
-            + chunk(b'IDAT', zlib.compress(bytes(10_000_000))) + chunk(b'IEND', b''))
+        return (
+            struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+        )
+
+    return (
+        b'\x89PNG\r\n\x1a\n'
+        + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
+        + chunk(b'IDAT', zlib.compress(bytes(10_000_000)))
+        + chunk(b'IEND', b'')
+    )
 
 
 def _images() -> Iterator[tuple[str, bytes]]:
@@ -380,5 +584,5 @@ def _videos(place: Path) -> Iterator[tuple[str, bytes]]:
     yield 'as it should be', file.read_bytes()
     for name, at, value in (('frames', 48, 2**31 - 1), ('rate', 32, 0), ('width', 64, 2**31 - 1)):
         content = bytearray(file.read_bytes())
-        content[at:at + 4] = struct.pack('<I', value)
+        content[at : at + 4] = struct.pack('<I', value)
         yield f'another {name}', bytes(content)

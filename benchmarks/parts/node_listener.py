@@ -1,10 +1,12 @@
 """What nodes say, noted with the time at which it was heard."""
+
 from __future__ import annotations
 
 import math
 import re
 from dataclasses import dataclass
 
+from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from rclpy.node import Node
@@ -12,7 +14,6 @@ from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 
 
 @dataclass(frozen=True)
@@ -56,27 +57,45 @@ class NodeListener:
         self.speeds: list[tuple[float, float]] = []
         self.not_finite: list[tuple[float, str]] = []
         for kind, topic, callback in (
-                (Detection2DArray, 'detector/detections', self._on_detections),
-                (FrameLatency, 'detector/latency', self._on_latency),
-                (DiagnosticArray, '/diagnostics', self._on_status),
-                (TimeBudget, 'time_budget/budget', self._on_budget),
-                (TwistStamped, 'vehicle_speed/speed', self._on_speed),
-                (ContentionState, 'contention_monitor/state', self._on_state),
-                (MarkerArray, 'path_visualizer/markers', self._on_markers)):
+            (Detection2DArray, 'detector/detections', self._on_detections),
+            (FrameLatency, 'detector/latency', self._on_latency),
+            (DiagnosticArray, '/diagnostics', self._on_status),
+            (TimeBudget, 'time_budget/budget', self._on_budget),
+            (TwistStamped, 'vehicle_speed/speed', self._on_speed),
+            (ContentionState, 'contention_monitor/state', self._on_state),
+            (MarkerArray, 'path_visualizer/markers', self._on_markers),
+        ):
             node.create_subscription(kind, topic, callback, 200)
 
     def _on_detections(self, message: Detection2DArray) -> None:
         at_ms = now_ms()
         self.answers.setdefault(_number(message), at_ms)
-        numbers = [value for found in message.detections for value in (
-            found.bbox.center.position.x, found.bbox.center.position.y, found.bbox.size_x, found.bbox.size_y)]
+        numbers = [
+            value
+            for found in message.detections
+            for value in (
+                found.bbox.center.position.x,
+                found.bbox.center.position.y,
+                found.bbox.size_x,
+                found.bbox.size_y,
+            )
+        ]
         if 'detector' in self._computed:
             self._check_finite('detections', numbers)
 
     def _on_latency(self, message: FrameLatency) -> None:
-        self.frames.append(HeardFrame(
-            now_ms(), _number(message), message.outcome, message.deadline_met, message.replaced_frames_total,
-            message.rejected_frames_total, message.middleware_lost_total, message.total_ms))
+        self.frames.append(
+            HeardFrame(
+                now_ms(),
+                _number(message),
+                message.outcome,
+                message.deadline_met,
+                message.replaced_frames_total,
+                message.rejected_frames_total,
+                message.middleware_lost_total,
+                message.total_ms,
+            )
+        )
 
     def _on_status(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -100,8 +119,15 @@ class NodeListener:
             self._check_finite('slowdown', [message.slowdown])
 
     def _on_markers(self, message: MarkerArray) -> None:
-        self._check_finite('markers', [value for marker in message.markers for point in (
-            marker.pose.position, marker.scale, *marker.points) for value in (point.x, point.y, point.z)])
+        self._check_finite(
+            'markers',
+            [
+                value
+                for marker in message.markers
+                for point in (marker.pose.position, marker.scale, *marker.points)
+                for value in (point.x, point.y, point.z)
+            ],
+        )
 
     def _check_finite(self, topic: str, numbers: list[float]) -> None:
         if not all(map(math.isfinite, numbers)):

@@ -1,4 +1,5 @@
 """Processes of nodes for benchmarks: started, watched and ended, on a ROS domain of their own."""
+
 from __future__ import annotations
 
 import ctypes
@@ -48,14 +49,19 @@ def process_figures(pid: int) -> ProcessFigures:
         OSError: it is gone.
     """
     status = Path(f'/proc/{pid}/status').read_text()
-    found = {key: int(re.search(rf'^{key}:\s+(\d+)', status, re.MULTILINE)[1]) for key in ('VmRSS', 'Threads')}
+    found = {
+        key: int(re.search(rf'^{key}:\s+(\d+)', status, re.MULTILINE)[1])
+        for key in ('VmRSS', 'Threads')
+    }
     names = []
     for place in Path(f'/proc/{pid}/task').iterdir():
         try:
             names.append(place.joinpath('comm').read_text().strip())
         except OSError:  # it ended meanwhile
             pass
-    return ProcessFigures(found['VmRSS'], found['Threads'], len(os.listdir(f'/proc/{pid}/fd')), tuple(sorted(names)))
+    return ProcessFigures(
+        found['VmRSS'], found['Threads'], len(os.listdir(f'/proc/{pid}/fd')), tuple(sorted(names))
+    )
 
 
 def children(pid: int) -> dict[int, str]:
@@ -81,7 +87,9 @@ class NodeProcess:
         log: file; what an earlier process said stays in it.
     """
 
-    def __init__(self, name: str, command: tuple[str, ...], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, name: str, command: tuple[str, ...], environment: Mapping[str, str], log: Path
+    ) -> None:
         self.name, self.log, self.command, self.environment = name, log, command, environment
         self.start()
 
@@ -89,9 +97,19 @@ class NodeProcess:
         """Starts it, for the first time or anew."""
         with self.log.open('a') as stream:
             self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0', 'PYTHONUNBUFFERED': '1', **self.environment},
-                preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={
+                    **os.environ,
+                    'RCUTILS_COLORIZED_OUTPUT': '0',
+                    'PYTHONUNBUFFERED': '1',
+                    **self.environment,
+                },
+                preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+            )
 
     @property
     def pid(self) -> int:

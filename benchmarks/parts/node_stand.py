@@ -2,6 +2,7 @@
 
 The nodes are the package's, each in a process, started as its own table of nodes starts them, and heard over DDS.
 """
+
 from __future__ import annotations
 
 import json
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import rclpy
 import yaml
+from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import Odometry
@@ -34,7 +36,6 @@ from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
@@ -44,8 +45,12 @@ from parts.node_process import NodeProcess, ProcessFigures, StandError, children
 HERE = Path(__file__).parent
 BUDGET_MS, MIN_BUDGET_MS = 200.0, 100.0
 IMAGES = 10  # different ones, shown in turn
-TURNS = {'configure': Transition.TRANSITION_CONFIGURE, 'activate': Transition.TRANSITION_ACTIVATE,
-         'deactivate': Transition.TRANSITION_DEACTIVATE, 'cleanup': Transition.TRANSITION_CLEANUP}
+TURNS = {
+    'configure': Transition.TRANSITION_CONFIGURE,
+    'activate': Transition.TRANSITION_ACTIVATE,
+    'deactivate': Transition.TRANSITION_DEACTIVATE,
+    'cleanup': Transition.TRANSITION_CLEANUP,
+}
 START_LIMIT_S = 120.0
 # Fast DDS drops an answer where the server has not met the client's reader 100 ms after the request (ros2/rmw_fastrtps,
 # issue 842), and nobody tells whether it has.
@@ -93,33 +98,66 @@ class Stand:
         simulated: the nodes take their time from /clock.
     """
 
-    def __init__(self, names: tuple[str, ...], folder: Path, profile: Path | None, *, feed: Feed = Feed(),
-                 parameters: Mapping[str, object] | None = None, tasks: Mapping[str, object] | None = None,
-                 points: bool = False, stepped: bool = False, simulated: bool = False) -> None:
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        folder: Path,
+        profile: Path | None,
+        *,
+        feed: Feed = Feed(),
+        parameters: Mapping[str, object] | None = None,
+        tasks: Mapping[str, object] | None = None,
+        points: bool = False,
+        stepped: bool = False,
+        simulated: bool = False,
+    ) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
         self.namespace = f'/stand{os.getpid()}'
         self.sent: list[SentImage] = []
         self.within_ms = BUDGET_MS
         self.processes: dict[str, NodeProcess] = {}
-        self.first_threads: dict[int, Counter] = {}  # of every process, by the name that the operating system has
+        self.first_threads: dict[
+            int, Counter
+        ] = {}  # of every process, by the name that the operating system has
         self.orders = folder / 'orders.json' if points else None
         self.profile = profile
         self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
         self.clock_rate = 1.0
         self._step = self._stepped_clock() if stepped else None
         file = folder / 'parameters.yaml'
-        file.write_text(yaml.safe_dump({'/**': {'ros__parameters': dict(parameters or {})}} if parameters else {}))
+        file.write_text(
+            yaml.safe_dump(
+                {'/**': {'ros__parameters': dict(parameters or {})}} if parameters else {}
+            )
+        )
         task_file = folder / 'tasks.yaml'
         if tasks:
-            task_file.write_text(yaml.safe_dump({'tasks': {
-                task: {'profile': str(profile), **setting} for task, setting in tasks.items()}}))
-        self.values = read_values({
-            'namespace': self.namespace, 'image_topic': f'{self.namespace}/image', 'profile': str(profile or ''),
-            'params_file': str(file), 'use_sim_time': str(simulated), 'tasks': str(task_file) if tasks else ''})
+            task_file.write_text(
+                yaml.safe_dump(
+                    {
+                        'tasks': {
+                            task: {'profile': str(profile), **setting}
+                            for task, setting in tasks.items()
+                        }
+                    }
+                )
+            )
+        self.values = read_values(
+            {
+                'namespace': self.namespace,
+                'image_topic': f'{self.namespace}/image',
+                'profile': str(profile or ''),
+                'params_file': str(file),
+                'use_sim_time': str(simulated),
+                'tasks': str(task_file) if tasks else '',
+            }
+        )
         self._running = True
         self._camera, self._image_out = threading.Lock(), None
         self._images: list[array] = []
-        self._clients: dict[str, Client] = {}  # kept, since each new one would have to be met by its server
+        self._clients: dict[
+            str, Client
+        ] = {}  # kept, since each new one would have to be met by its server
 
     # --- processes ---
 
@@ -130,20 +168,27 @@ class Stand:
         rclpy.init(context=self.context)
         self.node = rclpy.create_node('stand', namespace=self.namespace, context=self.context)
         self._connect()
-        self._threads = [threading.Thread(target=call, daemon=True) for call in (self._listen, self._send)]
+        self._threads = [
+            threading.Thread(target=call, daemon=True) for call in (self._listen, self._send)
+        ]
         for thread in self._threads:
             thread.start()
         try:
             for name in self.names:
                 self.launch(name)
             if 'detector' in self.names or 'bringup' in self.names:
-                self.wait(lambda: self.recovered(0.0) or self.refusal, 'the first answer', START_LIMIT_S)
+                self.wait(
+                    lambda: self.recovered(0.0) or self.refusal, 'the first answer', START_LIMIT_S
+                )
                 if self.refusal:
                     raise StandError(f'a node of the stand refuses: {self.refusal}')
             for name in self.names:
                 if name != 'bringup':
-                    self.wait(lambda: any(said[1] == name for said in self.heard.diagnostics), f'{name}',  # noqa: B023
-                              START_LIMIT_S)
+                    self.wait(
+                        lambda: any(said[1] == name for said in self.heard.diagnostics),
+                        f'{name}',  # noqa: B023
+                        START_LIMIT_S,
+                    )
         except BaseException:
             self.__exit__()
             raise
@@ -166,26 +211,42 @@ class Stand:
     def order(self, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
         """Command and environment of a node."""
         if name == 'bringup':
-            words = [word for key, value in self.values.items() if value != '' and not isinstance(value, bool)
-                     for word in ('--' + key.replace('_', '-'), str(value))]
+            words = [
+                word
+                for key, value in self.values.items()
+                if value != '' and not isinstance(value, bool)
+                for word in ('--' + key.replace('_', '-'), str(value))
+            ]
             return (sys.executable, '-m', 'deadline_perception.nodes', 'bringup', *words), {}
-        order = process_order(next(entry for entry in NODES + OPTIONAL_NODES if entry.name == name), self.values)
+        order = process_order(
+            next(entry for entry in NODES + OPTIONAL_NODES if entry.name == name), self.values
+        )
         command, environment = list(order.command), dict(order.environment)
         if self.orders is not None and name == 'detector':
-            command[1:command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]
+            command[1 : command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]
             environment['FAULT_ORDERS'] = str(self.orders)
         if self._step is not None:
-            environment |= {'LD_PRELOAD': str(self.folder / 'stepped_clock.so'),
-                            'STEPPED_CLOCK': str(self.folder / 'step')}
+            environment |= {
+                'LD_PRELOAD': str(self.folder / 'stepped_clock.so'),
+                'STEPPED_CLOCK': str(self.folder / 'step'),
+            }
         return tuple(command), environment
 
     def pids(self) -> dict[str, int]:
         """Process of every node that runs."""
         if 'bringup' in self.names:
-            found = {name: pid for pid, line in children(self.processes['bringup'].pid).items()
-                     for name in [entry.name for entry in NODES] if f'deadline_perception.nodes {name} ' in line}
+            found = {
+                name: pid
+                for pid, line in children(self.processes['bringup'].pid).items()
+                for name in [entry.name for entry in NODES]
+                if f'deadline_perception.nodes {name} ' in line
+            }
             return found | {'bringup': self.processes['bringup'].pid}
-        return {name: process.pid for name, process in self.processes.items() if process.exit_status is None}
+        return {
+            name: process.pid
+            for name, process in self.processes.items()
+            if process.exit_status is None
+        }
 
     def figures(self) -> dict[str, ProcessFigures]:
         """What every running node holds now."""
@@ -199,8 +260,11 @@ class Stand:
 
     def revive(self) -> dict[str, int]:
         """Starts anew what has died, as a launch file with respawn does. Returns names and exit statuses."""
-        died = {name: process.exit_status for name, process in self.processes.items()
-                if process.exit_status is not None}
+        died = {
+            name: process.exit_status
+            for name, process in self.processes.items()
+            if process.exit_status is not None
+        }
         for name in died:
             self.processes[name].start()
         return died
@@ -215,7 +279,9 @@ class Stand:
         """The time that the nodes have, too."""
         if self.simulated_ns is not None:
             return self.simulated_ns
-        return time.time_ns() + (0 if self._step is None else struct.unpack('l', self._step[:8])[0] * 1_000_000_000)
+        return time.time_ns() + (
+            0 if self._step is None else struct.unpack('l', self._step[:8])[0] * 1_000_000_000
+        )
 
     def step_clock(self, step_s: int) -> None:
         """Moves the system clock of the nodes, from where it is."""
@@ -223,7 +289,10 @@ class Stand:
 
     def strike(self, **points: dict) -> None:
         """Orders hangs and failures, see `fault_points`."""
-        orders = {point: {'calls': 1, 'hang_s': 0.0, 'error': ''} | order for point, order in points.items()}
+        orders = {
+            point: {'calls': 1, 'hang_s': 0.0, 'error': ''} | order
+            for point, order in points.items()
+        }
         draft = self.orders.with_suffix('.draft')
         draft.write_text(json.dumps(orders))
         draft.replace(self.orders)
@@ -235,7 +304,9 @@ class Stand:
 
     def make_image(self, number: int) -> Image:
         """An image as the camera gives it; its number stands in its frame, whatever becomes of its stamp."""
-        image = Image(height=380, width=640, encoding='bgr8', step=1920, data=self._images[number % IMAGES])
+        image = Image(
+            height=380, width=640, encoding='bgr8', step=1920, data=self._images[number % IMAGES]
+        )
         image.header.frame_id = f'camera {number}'
         image.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
         return image
@@ -245,26 +316,46 @@ class Stand:
         with self._camera:
             if self._image_out is not None:
                 self.node.destroy_publisher(self._image_out)
-            self._image_out = self.node.create_publisher(Image, 'image', QoSProfile(depth=10, reliability=reliability))
+            self._image_out = self.node.create_publisher(
+                Image, 'image', QoSProfile(depth=10, reliability=reliability)
+            )
 
     def _connect(self) -> None:
         self.change_camera()
         node = self.node
-        self._outs = {kind: node.create_publisher(kind, topic, 10) for kind, topic in (
-            (TimeBudget, 'time_budget/budget'), (ContentionState, 'contention_monitor/state'),
-            (FrameLatency, 'detector/latency'), (Detection2DArray, 'detector/detections'),
-            (CameraInfo, 'camera_info'), (Clock, '/clock')) if self._is_fed(kind)}
+        self._outs = {
+            kind: node.create_publisher(kind, topic, 10)
+            for kind, topic in (
+                (TimeBudget, 'time_budget/budget'),
+                (ContentionState, 'contention_monitor/state'),
+                (FrameLatency, 'detector/latency'),
+                (Detection2DArray, 'detector/detections'),
+                (CameraInfo, 'camera_info'),
+                (Clock, '/clock'),
+            )
+            if self._is_fed(kind)
+        }
         self._odometry = [node.create_publisher(Odometry, topic, 10) for topic in ('/odom', 'odom')]
         self.heard = NodeListener(node, self.names)
 
     def _is_fed(self, kind: type) -> bool:
-        own = {TimeBudget: 'time_budget', ContentionState: 'contention_monitor', FrameLatency: 'detector',
-               Detection2DArray: 'detector'}
+        own = {
+            TimeBudget: 'time_budget',
+            ContentionState: 'contention_monitor',
+            FrameLatency: 'detector',
+            Detection2DArray: 'detector',
+        }
         return 'bringup' not in self.names and own.get(kind) not in self.names or kind is CameraInfo
 
     def _send(self) -> None:
-        sources = {'clock_hz': self._send_clock, 'images_hz': self._send_image, 'budgets_hz': self._send_budget,
-                   'states_hz': self._send_state, 'speeds_hz': self._send_speed, 'frames_hz': self._send_frame}
+        sources = {
+            'clock_hz': self._send_clock,
+            'images_hz': self._send_image,
+            'budgets_hz': self._send_budget,
+            'states_hz': self._send_state,
+            'speeds_hz': self._send_speed,
+            'frames_hz': self._send_frame,
+        }
         due_ms = dict.fromkeys(sources, now_ms())
         while self._running and self.context.ok():
             for rate, send in sources.items():
@@ -287,7 +378,9 @@ class Stand:
     def _send_clock(self) -> None:
         if self.simulated_ns is not None and self.clock_rate:
             self.simulated_ns += int(1e9 / self.feed.clock_hz * self.clock_rate)
-            self._outs[Clock].publish(Clock(clock=rclpy.time.Time(nanoseconds=self.simulated_ns).to_msg()))
+            self._outs[Clock].publish(
+                Clock(clock=rclpy.time.Time(nanoseconds=self.simulated_ns).to_msg())
+            )
 
     def _publish(self, message: object, change: Callable | None) -> None:
         if hasattr(message, 'header'):
@@ -298,8 +391,16 @@ class Stand:
             self._outs[type(message)].publish(message)
 
     def _send_budget(self) -> None:
-        self._publish(TimeBudget(budget_ms=BUDGET_MS, min_budget_ms=MIN_BUDGET_MS, max_budget_ms=400.0, speed_mps=5.0,
-                                 policy='table'), self.feed.budget)
+        self._publish(
+            TimeBudget(
+                budget_ms=BUDGET_MS,
+                min_budget_ms=MIN_BUDGET_MS,
+                max_budget_ms=400.0,
+                speed_mps=5.0,
+                policy='table',
+            ),
+            self.feed.budget,
+        )
 
     def _send_state(self) -> None:
         self._publish(ContentionState(slowdown=1.0, sources=['stand']), self.feed.state)
@@ -312,13 +413,24 @@ class Stand:
             self.feed.speed(message)
         for publisher in self._odometry:
             publisher.publish(message)
-        self._publish(CameraInfo(height=380, width=640, k=[500.0, 0.0, 320.0, 0.0, 500.0, 190.0, 0.0, 0.0, 1.0]),
-                      self.feed.camera_info)
+        self._publish(
+            CameraInfo(
+                height=380, width=640, k=[500.0, 0.0, 320.0, 0.0, 500.0, 190.0, 0.0, 0.0, 1.0]
+            ),
+            self.feed.camera_info,
+        )
 
     def _send_frame(self) -> None:
         """What a detector says, where none runs."""
-        latency = FrameLatency(path='made up', budget_ms=BUDGET_MS, total_ms=80.0, network_ms=70.0, bound_ms=90.0,
-                               idle_forecast_ms=70.0, deadline_met=True)
+        latency = FrameLatency(
+            path='made up',
+            budget_ms=BUDGET_MS,
+            total_ms=80.0,
+            network_ms=70.0,
+            bound_ms=90.0,
+            idle_forecast_ms=70.0,
+            deadline_met=True,
+        )
         found = Detection2DArray()
         for message in (latency, found):
             message.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
@@ -330,10 +442,23 @@ class Stand:
     def _stepped_clock(self) -> mmap.mmap:
         library, step = self.folder / 'stepped_clock.so', self.folder / 'step'
         try:
-            subprocess.run(['cc', '-O2', '-shared', '-fPIC', '-o', str(library), str(HERE / 'stepped_clock.c'), '-ldl'],
-                           check=True)
+            subprocess.run(
+                [
+                    'cc',
+                    '-O2',
+                    '-shared',
+                    '-fPIC',
+                    '-o',
+                    str(library),
+                    str(HERE / 'stepped_clock.c'),
+                    '-ldl',
+                ],
+                check=True,
+            )
         except (OSError, subprocess.CalledProcessError) as error:
-            raise StandError(f'stepped_clock.c cannot be compiled ({error}), expected a C compiler named cc') from error
+            raise StandError(
+                f'stepped_clock.c cannot be compiled ({error}), expected a C compiler named cc'
+            ) from error
         step.write_bytes(bytes(8))
         with step.open('r+b') as stream:
             return mmap.mmap(stream.fileno(), 8)
@@ -351,12 +476,24 @@ class Stand:
     @property
     def refusal(self) -> str:
         """Why a node cannot be configured, empty when none has said so."""
-        return next((text for _, _, _, text in self.heard.diagnostics if text.startswith('cannot be configured')), '')
+        return next(
+            (
+                text
+                for _, _, _, text in self.heard.diagnostics
+                if text.startswith('cannot be configured')
+            ),
+            '',
+        )
 
     def recovered(self, since_ms: float) -> bool:
         """The network has found objects in time in an image sent after that."""
-        return any(frame.outcome == FrameLatency.DETECTED and frame.met and 0 <= frame.number < len(self.sent)
-                   and self.sent[frame.number].sent_ms > since_ms for frame in reversed(self.heard.frames[-50:]))
+        return any(
+            frame.outcome == FrameLatency.DETECTED
+            and frame.met
+            and 0 <= frame.number < len(self.sent)
+            and self.sent[frame.number].sent_ms > since_ms
+            for frame in reversed(self.heard.frames[-50:])
+        )
 
     def wait(self, condition: Callable[[], object], what: str, limit_s: float) -> None:
         """Blocks until something holds.
@@ -367,12 +504,16 @@ class Stand:
         until = time.monotonic() + limit_s
         while not condition():
             if time.monotonic() > until:
-                raise StandError(f'waited {limit_s:.0f} s for {what}; the nodes said last: {self.output()[-500:]}')
+                raise StandError(
+                    f'waited {limit_s:.0f} s for {what}; the nodes said last: {self.output()[-500:]}'
+                )
             time.sleep(0.02)
 
     # --- services ---
 
-    def call(self, kind: type, service: str, request: object, limit_s: float = 10.0) -> object | None:
+    def call(
+        self, kind: type, service: str, request: object, limit_s: float = 10.0
+    ) -> object | None:
         """The answer of a service; None when there is none in time."""
         if service not in self._clients:
             self._clients[service] = self.node.create_client(kind, service)
@@ -391,18 +532,23 @@ class Stand:
         """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
         found = []
         for transition in transitions:
-            answer = self.call(ChangeState, f'{name}/change_state', ChangeState.Request(
-                transition=Transition(id=TURNS[transition])), limit_s)
+            answer = self.call(
+                ChangeState,
+                f'{name}/change_state',
+                ChangeState.Request(transition=Transition(id=TURNS[transition])),
+                limit_s,
+            )
             found.append(None if answer is None else answer.success)
         return found
 
     def set_parameters(self, name: str, **values: object) -> str | None:
         """Sets parameters together. Returns the reason of a refusal, empty when they were taken, None: no answer."""
         request = SetParametersAtomically.Request(
-            parameters=[Parameter(key, value=value).to_parameter_msg() for key, value in values.items()])
+            parameters=[
+                Parameter(key, value=value).to_parameter_msg() for key, value in values.items()
+            ]
+        )
         answer = self.call(SetParametersAtomically, f'{name}/set_parameters_atomically', request)
         if answer is None:
             return None
         return '' if answer.result.successful else answer.result.reason or 'refused'
-
-

@@ -4,6 +4,7 @@ beforehand.
 The first is what a plain detection node does. The second is the static choice of Pylot (Gog et al. 2021), which
 profiles the models of a set offline and takes the most accurate one whose 99th percentile fits the time that is left.
 """
+
 from __future__ import annotations
 
 import random
@@ -23,8 +24,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies
 from baselines import FixedPath
 
 
-def measure_p99_ms(network, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath],
-                   frames: int) -> dict[ExecutionPath, float]:
+def measure_p99_ms(
+    network, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], frames: int
+) -> dict[ExecutionPath, float]:
     """99th percentile of a frame's time on each path, all in turn in random order, after a frame of each.
 
     Args:
@@ -42,10 +44,17 @@ def measure_p99_ms(network, images: Sequence[np.ndarray], paths: Sequence[Execut
     return {path: float(np.quantile(times, 0.99)) for path, times in taken_ms.items()}
 
 
-def best_fixed(p99_ms: dict[ExecutionPath, float], quality: Quality, budgets_ms: Sequence[float]) -> ExecutionPath:
+def best_fixed(
+    p99_ms: dict[ExecutionPath, float], quality: Quality, budgets_ms: Sequence[float]
+) -> ExecutionPath:
     """The path that, run always, delivers most: its quality times the share of budgets that its 99th percentile
     fits."""
-    return max(p99_ms, key=lambda path: quality.quality(path) * np.mean([p99_ms[path] <= one for one in budgets_ms]))
+    return max(
+        p99_ms,
+        key=lambda path: (
+            quality.quality(path) * np.mean([p99_ms[path] <= one for one in budgets_ms])
+        ),
+    )
 
 
 class StaticTable:
@@ -61,9 +70,17 @@ class StaticTable:
     name = 'static_p99'
     keeps_bounds = False
 
-    def __init__(self, p99_ms: dict[ExecutionPath, float], path_space: PathSpace, forecast: Forecast,
-                 quality: Quality) -> None:
-        self._rows = sorted(((quality.quality(path), -time_ms, path) for path, time_ms in p99_ms.items()), reverse=True)
+    def __init__(
+        self,
+        p99_ms: dict[ExecutionPath, float],
+        path_space: PathSpace,
+        forecast: Forecast,
+        quality: Quality,
+    ) -> None:
+        self._rows = sorted(
+            ((quality.quality(path), -time_ms, path) for path, time_ms in p99_ms.items()),
+            reverse=True,
+        )
         self._fixed = {path: FixedPath(path, path_space, forecast, quality) for path in p99_ms}
         self._p99_ms = dict(p99_ms)
         self._shortest = min(p99_ms, key=p99_ms.get)
@@ -76,8 +93,15 @@ class StaticTable:
         bound_ms = self._p99_ms[choice.path]
         return Choice(choice.path, choice.forecast_ms, bound_ms, path is not None, choice.quality)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """`path` unchanged; see `Policy.redecide`."""
         return self._fixed[path].redecide(path, segment, remaining_ms, factor)
 

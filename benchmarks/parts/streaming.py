@@ -4,6 +4,7 @@ Source: Li, Wang and Ramanan 2020, "Towards streaming perception": the newest pu
 is published of the image itself comes too late for it. An image that comes while one before is at work waits, and is
 left out when a newer one comes meanwhile.
 """
+
 from __future__ import annotations
 
 import math
@@ -15,7 +16,9 @@ from deadline_perception.runtime.tracks import Tracks
 Publication = tuple[float, float, Detections]
 
 
-def published(outputs: Sequence[tuple[float, Detections | None]], stamps_ms: Sequence[float]) -> list[Publication]:
+def published(
+    outputs: Sequence[tuple[float, Detections | None]], stamps_ms: Sequence[float]
+) -> list[Publication]:
     """When what was published, of which moment, ms.
 
     Args:
@@ -33,8 +36,9 @@ def published(outputs: Sequence[tuple[float, Detections | None]], stamps_ms: Seq
     return found
 
 
-def known_at(publications: Sequence[Publication], stamps_ms: Sequence[float],
-             tracks: Tracks | None = None) -> list[Detections]:
+def known_at(
+    publications: Sequence[Publication], stamps_ms: Sequence[float], tracks: Tracks | None = None
+) -> list[Detections]:
     """The newest publication at each moment, moved to it along tracks where there are any."""
     outputs, last, at = [], Detections.none(), 0
     for stamp_ms in stamps_ms:

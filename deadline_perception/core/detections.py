@@ -1,4 +1,5 @@
 """What a network finds in one image: objects, or of what class the whole of it is."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -28,8 +29,10 @@ class Detections:
         scores = np.ascontiguousarray(self.scores, dtype=np.float32)
         labels = np.ascontiguousarray(self.labels, dtype=np.int64)
         if scores.shape != (len(boxes),) or labels.shape != (len(boxes),):
-            raise ValueError(f'{len(boxes)} boxes with scores {scores.shape} and labels {labels.shape}, '
-                             f'expected one score and one label per box')
+            raise ValueError(
+                f'{len(boxes)} boxes with scores {scores.shape} and labels {labels.shape}, '
+                f'expected one score and one label per box'
+            )
         if len(boxes) and not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
             raise ValueError('boxes or scores hold NaN or infinity, expected finite values')
         if len(boxes) and (scores.min() < 0 or scores.max() > 1):

@@ -1,4 +1,5 @@
 """Which processor runs the network, how it is set, and what a process must set before it may time anything."""
+
 from __future__ import annotations
 
 import importlib.metadata
@@ -14,8 +15,11 @@ from typing import Any
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 
 # glibc may hand freed memory back to the system between frames, and the next frame then faults its pages in again.
-_ALLOCATOR = {'MALLOC_TRIM_THRESHOLD_': '2000000000', 'MALLOC_MMAP_THRESHOLD_': '2000000000',
-              'MALLOC_TOP_PAD_': '67108864'}
+_ALLOCATOR = {
+    'MALLOC_TRIM_THRESHOLD_': '2000000000',
+    'MALLOC_MMAP_THRESHOLD_': '2000000000',
+    'MALLOC_TOP_PAD_': '67108864',
+}
 _POWER_MODEL = re.compile(r'<\s*POWER_MODEL\s+ID=(?P<id>\d+)\s+NAME=(?P<name>\S+)\s*>')
 UNKNOWN = 'unknown'
 # Threads per network operation where nobody says otherwise. The second one helps where its core is free and takes
@@ -70,10 +74,17 @@ class DeviceFacts:
                 raise ValueError(f'{field.name} of device is {value!r}, expected {field.type}')
         if self.kind not in ('cpu', 'cuda'):
             raise ValueError(f'kind of device is {self.kind!r}, expected cpu or cuda')
-        for name, least in (('cores', 1), ('threads', 1), ('multiprocessors', 0), ('clock_mhz', 0),
-                            ('cache_line_bytes', 0)):
+        for name, least in (
+            ('cores', 1),
+            ('threads', 1),
+            ('multiprocessors', 0),
+            ('clock_mhz', 0),
+            ('cache_line_bytes', 0),
+        ):
             if not getattr(self, name) >= least:
-                raise ValueError(f'{name} of device is {getattr(self, name)}, expected at least {least}')
+                raise ValueError(
+                    f'{name} of device is {getattr(self, name)}, expected at least {least}'
+                )
 
     @property
     def slug(self) -> str:
@@ -96,15 +107,20 @@ def process_environment(threads: int) -> dict[str, str]:
     if threads < 1:
         raise ValueError(f'threads is {threads}, expected at least 1')
     environment = {'OMP_NUM_THREADS': str(threads), 'MKL_NUM_THREADS': str(threads), **_ALLOCATOR}
-    if threads > 1:  # threads that spin for each other hold the cores that other programs need, and wait longer
+    if (
+        threads > 1
+    ):  # threads that spin for each other hold the cores that other programs need, and wait longer
         environment['OMP_WAIT_POLICY'] = 'PASSIVE'
     return environment
 
 
 def missing_environment(threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
     """The settings of `process_environment` that `environment` lacks, each as `NAME=value`; empty when all is set."""
-    return [f'{name}={value}' for name, value in process_environment(threads).items()
-            if environment.get(name) != value]
+    return [
+        f'{name}={value}'
+        for name, value in process_environment(threads).items()
+        if environment.get(name) != value
+    ]
 
 
 def use_threads(threads: int) -> None:
@@ -125,8 +141,9 @@ def use_threads(threads: int) -> None:
     cv2.setNumThreads(1)
 
 
-def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
-                      environment: Mapping[str, str] = os.environ) -> DeviceFacts:
+def read_device_facts(
+    device: str = 'cpu', *, root: Path = Path('/'), environment: Mapping[str, str] = os.environ
+) -> DeviceFacts:
     """Reads what this machine says about a device. Loads PyTorch for a CUDA device, never for the CPU.
 
     Args:
@@ -142,12 +159,20 @@ def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
     kind = device.split(':')[0]
     cores = len(os.sched_getaffinity(0))
     facts: dict[str, Any] = {
-        'name': _processor_name(root), 'kind': kind, 'cores': cores, 'threads': _threads(cores, environment),
+        'name': _processor_name(root),
+        'kind': kind,
+        'cores': cores,
+        'threads': _threads(cores, environment),
         'wait_policy': environment.get('OMP_WAIT_POLICY', 'default').lower(),
-        'allocator': _allocator(environment), 'power_mode': _power_mode(root), 'torch_version': _torch_version(),
+        'allocator': _allocator(environment),
+        'power_mode': _power_mode(root),
+        'torch_version': _torch_version(),
         'clock_mhz': _clock_mhz(root, kind),
-        'cache_line_bytes': int(_number(root / 'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size')),
-        'cpu_capability': _cpu_capability(root, environment)}
+        'cache_line_bytes': int(
+            _number(root / 'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size')
+        ),
+        'cpu_capability': _cpu_capability(root, environment),
+    }
     if kind == 'cuda':
         facts.update(_cuda_facts(device))
         facts['clock_mhz'] = _clock_mhz(root, kind) or facts['clock_mhz']
@@ -181,13 +206,18 @@ def check_device(device: str) -> None:
     try:
         import torch
     except ImportError as error:
-        raise DeviceNotFound(f'device is {device!r}, but PyTorch cannot be loaded: {error}; '
-                             f'use the device cpu') from error
+        raise DeviceNotFound(
+            f'device is {device!r}, but PyTorch cannot be loaded: {error}; use the device cpu'
+        ) from error
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if _cuda_index(device) >= count:
-        built = f'built for CUDA {torch.version.cuda}' if torch.version.cuda else 'built without CUDA'
-        raise DeviceNotFound(f'device is {device!r}, but PyTorch {torch.__version__} ({built}) finds {count} CUDA '
-                             f'devices; use the device cpu, or ask `{command_line("doctor")}` what is missing')
+        built = (
+            f'built for CUDA {torch.version.cuda}' if torch.version.cuda else 'built without CUDA'
+        )
+        raise DeviceNotFound(
+            f'device is {device!r}, but PyTorch {torch.__version__} ({built}) finds {count} CUDA '
+            f'devices; use the device cpu, or ask `{command_line("doctor")}` what is missing'
+        )
 
 
 def _cuda_index(device: str) -> int:
@@ -198,10 +228,13 @@ def _cuda_facts(device: str) -> dict[str, str | int | float]:
     import torch
 
     properties = torch.cuda.get_device_properties(_cuda_index(device))
-    return {'name': properties.name, 'multiprocessors': properties.multi_processor_count,
-            'clock_mhz': getattr(properties, 'clock_rate', 0) / 1000.0,
-            # A board's CUDA and cuDNN come with its system and change without PyTorch.
-            'torch_version': f'{_torch_version()} CUDA {torch.version.cuda} cuDNN {torch.backends.cudnn.version()}'}
+    return {
+        'name': properties.name,
+        'multiprocessors': properties.multi_processor_count,
+        'clock_mhz': getattr(properties, 'clock_rate', 0) / 1000.0,
+        # A board's CUDA and cuDNN come with its system and change without PyTorch.
+        'torch_version': f'{_torch_version()} CUDA {torch.version.cuda} cuDNN {torch.backends.cudnn.version()}',
+    }
 
 
 def _text(file: Path) -> str:
@@ -217,7 +250,9 @@ def _number(file: Path) -> float:
 
 
 def _processor_name(root: Path) -> str:
-    board = _text(root / 'proc/device-tree/model')  # boards name themselves here, ARM cores not in cpuinfo
+    board = _text(
+        root / 'proc/device-tree/model'
+    )  # boards name themselves here, ARM cores not in cpuinfo
     if board:
         return board
     model = re.search(r'^model name\s*:\s*(.+)$', _text(root / 'proc/cpuinfo'), re.MULTILINE)
@@ -243,7 +278,10 @@ def _power_mode(root: Path) -> str:
     """Jetson: nvpmodel's status file names a mode that its configuration explains. Elsewhere: the CPU's governor."""
     current = re.search(r'pmode:(\d+)', _text(root / 'var/lib/nvpmodel/status'))
     if current:
-        names = {int(m['id']): m['name'] for m in _POWER_MODEL.finditer(_text(root / 'etc/nvpmodel.conf'))}
+        names = {
+            int(m['id']): m['name']
+            for m in _POWER_MODEL.finditer(_text(root / 'etc/nvpmodel.conf'))
+        }
         number = int(current[1])
         return names.get(number, f'mode {number}')
     governor = _text(root / 'sys/devices/system/cpu/cpu0/cpufreq/scaling_governor')

@@ -1,14 +1,17 @@
 """The one root of the package's own failures, their words made printable, and the commands that they name."""
+
 from __future__ import annotations
 
-import shlex
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
 
 _PROGRAM = 'deadline-perception'
-_LONGEST_LINE = 4000  # of a message, characters; names from a file could fill the terminal otherwise
+_LONGEST_LINE = (
+    4000  # of a message, characters; names from a file could fill the terminal otherwise
+)
 
 
 class DeadlinePerceptionError(Exception):
@@ -33,14 +36,19 @@ def printable(text: object, limit: int = 300) -> str:
 def printable_lines(text: str) -> str:
     """A message that may have several lines, each printable and not too long."""
     lines = (_escaped(line.expandtabs()) for line in text.split('\n'))
-    return '\n'.join(line if len(line) <= _LONGEST_LINE else f'{line[:_LONGEST_LINE]} ...' for line in lines)
+    return '\n'.join(
+        line if len(line) <= _LONGEST_LINE else f'{line[:_LONGEST_LINE]} ...' for line in lines
+    )
 
 
 def _escaped(text: str) -> str:
     """Controls of a terminal, of the direction of writing, and halves of characters as Python writes them."""
     if text.isprintable():
         return text
-    return ''.join(letter if letter.isprintable() else letter.encode('unicode_escape').decode() for letter in text)
+    return ''.join(
+        letter if letter.isprintable() else letter.encode('unicode_escape').decode()
+        for letter in text
+    )
 
 
 def command_line(arguments: str) -> str:
@@ -57,4 +65,6 @@ def command_line(arguments: str) -> str:
 
 def profile_command(weights: str, device: str, threads: int) -> str:
     """The command that measures a profile."""
-    return command_line(f'profile --weights {shlex.quote(weights)} --device {device} --threads {threads}')
+    return command_line(
+        f'profile --weights {shlex.quote(weights)} --device {device} --threads {threads}'
+    )

@@ -7,6 +7,7 @@ operators belong to one of them alone. Everything outside the network that owns 
 Needs neither torch nor ROS. Source of the first four kinds of operator: multi-path paper, section V-A; width:
 nested-network thesis.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -20,10 +21,22 @@ Setting = str | int | float
 
 # Kinds of operators, for colours and words; a network may bring others. Of a skip, the first setting leaves out the
 # segment that begins with it.
-SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL = 'skip', 'width', 'proposals', 'switch', 'scale', 'level', 'model'
+SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL = (
+    'skip',
+    'width',
+    'proposals',
+    'switch',
+    'scale',
+    'level',
+    'model',
+)
 
 WHOLE = 'whole'  # name of a path that has nothing to say: its network decides nothing
-_NAME, _SYMBOL, _LABEL = re.compile(r'[A-Za-z_]\w*'), re.compile(r'[a-z]+'), re.compile(r'[A-Za-z0-9_.]+')
+_NAME, _SYMBOL, _LABEL = (
+    re.compile(r'[A-Za-z_]\w*'),
+    re.compile(r'[a-z]+'),
+    re.compile(r'[A-Za-z0-9_.]+'),
+)
 
 
 @dataclass(frozen=True)
@@ -52,16 +65,28 @@ class Operator:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'settings', tuple(self.settings))
-        object.__setattr__(self, 'labels', tuple(self.labels) or tuple(setting_text(s) for s in self.settings))
-        if not (_NAME.fullmatch(self.name) and _NAME.fullmatch(self.kind) and _SYMBOL.fullmatch(self.symbol)):
-            raise ValueError(f'operator {self.name!r} of kind {self.kind!r} has the symbol {self.symbol!r}, expected '
-                             f'identifiers and a symbol of lower-case letters')
+        object.__setattr__(
+            self, 'labels', tuple(self.labels) or tuple(setting_text(s) for s in self.settings)
+        )
+        if not (
+            _NAME.fullmatch(self.name)
+            and _NAME.fullmatch(self.kind)
+            and _SYMBOL.fullmatch(self.symbol)
+        ):
+            raise ValueError(
+                f'operator {self.name!r} of kind {self.kind!r} has the symbol {self.symbol!r}, expected '
+                f'identifiers and a symbol of lower-case letters'
+            )
         numeric = all(isinstance(setting, (int, float)) for setting in self.settings)
         if not self.settings or (numeric and list(self.settings) != sorted(self.settings)):
-            raise ValueError(f'settings of {self.name} are {self.settings}, expected at least one, ascending in work')
+            raise ValueError(
+                f'settings of {self.name} are {self.settings}, expected at least one, ascending in work'
+            )
         if len({*self.labels}) != len(self.settings) or not all(map(_LABEL.fullmatch, self.labels)):
-            raise ValueError(f'settings of {self.name} are called {self.labels}, expected a distinct label of letters, '
-                             f'digits, dots and underscores for each of {self.settings}')
+            raise ValueError(
+                f'settings of {self.name} are called {self.labels}, expected a distinct label of letters, '
+                f'digits, dots and underscores for each of {self.settings}'
+            )
 
     @cached_property
     def positions(self) -> tuple[float, ...]:
@@ -79,8 +104,10 @@ class Operator:
             ValueError: the operator has no such setting.
         """
         if setting not in self.settings:
-            raise ValueError(f'{self.name} is {setting!r}, expected one of '
-                             f'{", ".join(map(setting_text, self.settings))}')
+            raise ValueError(
+                f'{self.name} is {setting!r}, expected one of '
+                f'{", ".join(map(setting_text, self.settings))}'
+            )
         return self.settings.index(setting)
 
 
@@ -127,9 +154,13 @@ class ExecutionPath:
 
     def __post_init__(self) -> None:
         sizes = self.space.sizes
-        if len(self.settings) != len(sizes) or not all(0 <= i < size for i, size in zip(self.settings, sizes)):
-            raise ValueError(f'settings of a path are {self.settings}, expected an index for each of {len(sizes)} '
-                             f'operators, below {sizes}')
+        if len(self.settings) != len(sizes) or not all(
+            0 <= i < size for i, size in zip(self.settings, sizes)
+        ):
+            raise ValueError(
+                f'settings of a path are {self.settings}, expected an index for each of {len(sizes)} '
+                f'operators, below {sizes}'
+            )
         if self.space.has_alternatives:
             object.__setattr__(self, 'settings', self.space.pinned(self.settings))
 
@@ -152,8 +183,12 @@ class ExecutionPath:
         settings = list(self.settings)
         for name, setting in choices.items():
             if name not in self.space.place:
-                raise ValueError(f'operator is {name!r}, expected one of {", ".join(self.space.place)}')
-            settings[self.space.place[name]] = self.space.operators[self.space.place[name]].index(setting)
+                raise ValueError(
+                    f'operator is {name!r}, expected one of {", ".join(self.space.place)}'
+                )
+            settings[self.space.place[name]] = self.space.operators[self.space.place[name]].index(
+                setting
+            )
         return ExecutionPath(tuple(settings), self.space)
 
 
@@ -176,31 +211,41 @@ class PathSpace:
     def __post_init__(self) -> None:
         object.__setattr__(self, 'operators', tuple(self.operators))
         object.__setattr__(self, 'segments', tuple(self.segments))
-        for what, names in (('operators', [operator.name for operator in self.operators]),
-                            ('segments', [segment.name for segment in self.segments])):
+        for what, names in (
+            ('operators', [operator.name for operator in self.operators]),
+            ('segments', [segment.name for segment in self.segments]),
+        ):
             if len(set(names)) != len(names):
                 raise ValueError(f'{what} are {", ".join(names)}, expected distinct names')
         decided = [segment.operator for segment in self.segments if segment.operator is not None]
         if not self.segments or sorted(decided) != sorted(self.place):
-            raise ValueError(f'segments decide {decided}, expected each of the operators {list(self.place)} once, in '
-                             f'at least one segment')
+            raise ValueError(
+                f'segments decide {decided}, expected each of the operators {list(self.place)} once, in '
+                f'at least one segment'
+            )
         known: set[str] = set()
         for segment in self.segments:
             self._check_alternative(segment, known)
             known |= {segment.operator} - {None}
             if not known.issuperset(segment.depends_on):
-                raise ValueError(f'segment {segment.name} depends on {segment.depends_on}, expected operators that are '
-                                 f'decided by then: {sorted(known)}')
+                raise ValueError(
+                    f'segment {segment.name} depends on {segment.depends_on}, expected operators that are '
+                    f'decided by then: {sorted(known)}'
+                )
         symbols = sorted(symbol for symbol, _ in self._groups)
         for symbol, following in itertools.pairwise(symbols):
             if following.startswith(symbol):
-                raise ValueError(f'symbols of operators are {symbols}, expected none to begin another, and equal ones '
-                                 f'side by side, so that the parts of a name can be told apart')
+                raise ValueError(
+                    f'symbols of operators are {symbols}, expected none to begin another, and equal ones '
+                    f'side by side, so that the parts of a name can be told apart'
+                )
         for symbol, group in self._groups:
             lengths = {len(label) for at in group for label in self.operators[at].labels}
             if len(group) > 1 and len(lengths) > 1:
-                raise ValueError(f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, '
-                                 f'expected one length, so that their shared part of a name can be read')
+                raise ValueError(
+                    f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, '
+                    f'expected one length, so that their shared part of a name can be read'
+                )
 
     def _check_alternative(self, segment: Segment, known: set[str]) -> None:
         if segment.only_on is None:
@@ -208,8 +253,10 @@ class PathSpace:
         name, setting = segment.only_on
         always = {other.operator for other in self.segments if other.only_on is None}
         if name not in known & always or setting not in self.operator(name).settings:
-            raise ValueError(f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every '
-                             f'path decides before it, and one of its settings')
+            raise ValueError(
+                f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every '
+                f'path decides before it, and one of its settings'
+            )
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -227,7 +274,11 @@ class PathSpace:
 
     def of_kind(self, kind: str) -> tuple[Operator, ...]:
         """The operators of a kind, in the order in which they are decided."""
-        decided = (self.operator(segment.operator) for segment in self.segments if segment.operator is not None)
+        decided = (
+            self.operator(segment.operator)
+            for segment in self.segments
+            if segment.operator is not None
+        )
         return tuple(operator for operator in decided if operator.kind == kind)
 
     @cached_property
@@ -271,8 +322,13 @@ class PathSpace:
         for symbol, group in self._groups:
             if not self._comes_to(group, path.settings):
                 continue
-            if not all(self.operators[at].full_unnamed and path.settings[at] == self.sizes[at] - 1 for at in group):
-                parts.append(symbol + ''.join(self.operators[at].labels[path.settings[at]] for at in group))
+            if not all(
+                self.operators[at].full_unnamed and path.settings[at] == self.sizes[at] - 1
+                for at in group
+            ):
+                parts.append(
+                    symbol + ''.join(self.operators[at].labels[path.settings[at]] for at in group)
+                )
         return '-'.join(parts) or WHOLE
 
     def parse(self, name: str) -> ExecutionPath:
@@ -286,7 +342,11 @@ class PathSpace:
         for symbol, group in self._groups:
             if not self._comes_to(group, settings):
                 continue
-            found = self._read(parts[0].removeprefix(symbol), group) if parts and parts[0].startswith(symbol) else None
+            found = (
+                self._read(parts[0].removeprefix(symbol), group)
+                if parts and parts[0].startswith(symbol)
+                else None
+            )
             if found is not None:
                 parts = parts[1:]
                 for at, index in zip(group, found):
@@ -295,7 +355,9 @@ class PathSpace:
                 parts = ['']
                 break
         if parts:
-            raise ValueError(f'execution path is {name!r}, expected a form such as {self.largest} or {self.smallest}')
+            raise ValueError(
+                f'execution path is {name!r}, expected a form such as {self.largest} or {self.smallest}'
+            )
         return ExecutionPath(tuple(settings), self)
 
     def key(self, segment: int, path: ExecutionPath) -> str | None:
@@ -320,9 +382,15 @@ class PathSpace:
     @cached_property
     def conditions(self) -> tuple[tuple[int, int] | None, ...]:
         """Of each segment, the operator's place and the setting's index that it belongs to; None: of every path."""
-        return tuple(None if segment.only_on is None else
-                     (self.place[segment.only_on[0]], self.operator(segment.only_on[0]).index(segment.only_on[1]))
-                     for segment in self.segments)
+        return tuple(
+            None
+            if segment.only_on is None
+            else (
+                self.place[segment.only_on[0]],
+                self.operator(segment.only_on[0]).index(segment.only_on[1]),
+            )
+            for segment in self.segments
+        )
 
     @cached_property
     def has_alternatives(self) -> bool:
@@ -332,24 +400,37 @@ class PathSpace:
     @cached_property
     def _operator_conditions(self) -> tuple[tuple[int, int] | None, ...]:
         """The same of each operator, in the order of the operators."""
-        deciding = {segment.operator: condition for segment, condition in zip(self.segments, self.conditions)}
+        deciding = {
+            segment.operator: condition
+            for segment, condition in zip(self.segments, self.conditions)
+        }
         return tuple(deciding[operator.name] for operator in self.operators)
 
     def pinned(self, settings: tuple[int, ...]) -> tuple[int, ...]:
         """Settings with those of operators that they do not come to at the last one."""
-        return tuple([size - 1 if condition is not None and settings[condition[0]] != condition[1] else index
-                      for index, size, condition in zip(settings, self.sizes, self._operator_conditions)])
+        return tuple(
+            [
+                size - 1
+                if condition is not None and settings[condition[0]] != condition[1]
+                else index
+                for index, size, condition in zip(settings, self.sizes, self._operator_conditions)
+            ]
+        )
 
     def _comes_to(self, group: tuple[int, ...], settings: Sequence[int]) -> bool:
         """Whether a path decides the operators that share one part of a name."""
-        return all(condition is None or settings[condition[0]] == condition[1]
-                   for condition in (self._operator_conditions[at] for at in group))
+        return all(
+            condition is None or settings[condition[0]] == condition[1]
+            for condition in (self._operator_conditions[at] for at in group)
+        )
 
     def keys_by_segment(self, path: ExecutionPath) -> tuple[str | None, ...]:
         """`key` of every segment; remembered."""
         found = self._keys_of.get(path.settings)
         if found is None:
-            found = self._keys_of[path.settings] = tuple(self.key(at, path) for at in range(len(self.segments)))
+            found = self._keys_of[path.settings] = tuple(
+                self.key(at, path) for at in range(len(self.segments))
+            )
         return found
 
     @cached_property
@@ -366,7 +447,9 @@ class PathSpace:
         found = {}
         for (skip, depends_on, keys), condition in zip(self.key_tables, self.conditions):
             for settings, key in keys.items():
-                needed = dict(zip(depends_on, settings)) | (dict([condition]) if condition is not None else {})
+                needed = dict(zip(depends_on, settings)) | (
+                    dict([condition]) if condition is not None else {}
+                )
                 if skip is not None and needed.setdefault(skip, self.sizes[skip] - 1) == 0:
                     continue
                 found[key] = needed
@@ -379,31 +462,46 @@ class PathSpace:
     @cached_property
     def decided_before(self) -> tuple[tuple[int, ...], ...]:
         """For each segment, and for the end, places of the operators that are decided before it, in that order."""
-        orders = [tuple(self.place[passed.operator] for passed in self.segments[:end] if passed.operator is not None)
-                  for end in range(len(self.segments) + 1)]
+        orders = [
+            tuple(
+                self.place[passed.operator]
+                for passed in self.segments[:end]
+                if passed.operator is not None
+            )
+            for end in range(len(self.segments) + 1)
+        ]
         return tuple(orders)
 
     def continuations(self, path: ExecutionPath, segment: int) -> Iterator[ExecutionPath]:
         """All paths that are set as `path` is before segment number `segment`, itself among them."""
         decided = set(self.decided_before[segment])
-        return self._paths((path.settings[at],) if at in decided else range(size) for at, size in enumerate(self.sizes))
+        return self._paths(
+            (path.settings[at],) if at in decided else range(size)
+            for at, size in enumerate(self.sizes)
+        )
 
     @cached_property
     def _groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Symbol and places of the operators that share one part of a name."""
-        groups = itertools.groupby(range(len(self.operators)), key=lambda at: self.operators[at].symbol)
+        groups = itertools.groupby(
+            range(len(self.operators)), key=lambda at: self.operators[at].symbol
+        )
         return tuple((symbol, tuple(places)) for symbol, places in groups)
 
     def _read(self, text: str, group: tuple[int, ...]) -> list[int] | None:
         """Index of each setting that one part of a name gives; None when it gives something else."""
         length = len(text) // len(group)
-        labels = [text[number * length:(number + 1) * length] for number in range(len(group))]
-        if ''.join(labels) != text or any(label not in self.operators[at].labels for at, label in zip(group, labels)):
+        labels = [text[number * length : (number + 1) * length] for number in range(len(group))]
+        if ''.join(labels) != text or any(
+            label not in self.operators[at].labels for at, label in zip(group, labels)
+        ):
             return None
         return [self.operators[at].labels.index(label) for at, label in zip(group, labels)]
 
     @cached_property
-    def key_tables(self) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str]], ...]:
+    def key_tables(
+        self,
+    ) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str]], ...]:
         """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and
         its key by their settings, all settings of the last operator before the next of the one before it."""
         rows = []
@@ -412,7 +510,10 @@ class PathSpace:
             keys = {}
             for settings in itertools.product(*(range(self.sizes[at]) for at in depends_on)):
                 operators = [self.operators[at] for at in depends_on]
-                parts = [operator.symbol + operator.labels[index] for operator, index in zip(operators, settings)]
+                parts = [
+                    operator.symbol + operator.labels[index]
+                    for operator, index in zip(operators, settings)
+                ]
                 keys[settings] = segment.name + ('@' + '-'.join(parts) if parts else '')
             is_skip = segment.operator is not None and self.operator(segment.operator).kind == SKIP
             rows.append((self.place[segment.operator] if is_skip else None, depends_on, keys))

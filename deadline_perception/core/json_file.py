@@ -1,4 +1,5 @@
 """Files that hold one JSON object each."""
+
 from __future__ import annotations
 
 from pathlib import Path

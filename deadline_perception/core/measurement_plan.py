@@ -1,4 +1,5 @@
 """Which paths to time so that every segment is timed often, whatever the time allows."""
+
 from __future__ import annotations
 
 import random
@@ -10,7 +11,9 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 _CANDIDATES = 24
 
 
-def covering_paths(paths: Iterable[ExecutionPath], repeats: int, rng: random.Random) -> list[ExecutionPath]:
+def covering_paths(
+    paths: Iterable[ExecutionPath], repeats: int, rng: random.Random
+) -> list[ExecutionPath]:
     """Random paths that together run every segment that any of the paths runs at least `repeats` times.
 
     Each next one runs what was run least, and is the one of some candidates that runs most of that. So the list may be
@@ -39,7 +42,9 @@ def covering_paths(paths: Iterable[ExecutionPath], repeats: int, rng: random.Ran
             return chosen
         of_rarest = carriers[rng.choice([key for key, count in counts.items() if count == least])]
         candidates = rng.sample(of_rarest, min(_CANDIDATES, len(of_rarest)))
-        best = max(candidates, key=lambda path: sum((counts[key] - least + 1) ** -2 for key in runs[path]))
+        best = max(
+            candidates, key=lambda path: sum((counts[key] - least + 1) ** -2 for key in runs[path])
+        )
         counts.update(runs[best])
         chosen.append(best)
 
@@ -58,11 +63,17 @@ def fewest_covering(paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
 
 def with_settings(path: ExecutionPath, needed: dict[int, int]) -> ExecutionPath:
     """The path with some settings given by the place of their operator."""
-    return ExecutionPath(tuple(needed.get(at, index) for at, index in enumerate(path.settings)), path.space)
+    return ExecutionPath(
+        tuple(needed.get(at, index) for at, index in enumerate(path.settings)), path.space
+    )
 
 
-def distinct_paths(paths: Iterable[ExecutionPath], count: int, rng: random.Random,
-                   first: Iterable[ExecutionPath] = ()) -> list[ExecutionPath]:
+def distinct_paths(
+    paths: Iterable[ExecutionPath],
+    count: int,
+    rng: random.Random,
+    first: Iterable[ExecutionPath] = (),
+) -> list[ExecutionPath]:
     """Distinct paths: the first and the last, which are the smallest and the largest of a path space, those that are
     wished for, then random ones.
 
@@ -87,8 +98,11 @@ def distinct_paths(paths: Iterable[ExecutionPath], count: int, rng: random.Rando
 
 def one_at_a_time(path_space: PathSpace) -> tuple[ExecutionPath, ...]:
     """The largest path with one operator at a time at each of its other settings."""
-    return tuple(path_space.largest.replace(**{operator.name: setting}) for operator in path_space.operators
-                 for setting in operator.settings[:-1])
+    return tuple(
+        path_space.largest.replace(**{operator.name: setting})
+        for operator in path_space.operators
+        for setting in operator.settings[:-1]
+    )
 
 
 def interleave(first: list, second: list) -> list[tuple[bool, ExecutionPath]]:

@@ -3,6 +3,7 @@
 What makes a small file large or long to read is refused: aliases and anchors, merge keys, tags, deep nesting, numbers
 in base 60, keys that occur twice. A date is a text.
 """
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -42,7 +43,9 @@ def parse_yaml(text: str) -> object:
     except FileRefused:
         raise
     except RecursionError:
-        raise FileRefused(f'it is nested too deeply, expected at most {MOST_DEPTH} levels') from None
+        raise FileRefused(
+            f'it is nested too deeply, expected at most {MOST_DEPTH} levels'
+        ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise FileRefused(f'it is no YAML: {printable(error)}') from error
 
@@ -52,7 +55,8 @@ class _PlainLoader(yaml.SafeLoader):
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag in _PLAIN]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     yaml_constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in _PLAIN}
     _depth = 0
 
@@ -60,9 +64,13 @@ class _PlainLoader(yaml.SafeLoader):
         """One value, of which another file may hold no more than this loader takes."""
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent) or getattr(event, 'anchor', None) is not None:
-            raise FileRefused(f'{_place(event)} is an alias or an anchor, expected values written out')
+            raise FileRefused(
+                f'{_place(event)} is an alias or an anchor, expected values written out'
+            )
         if getattr(event, 'tag', None) is not None:
-            raise FileRefused(f'{_place(event)} has the tag {printable(event.tag, 100)}, expected none')
+            raise FileRefused(
+                f'{_place(event)} has the tag {printable(event.tag, 100)}, expected none'
+            )
         self._depth += 1
         if self._depth > MOST_DEPTH:
             raise FileRefused(f'it is nested too deeply, expected at most {MOST_DEPTH} levels')
@@ -75,11 +83,15 @@ class _PlainLoader(yaml.SafeLoader):
         value = super().construct_scalar(node)
         if node.tag in (f'{_PREFIX}int', f'{_PREFIX}float'):
             if ':' in value:
-                raise FileRefused(f'{_place(node)} is {printable(repr(value), 100)}, which YAML reads as a number in '
-                                  f'base 60; expected it in quotes, or a decimal number')
+                raise FileRefused(
+                    f'{_place(node)} is {printable(repr(value), 100)}, which YAML reads as a number in '
+                    f'base 60; expected it in quotes, or a decimal number'
+                )
             if len(value) > MOST_DIGITS:
-                raise FileRefused(f'{_place(node)} is a number of {len(value)} characters, expected at most '
-                                  f'{MOST_DIGITS}')
+                raise FileRefused(
+                    f'{_place(node)} is a number of {len(value)} characters, expected at most '
+                    f'{MOST_DIGITS}'
+                )
         return value
 
     def construct_mapping(self, node, deep=False):
@@ -87,12 +99,16 @@ class _PlainLoader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise FileRefused(f'{_place(key)} is a list or a mapping as a key, expected a text or a number')
+                raise FileRefused(
+                    f'{_place(key)} is a list or a mapping as a key, expected a text or a number'
+                )
             if key.value == '<<' and key.style is None:
                 raise FileRefused(f'{_place(key)} is a merge key, expected values written out')
             name = self.construct_object(key)
             if name in seen:
-                raise FileRefused(f'{_place(key)} is the key {printable(repr(name), 100)} again, expected each once')
+                raise FileRefused(
+                    f'{_place(key)} is the key {printable(repr(name), 100)} again, expected each once'
+                )
             seen.add(name)
         return super().construct_mapping(node, deep)
 

@@ -1,4 +1,5 @@
 """Files that are replaced as a whole: a reader sees the old content or the new one, also after a power cut."""
+
 from __future__ import annotations
 
 import fcntl
@@ -44,7 +45,9 @@ def _locked_partial(place: Path) -> tuple[int, Path]:
     """A new file beside a place; as long as it is open, no other writer takes it for a leftover."""
     while True:
         partial = place.with_name(f'.{place.name}.{secrets.token_hex(4)}{_ENDING}')
-        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        handle = os.open(
+            partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+        )
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             return handle, partial

@@ -1,4 +1,5 @@
 """Where the files are that come with the package beside its code."""
+
 from __future__ import annotations
 
 import os
@@ -23,9 +24,14 @@ def share_folder() -> Path:
     source = Path(__file__).resolve().parents[2]
     if (source / 'package.xml').is_file():
         return source
-    prefixes = [*filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)), sys.prefix]
+    prefixes = [
+        *filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)),
+        sys.prefix,
+    ]
     for prefix in (*prefixes, *map(str, source.parents)):
         folder = Path(prefix) / 'share' / 'deadline_perception'
         if folder.is_dir():
             return folder
-    raise NotInstalled(f'share/deadline_perception lies in none of {", ".join(prefixes)}; is the workspace sourced?')
+    raise NotInstalled(
+        f'share/deadline_perception lies in none of {", ".join(prefixes)}; is the workspace sourced?'
+    )

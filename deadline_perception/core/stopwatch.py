@@ -1,4 +1,5 @@
 """The one way time is measured: a monotonic clock and device synchronisation."""
+
 from __future__ import annotations
 
 import time

@@ -4,6 +4,7 @@ Whatever lies at a path, reading it ends soon, within a stated number of bytes, 
 words can be printed. It is read once: what is checked is what is used, whoever rewrites the file meanwhile. YAML is
 read by `plain_yaml.py` and tensors by `tensor_file.py`, both through here. docs/security.md lists the limits.
 """
+
 from __future__ import annotations
 
 import json
@@ -19,11 +20,18 @@ from deadline_perception.core.errors import printable
 
 MIB = 2**20
 MOST_TEXT_BYTES = MIB  # of what a person writes: sets, tasks, names of classes
-MOST_JSON_BYTES = 16 * MIB  # of a file of this package; the largest have some hundred thousand bytes
+MOST_JSON_BYTES = (
+    16 * MIB
+)  # of a file of this package; the largest have some hundred thousand bytes
 MOST_DEPTH = 64  # of lists and mappings within each other
 MOST_DIGITS = 30  # of a whole number; more than a time in ns or a 64-bit id has
-_KINDS = {stat.S_IFDIR: 'a folder', stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a socket', stat.S_IFCHR: 'a device',
-          stat.S_IFBLK: 'a device'}
+_KINDS = {
+    stat.S_IFDIR: 'a folder',
+    stat.S_IFIFO: 'a pipe',
+    stat.S_IFSOCK: 'a socket',
+    stat.S_IFCHR: 'a device',
+    stat.S_IFBLK: 'a device',
+}
 
 
 CALLABLES = 'DEADLINE_PERCEPTION_CALLABLES'  # variable: `module:callable`s that files may have called, with commas
@@ -52,8 +60,12 @@ def open_file(file: Path) -> Iterator[tuple[BinaryIO, int]]:
         FileRefused: it is no ordinary file.
     """
     check_kind(file)  # before it is opened, which alone makes some devices act
-    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), 'rb') as stream:
-        facts = os.fstat(stream.fileno())  # of what was opened, which another may have put there since
+    with open(
+        os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), 'rb'
+    ) as stream:
+        facts = os.fstat(
+            stream.fileno()
+        )  # of what was opened, which another may have put there since
         _check_mode(facts.st_mode)
         yield stream, facts.st_size
 
@@ -74,7 +86,9 @@ def read_bytes(file: Path, most_bytes: int) -> bytes:
             raise FileRefused(f'it has {size} bytes, expected at most {most_bytes}')
         content = stream.read(size + 1)
     if len(content) != size:
-        raise FileRefused('it was written to while it was read, expected one that is replaced as a whole')
+        raise FileRefused(
+            'it was written to while it was read, expected one that is replaced as a whole'
+        )
     return content
 
 
@@ -107,7 +121,9 @@ def parse_json(text: str) -> object:
     try:
         content = json.loads(text, object_pairs_hook=_without_duplicates, parse_int=whole_number)
     except RecursionError:
-        raise FileRefused(f'it is nested too deeply, expected at most {MOST_DEPTH} levels') from None
+        raise FileRefused(
+            f'it is nested too deeply, expected at most {MOST_DEPTH} levels'
+        ) from None
     except FileRefused:
         raise
     except ValueError as error:
@@ -123,7 +139,9 @@ def whole_number(text: str) -> int:
         FileRefused: it has too many of them.
     """
     if len(text) > MOST_DIGITS:
-        raise FileRefused(f'it holds a number of {len(text)} digits, expected at most {MOST_DIGITS}')
+        raise FileRefused(
+            f'it holds a number of {len(text)} digits, expected at most {MOST_DIGITS}'
+        )
     return int(text)
 
 
@@ -135,9 +153,13 @@ def check_depth(content: object) -> None:
     """
     level = [content]
     for _ in range(MOST_DEPTH + 1):
-        level = [value for parent in level if isinstance(parent, (dict, list))
-                 for value in (parent.values() if isinstance(parent, dict) else parent)
-                 if isinstance(value, (dict, list))]
+        level = [
+            value
+            for parent in level
+            if isinstance(parent, (dict, list))
+            for value in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(value, (dict, list))
+        ]
         if not level:
             return
     raise FileRefused(f'it is nested too deeply, expected at most {MOST_DEPTH} levels')
@@ -147,7 +169,9 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise FileRefused(f'it holds the key {printable(repr(twice), 100)} twice, expected each once')
+        raise FileRefused(
+            f'it holds the key {printable(repr(twice), 100)} twice, expected each once'
+        )
     return content
 
 
@@ -155,12 +179,16 @@ def _decoded(content: bytes) -> str:
     try:
         return content.decode('utf-8')
     except UnicodeDecodeError as error:
-        raise FileRefused(f'it is no text in UTF-8: byte {error.start} is 0x{content[error.start]:02x}') from None
+        raise FileRefused(
+            f'it is no text in UTF-8: byte {error.start} is 0x{content[error.start]:02x}'
+        ) from None
 
 
 def _check_mode(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise FileRefused(f'it is no ordinary file but {_KINDS.get(stat.S_IFMT(mode), "something else")}')
+        raise FileRefused(
+            f'it is no ordinary file but {_KINDS.get(stat.S_IFMT(mode), "something else")}'
+        )
 
 
 def may_call(words: str) -> bool:

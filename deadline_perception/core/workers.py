@@ -1,4 +1,5 @@
 """The processes that share one task out: one, or those that torchrun started."""
+
 from __future__ import annotations
 
 import os
@@ -27,7 +28,9 @@ class Workers:
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.count:
-            raise ValueError(f'rank is {self.rank} of {self.count} processes, expected 0 to count - 1')
+            raise ValueError(
+                f'rank is {self.rank} of {self.count} processes, expected 0 to count - 1'
+            )
 
     @property
     def leads(self) -> bool:
@@ -36,7 +39,7 @@ class Workers:
 
     def share(self, items: Sequence[Item], rank: int | None = None) -> Sequence[Item]:
         """Every `count`-th item, this process's or those of another rank."""
-        return items[self.rank if rank is None else rank::self.count]
+        return items[self.rank if rank is None else rank :: self.count]
 
     def gather(self, item: Item, rank: int = 0) -> list[Item] | None:
         """The items of all processes by rank, in the process of that rank; None in the others. All must call it.

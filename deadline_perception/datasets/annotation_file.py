@@ -1,4 +1,5 @@
 """Annotation files read so that whatever they hold ends in values or in one line that says what is wrong."""
+
 from __future__ import annotations
 
 import csv
@@ -40,14 +41,26 @@ def expected_format(file: Path, form: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise ValueError(f'{file} lacks the key {printable(error, _MAX_WORDS)}, expected {form}') from error
-    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError, OSError,
-            csv.Error) as error:
+        raise ValueError(
+            f'{file} lacks the key {printable(error, _MAX_WORDS)}, expected {form}'
+        ) from error
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+        OSError,
+        csv.Error,
+    ) as error:
         words = printable(error, _MAX_WORDS)
         own = isinstance(error, ValueError) and str(error).startswith(str(file))
         if own and words == str(error):
             raise
-        raise ValueError(words if own else f'{file} is not in the form of {form}: {words}') from error
+        raise ValueError(
+            words if own else f'{file} is not in the form of {form}: {words}'
+        ) from error
 
 
 class GroundTruthCollector:
@@ -61,19 +74,24 @@ class GroundTruthCollector:
         self._source = source
         self._repairs: Counter[str] = Counter()
 
-    def collect(self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int,
-                height: int) -> GroundTruth:
+    def collect(
+        self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int, height: int
+    ) -> GroundTruth:
         """The boxes of one image, those that reach over its edge clipped, those outside it or without area left out.
 
         Raises:
             ValueError: a box is NaN or infinite, or the image has no such size.
         """
         if not (0 < width <= MAX_IMAGE_PX and 0 < height <= MAX_IMAGE_PX):
-            raise ValueError(f'{self._source}: an image is {width} x {height} px, expected 1 to {MAX_IMAGE_PX} px each')
+            raise ValueError(
+                f'{self._source}: an image is {width} x {height} px, expected 1 to {MAX_IMAGE_PX} px each'
+            )
         boxes = np.asarray(boxes_xyxy_px, dtype=np.float64).reshape(-1, 4)
         if not np.isfinite(boxes).all():
             bad = boxes[~np.isfinite(boxes).all(1)][0].tolist()
-            raise ValueError(f'{self._source}: box {bad} holds NaN or infinity, expected finite pixels')
+            raise ValueError(
+                f'{self._source}: box {bad} holds NaN or infinity, expected finite pixels'
+            )
         clipped = np.clip(boxes, 0, (width, height, width, height))
         # rounding of a tenth of a pixel is no repair worth a warning
         outside = (np.abs(clipped - boxes) > 0.1).any(1)
@@ -82,7 +100,9 @@ class GroundTruthCollector:
         self._repairs['clipped to the image'] += int((outside & kept).sum())
         self._repairs['outside the image dropped'] += int((solid & ~kept).sum())
         self._repairs['without area dropped'] += int((~solid).sum())
-        return GroundTruth(clipped[kept], np.asarray(labels, np.int64)[kept], np.asarray(crowd, bool)[kept])
+        return GroundTruth(
+            clipped[kept], np.asarray(labels, np.int64)[kept], np.asarray(crowd, bool)[kept]
+        )
 
     def leave_out(self, category: str) -> None:
         """Notes a box whose category the format of the data set does not have, and which is dropped."""
@@ -91,8 +111,12 @@ class GroundTruthCollector:
     def report(self) -> None:
         """Warns, once for the whole data set, when anything was repaired or left out."""
         told = [(what, count) for what, count in self._repairs.items() if count]
-        counts = [f'{count} boxes {printable(what, 100)}' for what, count in told[:_MOST_REPAIRS_TOLD]]
+        counts = [
+            f'{count} boxes {printable(what, 100)}' for what, count in told[:_MOST_REPAIRS_TOLD]
+        ]
         if len(told) > _MOST_REPAIRS_TOLD:
-            counts.append(f'{sum(count for _, count in told[_MOST_REPAIRS_TOLD:])} boxes for other reasons')
+            counts.append(
+                f'{sum(count for _, count in told[_MOST_REPAIRS_TOLD:])} boxes for other reasons'
+            )
         if counts:
             warnings.warn(f'{self._source}: {", ".join(counts)}', stacklevel=3)

@@ -1,4 +1,5 @@
 """Sequences in ROS 2 bags: written as mcap, read from whatever `BagFile` reads."""
+
 from __future__ import annotations
 
 import io
@@ -14,7 +15,12 @@ import numpy as np
 
 from deadline_perception.datasets.annotation_file import MAX_IMAGE_PX, GroundTruthCollector
 from deadline_perception.datasets.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
-from deadline_perception.datasets.bag_messages import BagMessages, class_names_of, objects_of, speed_of
+from deadline_perception.datasets.bag_messages import (
+    BagMessages,
+    class_names_of,
+    objects_of,
+    speed_of,
+)
 from deadline_perception.datasets.image_file import stated_size
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
@@ -31,8 +37,14 @@ FIRST_STAMP_NS = 1_000_000_000
 _SPEED_TYPES = ('geometry_msgs/msg/TwistStamped', 'nav_msgs/msg/Odometry')
 
 
-def write_bag(sequence: Sequence, file: Path, *, compressed: bool = False, overwrite: bool = False,
-              progress: Callable[[int], None] | None = None) -> int:
+def write_bag(
+    sequence: Sequence,
+    file: Path,
+    *,
+    compressed: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
     """Writes images, camera info, speed and ground truth; returns the number of messages.
 
     A sequence that starts before its first second is moved there, because ROS takes a stamp of zero for none.
@@ -52,7 +64,9 @@ def write_bag(sequence: Sequence, file: Path, *, compressed: bool = False, overw
 
     file = Path(file)
     if file.exists() and not (overwrite and _is_bag(file)):
-        expected = 'a new name' if _is_bag(file) else 'a new name, for it is no bag that could be replaced'
+        expected = (
+            'a new name' if _is_bag(file) else 'a new name, for it is no bag that could be replaced'
+        )
         raise BagError(f'{file} exists already, expected {expected}')
     part = file.with_name(f'.{file.name}.part')
     shutil.rmtree(part, ignore_errors=True)
@@ -80,38 +94,55 @@ def _is_bag(file: Path) -> bool:
         return stream.read(len(MCAP0_MAGIC)) == MCAP0_MAGIC
 
 
-def _write(writer: object, sequence: Sequence, compressed: bool, progress: Callable[[int], None] | None) -> int:
+def _write(
+    writer: object, sequence: Sequence, compressed: bool, progress: Callable[[int], None] | None
+) -> int:
     messages = BagMessages(message_types())
     image_topic = COMPRESSED_TOPIC if compressed else IMAGE_TOPIC
-    topics = {image_topic: IMAGE_TYPES[int(compressed)], CAMERA_INFO_TOPIC: 'sensor_msgs/msg/CameraInfo',
-              SPEED_TOPIC: _SPEED_TYPES[0], GROUND_TRUTH_TOPIC: 'vision_msgs/msg/Detection2DArray'}
+    topics = {
+        image_topic: IMAGE_TYPES[int(compressed)],
+        CAMERA_INFO_TOPIC: 'sensor_msgs/msg/CameraInfo',
+        SPEED_TOPIC: _SPEED_TYPES[0],
+        GROUND_TRUTH_TOPIC: 'vision_msgs/msg/Detection2DArray',
+    }
     if all(frame.speed_mps is None for frame in sequence.frames):
         del topics[SPEED_TOPIC]
     if all(frame.ground_truth is None for frame in sequence.frames):
         del topics[GROUND_TRUTH_TOPIC]
-    connections = {topic: writer.add_connection(topic, kind, typestore=messages.types)
-                   for topic, kind in topics.items()}
+    connections = {
+        topic: writer.add_connection(topic, kind, typestore=messages.types)
+        for topic, kind in topics.items()
+    }
     shift_ns = max(0, FIRST_STAMP_NS - sequence.frames[0].stamp_ns)
     count = 0
     for index, frame in enumerate(sequence.frames):
         stamp_ns = frame.stamp_ns + shift_ns
         for topic, message in _of_frame(messages, frame, stamp_ns, sequence, image_topic):
-            writer.write(connections[topic], stamp_ns, messages.types.serialize_cdr(message, topics[topic]))
+            writer.write(
+                connections[topic], stamp_ns, messages.types.serialize_cdr(message, topics[topic])
+            )
             count += 1
         if progress is not None:
             progress(index + 1)
     return count
 
 
-def _of_frame(messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequence,
-              image_topic: str) -> Iterator[tuple[str, object]]:
+def _of_frame(
+    messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequence, image_topic: str
+) -> Iterator[tuple[str, object]]:
     """Speed first: whoever plays the bag then knows it when the image arrives."""
     image = frame.load_bgr()
     if frame.speed_mps is not None:
         yield SPEED_TOPIC, messages.speed(stamp_ns, frame.speed_mps)
-    yield CAMERA_INFO_TOPIC, messages.camera_info(stamp_ns, image.shape[1], image.shape[0], sequence.camera_matrix)
+    yield (
+        CAMERA_INFO_TOPIC,
+        messages.camera_info(stamp_ns, image.shape[1], image.shape[0], sequence.camera_matrix),
+    )
     if frame.ground_truth is not None:
-        yield GROUND_TRUTH_TOPIC, messages.ground_truth(stamp_ns, frame.ground_truth, sequence.class_names)
+        yield (
+            GROUND_TRUTH_TOPIC,
+            messages.ground_truth(stamp_ns, frame.ground_truth, sequence.class_names),
+        )
     if image_topic == IMAGE_TOPIC:
         yield image_topic, messages.image(stamp_ns, image)
     else:
@@ -140,15 +171,28 @@ def read_bag(file: Path) -> Sequence:
     bag = BagFile(file)
     camera = _camera(bag)
     try:
-        annotated = [topic.name for topic in _select(
-            bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))]
-        entries = [(bag.stamp_ns(raw), logged_ns, _size_px(bag, raw, msgtype) if annotated else None)
-                   for _, msgtype, logged_ns, raw in bag.messages([camera.name])]
+        annotated = [
+            topic.name
+            for topic in _select(
+                bag,
+                lambda t: (
+                    t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray')
+                ),
+            )
+        ]
+        entries = [
+            (bag.stamp_ns(raw), logged_ns, _size_px(bag, raw, msgtype) if annotated else None)
+            for _, msgtype, logged_ns, raw in bag.messages([camera.name])
+        ]
         headers = [header_ns for header_ns, _, _ in entries]
-        stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
+        stamped = headers[0] != 0 and all(
+            before < after for before, after in zip(headers, headers[1:])
+        )
         trace, trace_stamped = _speeds(bag, stamped)
-        ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
-                         for _, msgtype, logged_ns, raw in bag.messages(annotated)}
+        ground_truths = {
+            bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
+            for _, msgtype, logged_ns, raw in bag.messages(annotated)
+        }
         class_names = class_names_of(ground_truths.values())
         frames, lock = [], threading.Lock()
         collector = GroundTruthCollector(str(file))
@@ -159,12 +203,21 @@ def read_bag(file: Path) -> Sequence:
             if stamp_ns in ground_truths:
                 boxes, labels, scores = objects_of(ground_truths[stamp_ns], class_names)
                 known = collector.collect(boxes, labels, scores == 0.0, *size_px)
-            frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns,
-                                partial(_load_image, bag, lock, camera.name, logged_ns, header_ns),
-                                trace.speed_mps(driven_ns / 1e9) if trace else None, known))
+            frames.append(
+                Frame(
+                    f'{file.stem}_{index:06d}',
+                    stamp_ns,
+                    partial(_load_image, bag, lock, camera.name, logged_ns, header_ns),
+                    trace.speed_mps(driven_ns / 1e9) if trace else None,
+                    known,
+                )
+            )
         collector.report()
         return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag, camera))
-    except (ValueError, AttributeError) as error:  # values that cannot be, or definitions that lack a field
+    except (
+        ValueError,
+        AttributeError,
+    ) as error:  # values that cannot be, or definitions that lack a field
         raise BagError(f'{file}: {error}') from error
 
 
@@ -173,7 +226,9 @@ def _camera(bag: BagFile) -> BagTopic:
     images = _select(bag, lambda t: t.is_image)
     if not images:
         known = sorted(f'{t.name} ({t.msgtype})' for t in bag.topics)
-        raise BagError(f'{bag.file} holds no image on any topic, only {", ".join(known) or "nothing"}')
+        raise BagError(
+            f'{bag.file} holds no image on any topic, only {", ".join(known) or "nothing"}'
+        )
     for topic in images:
         _, msgtype, _, raw = next(bag.messages([topic.name]))
         with suppress(BagError, ImageError, AttributeError):
@@ -186,7 +241,11 @@ def _size_px(bag: BagFile, raw: bytes, msgtype: str) -> tuple[int, int]:
     """Width and height that an image states; the largest there can be where it states none."""
     with suppress(BagError, AttributeError):  # which are told when that image is asked for
         image = bag.parse(raw, msgtype)
-        size = stated_size(io.BytesIO(image.data)) if hasattr(image, 'format') else (image.width, image.height)
+        size = (
+            stated_size(io.BytesIO(image.data))
+            if hasattr(image, 'format')
+            else (image.width, image.height)
+        )
         if size and 0 < min(size) and max(size) <= MAX_IMAGE_PX:
             return size
     return MAX_IMAGE_PX, MAX_IMAGE_PX
@@ -194,11 +253,15 @@ def _size_px(bag: BagFile, raw: bytes, msgtype: str) -> tuple[int, int]:
 
 def _select(bag: BagFile, wanted: Callable[[BagTopic], bool]) -> list[BagTopic]:
     """Topics with messages in the order of their names, those of raw images before compressed ones."""
-    return sorted((topic for topic in bag.topics if topic.count and wanted(topic)),
-                  key=lambda topic: (topic.msgtype.endswith('CompressedImage'), topic.name))
+    return sorted(
+        (topic for topic in bag.topics if topic.count and wanted(topic)),
+        key=lambda topic: (topic.msgtype.endswith('CompressedImage'), topic.name),
+    )
 
 
-def _load_image(bag: BagFile, lock: threading.Lock, topic: str, logged_ns: int, header_ns: int) -> np.ndarray:
+def _load_image(
+    bag: BagFile, lock: threading.Lock, topic: str, logged_ns: int, header_ns: int
+) -> np.ndarray:
     """One image, uint8 `[height, width, 3]` BGR, read from the file each time."""
     with lock:
         for _, msgtype, _, raw in bag.messages([topic], logged_ns, logged_ns + 1):
@@ -217,8 +280,10 @@ def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool
     Times of recording are taken where the images or the speeds have no usable stamps: one clock for both.
     """
     for topic in _select(bag, lambda t: t.msgtype in _SPEED_TYPES):
-        found = [(bag.stamp_ns(raw), logged_ns, speed_of(bag.parse(raw, msgtype)))
-                 for _, msgtype, logged_ns, raw in bag.messages([topic.name])]
+        found = [
+            (bag.stamp_ns(raw), logged_ns, speed_of(bag.parse(raw, msgtype)))
+            for _, msgtype, logged_ns, raw in bag.messages([topic.name])
+        ]
         headers = [header_ns for header_ns, _, _ in found]
         stamped = images_stamped and headers[0] != 0 and headers == sorted(headers)
         pairs: list[tuple[float, float]] = []
@@ -233,7 +298,9 @@ def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool
 
 def _camera_matrix(bag: BagFile, camera: BagTopic) -> np.ndarray | None:
     name = f'{camera.name.removesuffix("/compressed").rpartition("/")[0]}/camera_info'  # as drivers have it
-    for topic in _select(bag, lambda t: t.name == name and t.msgtype == 'sensor_msgs/msg/CameraInfo'):
+    for topic in _select(
+        bag, lambda t: t.name == name and t.msgtype == 'sensor_msgs/msg/CameraInfo'
+    ):
         _, msgtype, _, raw = next(bag.messages([topic.name]))
         matrix = np.asarray(bag.parse(raw, msgtype).k, dtype=np.float64).reshape(3, 3)
         return matrix if matrix[0, 0] > 0 else None

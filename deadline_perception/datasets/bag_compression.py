@@ -1,4 +1,5 @@
 """Compressed parts of bags, taken apart within a stated size: some kilobytes can claim to be many gigabytes."""
+
 from __future__ import annotations
 
 import io
@@ -7,7 +8,9 @@ from types import SimpleNamespace
 import lz4.frame
 import zstandard
 
-MOST_CHUNK_BYTES = 2**28  # of messages in one chunk; recorders begin a new one after some megabytes, or one message
+MOST_CHUNK_BYTES = (
+    2**28
+)  # of messages in one chunk; recorders begin a new one after some megabytes, or one message
 
 
 def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) -> bytes:
@@ -24,7 +27,9 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
     if size > MOST_CHUNK_BYTES:
         raise ValueError(f'a chunk of {size} bytes, expected at most {MOST_CHUNK_BYTES}')
     if compression == 'zstd':
-        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True) as stream:
+        with zstandard.ZstdDecompressor().stream_reader(
+            io.BytesIO(data), read_across_frames=True
+        ) as stream:
             return stream.read(size + 1)
     if compression == 'lz4':
         return lz4.frame.LZ4FrameDecompressor().decompress(data, size + 1)
@@ -38,8 +43,9 @@ def limit_rosbags() -> None:
     from rosbags.rosbag2 import reader, storage_mcap
 
     for compression in ('zstd', 'lz4'):
-        storage_mcap.DECOMPRESSORS[compression] = (
-            lambda data, size, compression=compression: decompressed(data, compression, size))
+        storage_mcap.DECOMPRESSORS[compression] = lambda data, size, compression=compression: (
+            decompressed(data, compression, size)
+        )
     # As much of a zstd module as rosbags uses, for messages that are compressed one by one.
     reader.zstd = SimpleNamespace(decompress=_decompressed_message)
 

@@ -1,4 +1,5 @@
 """One ROS 2 bag to read, whatever its storage and state: mcap or sqlite3, folder or bare file, whole or cut off."""
+
 from __future__ import annotations
 
 import shutil
@@ -18,7 +19,9 @@ from deadline_perception.datasets.message_definitions import message_types
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
 _MOST_METADATA_BYTES = MIB
-_COMPRESSED_ENDING = '.zstd'  # of a storage file that `ros2 bag record --compression-mode file` wrote
+_COMPRESSED_ENDING = (
+    '.zstd'  # of a storage file that `ros2 bag record --compression-mode file` wrote
+)
 _SPARE_BYTES = 1 << 30  # on the disk for others, while such files are decompressed
 _BLOCK_BYTES = 1 << 17
 
@@ -64,8 +67,14 @@ class BagFile:
 
     def __init__(self, file: Path) -> None:
         if not file.exists():
-            raise FileNotFoundError(f'bag {file} does not exist, expected a bag folder or an .mcap or .db3 file')
-        parts = sorted(part for part in file.iterdir() if _is_storage(part)) if file.is_dir() else [file]
+            raise FileNotFoundError(
+                f'bag {file} does not exist, expected a bag folder or an .mcap or .db3 file'
+            )
+        parts = (
+            sorted(part for part in file.iterdir() if _is_storage(part))
+            if file.is_dir()
+            else [file]
+        )
         self.file, self._open, self.ending = file, ExitStack(), ''
         if not parts or not _is_storage(parts[0]):
             raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
@@ -84,7 +93,9 @@ class BagFile:
         except BaseException as error:
             self._open.close()
             if isinstance(error, damage_errors()):
-                raise BagError(f'{file} cannot be read as a ROS 2 bag: {_one_line(error)}') from error
+                raise BagError(
+                    f'{file} cannot be read as a ROS 2 bag: {_one_line(error)}'
+                ) from error
             raise
 
     def _open_reader(self, paths: list) -> None:
@@ -104,7 +115,9 @@ class BagFile:
         from backports.zstd import ZstdError, ZstdFile
 
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
-        paths = [folder / part.stem if part.suffix == _COMPRESSED_ENDING else part for part in parts]
+        paths = [
+            folder / part.stem if part.suffix == _COMPRESSED_ENDING else part for part in parts
+        ]
         for part, path in zip(parts, paths):
             if path == part:
                 continue
@@ -112,8 +125,10 @@ class BagFile:
             with ZstdFile(part) as stream, path.open('wb') as out, suppress(ZstdError, EOFError):
                 while block := stream.read(_BLOCK_BYTES):
                     if shutil.disk_usage(folder).free < _SPARE_BYTES + len(block):
-                        raise BagError(f'{part} cannot be decompressed: {folder.parent} has no room for it; on another '
-                                       f'disk, `zstd -d {part.name}` makes a file that is read as it is')
+                        raise BagError(
+                            f'{part} cannot be decompressed: {folder.parent} has no room for it; on another '
+                            f'disk, `zstd -d {part.name}` makes a file that is read as it is'
+                        )
                     out.write(block)
         return paths
 
@@ -126,19 +141,30 @@ class BagFile:
                 self._open_reader(parts)
                 found, described = self._reader.message_count, self._described_messages()
                 if found < described:
-                    self.ending = (f'{self.file.name} has {found} of the {described} messages that its metadata.yaml '
-                                   f'counts; the others are lost.')
+                    self.ending = (
+                        f'{self.file.name} has {found} of the {described} messages that its metadata.yaml '
+                        f'counts; the others are lost.'
+                    )
                 return
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
-        salvaged = [IncompleteMcap(part) if part.suffix == '.mcap' else salvage_sqlite(part, folder) for part in parts]
-        readable = [part for part in salvaged if not isinstance(part, IncompleteMcap) or part.messages]
+        salvaged = [
+            IncompleteMcap(part) if part.suffix == '.mcap' else salvage_sqlite(part, folder)
+            for part in parts
+        ]
+        readable = [
+            part for part in salvaged if not isinstance(part, IncompleteMcap) or part.messages
+        ]
         if readable:
             self._open_reader(readable)
         if not readable or not self._reader.message_count:
-            raise BagError(f'{self.file} cannot be read as a ROS 2 bag and holds no whole message: '
-                           f'{_one_line(cause) if cause else "its journal has none"}') from cause
-        self.ending = (f'{self.file.name} was cut off or damaged; the {self._reader.message_count} messages of its '
-                       f'first {self._reader.duration / 1e9:.1f} s are read, what follows is lost.')
+            raise BagError(
+                f'{self.file} cannot be read as a ROS 2 bag and holds no whole message: '
+                f'{_one_line(cause) if cause else "its journal has none"}'
+            ) from cause
+        self.ending = (
+            f'{self.file.name} was cut off or damaged; the {self._reader.message_count} messages of its '
+            f'first {self._reader.duration / 1e9:.1f} s are read, what follows is lost.'
+        )
 
     def _described_messages(self) -> int:
         """How many the description counts; 0 where there is none that can be read."""
@@ -152,7 +178,9 @@ class BagFile:
         for connection in self._reader.connections:
             key = connection.topic, connection.msgtype
             known = found.get(key, BagTopic(*key, 0, False))
-            found[key] = BagTopic(*key, known.count + connection.msgcount, known.latched or _is_latched(connection))
+            found[key] = BagTopic(
+                *key, known.count + connection.msgcount, known.latched or _is_latched(connection)
+            )
         return tuple(found.values())
 
     @property
@@ -160,25 +188,34 @@ class BagFile:
         """The type store with the definitions of the bag's messages."""
         return self._reader.typestore
 
-    def messages(self, names: Collection[str], start_ns: int | None = None,
-                 stop_ns: int | None = None) -> Iterator[tuple[str, str, int, bytes]]:
+    def messages(
+        self, names: Collection[str], start_ns: int | None = None, stop_ns: int | None = None
+    ) -> Iterator[tuple[str, str, int, bytes]]:
         """Topic, type, time of recording in ns and serialised message, in the order of the times.
 
         Raises:
             BagError: the bag is damaged further on; the messages before that have been given.
         """
-        wanted = [connection for connection in self._reader.connections if connection.topic in names]
+        wanted = [
+            connection for connection in self._reader.connections if connection.topic in names
+        ]
         count = 0
         try:
-            for connection, time_ns, raw in self._reader.messages(wanted, start_ns, stop_ns) if wanted else ():
+            for connection, time_ns, raw in (
+                self._reader.messages(wanted, start_ns, stop_ns) if wanted else ()
+            ):
                 count += 1
                 yield connection.topic, connection.msgtype, time_ns, raw
         except damage_errors() as error:
             raise BagError(f'{self.file} is damaged: {_one_line(error)}') from error
         promised = sum(connection.msgcount for connection in wanted)
-        if start_ns is None and stop_ns is None and count != promised:  # rosbags leaves out chunks that it cannot read
-            raise BagError(f'{self.file} is damaged: it lists {promised} messages on {", ".join(sorted(names))}, '
-                           f'{count} could be read')
+        if (
+            start_ns is None and stop_ns is None and count != promised
+        ):  # rosbags leaves out chunks that it cannot read
+            raise BagError(
+                f'{self.file} is damaged: it lists {promised} messages on {", ".join(sorted(names))}, '
+                f'{count} could be read'
+            )
 
     def parse(self, raw: bytes, msgtype: str) -> object:
         """The message in raw data.
@@ -200,7 +237,9 @@ class BagFile:
         try:
             seconds, nanoseconds = struct.unpack_from('<iI' if raw[1] & 1 else '>iI', raw, 4)
         except (IndexError, struct.error) as error:
-            raise BagError(f'{self.file} holds a message of {len(raw)} bytes, expected one with a header') from error
+            raise BagError(
+                f'{self.file} holds a message of {len(raw)} bytes, expected one with a header'
+            ) from error
         return seconds * 1_000_000_000 + nanoseconds
 
     def close(self) -> None:
@@ -221,9 +260,28 @@ def damage_errors() -> tuple[type[Exception], ...]:
     from rosbags.serde import SerdeError
     from rosbags.typesys import TypesysError
 
-    return (AnyReaderError, ReaderError, SerdeError, TypesysError, ZstdError, apsw.Error, sqlite3.Error, AssertionError,
-            struct.error, OSError, LookupError, ValueError, TypeError, AttributeError, SyntaxError, NameError, EOFError,
-            OverflowError, MemoryError, RuntimeError)
+    return (
+        AnyReaderError,
+        ReaderError,
+        SerdeError,
+        TypesysError,
+        ZstdError,
+        apsw.Error,
+        sqlite3.Error,
+        AssertionError,
+        struct.error,
+        OSError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        SyntaxError,
+        NameError,
+        EOFError,
+        OverflowError,
+        MemoryError,
+        RuntimeError,
+    )
 
 
 def _check(path) -> None:
@@ -247,16 +305,24 @@ def _check(path) -> None:
 
 def _check_tables(part: Path) -> None:
     with closing(sqlite3.connect(f'{part.resolve().as_uri()}?immutable=1', uri=True)) as database:
-        computing = database.execute("SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE TABLE %' AND "
-                                     "sql NOT LIKE 'CREATE INDEX %'").fetchall()
+        computing = database.execute(
+            "SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE TABLE %' AND "
+            "sql NOT LIKE 'CREATE INDEX %'"
+        ).fetchall()
     if computing:
-        raise ValueError(f'{part.name} holds {printable(computing[0][0], 60)}, which is no table; expected tables '
-                         f'alone')
+        raise ValueError(
+            f'{part.name} holds {printable(computing[0][0], 60)}, which is no table; expected tables '
+            f'alone'
+        )
 
 
 def _has_journal(part: Path) -> bool:
     """A database whose last changes lie in a file beside it, because whoever wrote it did not close it."""
-    journals = [Path(f'{part}{ending}') for ending in ('-wal', '-journal')] if part.suffix == '.db3' else []
+    journals = (
+        [Path(f'{part}{ending}') for ending in ('-wal', '-journal')]
+        if part.suffix == '.db3'
+        else []
+    )
     return any(journal.exists() and journal.stat().st_size for journal in journals)
 
 

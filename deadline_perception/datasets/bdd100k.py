@@ -1,21 +1,46 @@
 """BDD100K (Yu et al. 2020): single images, tracked objects and videos, with recorded speeds."""
+
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
+from deadline_perception.datasets.annotation_file import (
+    GroundTruthCollector,
+    expected_format,
+    read_json,
+)
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.datasets.speed_trace import NoValidSpeedError, SpeedTrace, read_bdd100k_trace
+from deadline_perception.datasets.speed_trace import (
+    NoValidSpeedError,
+    SpeedTrace,
+    read_bdd100k_trace,
+)
 from deadline_perception.datasets.video import read_video
 
 # doc/source/format.rst and configs/det.toml of the data set's own tools
-CLASS_NAMES = ('pedestrian', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 'bicycle', 'traffic light',
-               'traffic sign')
+CLASS_NAMES = (
+    'pedestrian',
+    'rider',
+    'car',
+    'truck',
+    'bus',
+    'train',
+    'motorcycle',
+    'bicycle',
+    'traffic light',
+    'traffic sign',
+)
 TRACKED_NAMES = CLASS_NAMES[:8]
-OTHER_NAMES = {'person': 'pedestrian', 'motor': 'motorcycle', 'bike': 'bicycle', 'caravan': 'car', 'van': 'car'}
+OTHER_NAMES = {
+    'person': 'pedestrian',
+    'motor': 'motorcycle',
+    'bike': 'bicycle',
+    'caravan': 'car',
+    'van': 'car',
+}
 # marked, yet not evaluated: what is found there is neither a hit nor a false alarm
 IGNORED = {'other person': 'pedestrian', 'other vehicle': 'car', 'trailer': 'truck'}
 # the new form, and the old one that is read where that is absent
@@ -49,8 +74,15 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0) -> Seque
     frames = []
     for index, (file, ground_truth) in enumerate(zip(files, ground_truths)):
         trace = _trace(root, split, file.stem)
-        frames.append(Frame(file.stem, round(index * 1e9 / rate_hz), partial(load_image, file),
-                            trace.speed_mps(IMAGE_AT_S) if trace else None, ground_truth))
+        frames.append(
+            Frame(
+                file.stem,
+                round(index * 1e9 / rate_hz),
+                partial(load_image, file),
+                trace.speed_mps(IMAGE_AT_S) if trace else None,
+                ground_truth,
+            )
+        )
     collector.report()
     return Sequence(f'bdd100k-{split}', CLASS_NAMES, tuple(frames))
 
@@ -71,7 +103,11 @@ def read_bdd100k_tracks(root: Path, split: str = 'val', video: str | None = None
     folder = root / 'images' / 'track' / split
     if not folder.is_dir():
         raise FileNotFoundError(f'{folder} does not exist, expected the images of BDD100K')
-    videos = sorted(place.name for place in folder.iterdir() if place.is_dir()) if video is None else [video]
+    videos = (
+        sorted(place.name for place in folder.iterdir() if place.is_dir())
+        if video is None
+        else [video]
+    )
     collector = GroundTruthCollector(str(root / 'labels' / 'box_track_20' / split))
     frames: list[Frame] = []
     for name in videos:
@@ -79,14 +115,23 @@ def read_bdd100k_tracks(root: Path, split: str = 'val', video: str | None = None
         files = _images(folder / name)
         labels = root / 'labels' / 'box_track_20' / split / f'{name}.json'
         trace = _trace(root, split, name)
-        ground_truths = _ground_truths(labels if labels.is_file() else None, files, TRACKED_NAMES, collector)
+        ground_truths = _ground_truths(
+            labels if labels.is_file() else None, files, TRACKED_NAMES, collector
+        )
         for file, ground_truth in zip(files, ground_truths):
-            number = file.stem[len(name) + 1:]
+            number = file.stem[len(name) + 1 :]
             if not (file.stem.startswith(f'{name}-') and number.isdecimal() and int(number) > 0):
                 raise ValueError(f'image is called {file}, expected {name}-0000001.jpg and so on')
             time_s = (int(number) - 1) / TRACK_RATE_HZ
-            frames.append(Frame(file.stem, round((begin_s + time_s) * 1e9), partial(load_image, file),
-                                trace.speed_mps(time_s) if trace else None, ground_truth))
+            frames.append(
+                Frame(
+                    file.stem,
+                    round((begin_s + time_s) * 1e9),
+                    partial(load_image, file),
+                    trace.speed_mps(time_s) if trace else None,
+                    ground_truth,
+                )
+            )
     collector.report()
     return Sequence(f'bdd100k-track-{video or split}', TRACKED_NAMES, tuple(frames))
 
@@ -100,11 +145,20 @@ def read_bdd100k_video(file: Path) -> Sequence:
     """
     sequence = read_video(file)
     folder = Path(file).absolute().parent
-    trace = _trace(folder.parent.parent, folder.name, Path(file).stem) if folder.parent.name == 'videos' else None
+    trace = (
+        _trace(folder.parent.parent, folder.name, Path(file).stem)
+        if folder.parent.name == 'videos'
+        else None
+    )
     if trace is None:
         return sequence
-    return replace(sequence, frames=tuple(replace(frame, speed_mps=trace.speed_mps(frame.stamp_ns / 1e9))
-                                          for frame in sequence.frames))
+    return replace(
+        sequence,
+        frames=tuple(
+            replace(frame, speed_mps=trace.speed_mps(frame.stamp_ns / 1e9))
+            for frame in sequence.frames
+        ),
+    )
 
 
 def _images(folder: Path) -> list[Path]:
@@ -116,8 +170,12 @@ def _images(folder: Path) -> list[Path]:
     return files
 
 
-def _ground_truths(label_file: Path | None, images: list[Path], class_names: tuple[str, ...],
-                   collector: GroundTruthCollector) -> list[GroundTruth | None]:
+def _ground_truths(
+    label_file: Path | None,
+    images: list[Path],
+    class_names: tuple[str, ...],
+    collector: GroundTruthCollector,
+) -> list[GroundTruth | None]:
     """Known objects of each image, None where the label file does not list it."""
     if label_file is None:
         return [None] * len(images)
@@ -128,12 +186,19 @@ def _ground_truths(label_file: Path | None, images: list[Path], class_names: tup
         marked = {row['name']: row.get('labels') or [] for row in rows}
     sizes = {image.name: image_size(image) for image in images if image.name in marked}
     with expected_format(label_file, 'BDD100K labels'):
-        return [collector.collect(*_boxes(marked[image.name], class_names, collector), *sizes[image.name])
-                if image.name in marked else None for image in images]
+        return [
+            collector.collect(
+                *_boxes(marked[image.name], class_names, collector), *sizes[image.name]
+            )
+            if image.name in marked
+            else None
+            for image in images
+        ]
 
 
-def _boxes(objects: list[dict], class_names: tuple[str, ...],
-           collector: GroundTruthCollector) -> tuple[list, list[int], list[bool]]:
+def _boxes(
+    objects: list[dict], class_names: tuple[str, ...], collector: GroundTruthCollector
+) -> tuple[list, list[int], list[bool]]:
     boxes, labels, crowd = [], [], []
     for item in objects:
         box, category = item.get('box2d'), item['category']
@@ -146,7 +211,9 @@ def _boxes(objects: list[dict], class_names: tuple[str, ...],
         boxes.append([float(box[edge]) for edge in ('x1', 'y1', 'x2', 'y2')])
         labels.append(class_names.index(name))
         attributes = item.get('attributes') or {}
-        crowd.append(category in IGNORED or bool(attributes.get('crowd') or attributes.get('ignored')))
+        crowd.append(
+            category in IGNORED or bool(attributes.get('crowd') or attributes.get('ignored'))
+        )
     return boxes, labels, crowd
 
 

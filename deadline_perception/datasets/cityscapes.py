@@ -1,4 +1,5 @@
 """Cityscapes (Cordts et al. 2016): images, boxes from polygons, recorded speeds."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -6,10 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
+from deadline_perception.datasets.annotation_file import (
+    GroundTruthCollector,
+    expected_format,
+    read_json,
+)
 from deadline_perception.datasets.image_file import load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.datasets.speed_trace import CITYSCAPES_SUFFIX, read_cityscapes_speed, snippet_stamps_s
+from deadline_perception.datasets.speed_trace import (
+    CITYSCAPES_SUFFIX,
+    read_cityscapes_speed,
+    snippet_stamps_s,
+)
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
 # cityscapesScripts, helpers/labels.py: the classes with instances that are evaluated
@@ -17,9 +26,32 @@ CLASS_NAMES = ('person', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 
 # they have instances but are not evaluated: what is found there is neither a hit nor a false alarm
 IGNORED = {'caravan': 'car', 'trailer': 'truck'}
 WITHOUT_INSTANCES = (
-    'unlabeled', 'ego vehicle', 'rectification border', 'out of roi', 'static', 'dynamic', 'ground', 'road', 'sidewalk',
-    'parking', 'rail track', 'building', 'wall', 'fence', 'guard rail', 'bridge', 'tunnel', 'pole', 'polegroup',
-    'traffic light', 'traffic sign', 'vegetation', 'terrain', 'sky', 'license plate')
+    'unlabeled',
+    'ego vehicle',
+    'rectification border',
+    'out of roi',
+    'static',
+    'dynamic',
+    'ground',
+    'road',
+    'sidewalk',
+    'parking',
+    'rail track',
+    'building',
+    'wall',
+    'fence',
+    'guard rail',
+    'bridge',
+    'tunnel',
+    'pole',
+    'polegroup',
+    'traffic light',
+    'traffic sign',
+    'vegetation',
+    'terrain',
+    'sky',
+    'license plate',
+)
 GROUP = 'group'
 
 
@@ -42,15 +74,19 @@ def read_cityscapes(root: Path, split: str = 'val') -> Sequence:
         ValueError: the folder holds no image, or a file is not in its format.
     """
     root = Path(root)
-    folder = next((root / name / split for name in IMAGE_FOLDERS if (root / name / split).is_dir()), None)
+    folder = next(
+        (root / name / split for name in IMAGE_FOLDERS if (root / name / split).is_dir()), None
+    )
     if folder is None:
-        raise FileNotFoundError(f'{root} holds neither {" nor ".join(f"{n}/{split}" for n in IMAGE_FOLDERS)}, expected '
-                                f'the root of Cityscapes')
+        raise FileNotFoundError(
+            f'{root} holds neither {" nor ".join(f"{n}/{split}" for n in IMAGE_FOLDERS)}, expected '
+            f'the root of Cityscapes'
+        )
     ending = '_leftImg8bit.png'
     files = sorted(folder.glob(f'*/*{ending}'))
     if not files:
         raise ValueError(f'{folder / "*"} holds no *{ending}, expected city_000000_000000{ending}')
-    stems = [file.name[:-len(ending)] for file in files]
+    stems = [file.name[: -len(ending)] for file in files]
     stamps = snippet_stamps_s(stems)
     collector = GroundTruthCollector(str(root))
     frames = []
@@ -58,8 +94,15 @@ def read_cityscapes(root: Path, split: str = 'val') -> Sequence:
         place = Path(split) / file.parent.name
         polygons = root / 'gtFine' / place / f'{stem}_gtFine_polygons.json'
         annotated = polygons.is_file() and split != 'test'  # whose published files hold no objects
-        frames.append(Frame(stem, round(stamp_s * 1e9), partial(load_image, file), _speed(root, place, stem),
-                            _ground_truth(polygons, collector) if annotated else None))
+        frames.append(
+            Frame(
+                stem,
+                round(stamp_s * 1e9),
+                partial(load_image, file),
+                _speed(root, place, stem),
+                _ground_truth(polygons, collector) if annotated else None,
+            )
+        )
     collector.report()
     return Sequence(f'cityscapes-{split}', CLASS_NAMES, tuple(frames))
 
@@ -80,7 +123,7 @@ def _ground_truth(file: Path, collector: GroundTruthCollector) -> GroundTruth:
             name = item['label']
             if name in WITHOUT_INSTANCES or item.get('deleted') or not item['polygon']:
                 continue
-            single = name[:-len(GROUP)] if name.endswith(GROUP) else name
+            single = name[: -len(GROUP)] if name.endswith(GROUP) else name
             known = IGNORED.get(single, single)
             if known not in CLASS_NAMES:
                 collector.leave_out(name)

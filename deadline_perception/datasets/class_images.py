@@ -1,5 +1,6 @@
 """Images of one class each, for classifiers: a folder with one folder per class, or the objects cut out of a
 sequence."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -37,16 +38,25 @@ class ClassImages:
         check_class_names(self.class_names)
         images, labels = self.images, self.labels
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3 or not len(images):
-            raise ValueError(f'images are {images.dtype} {images.shape}, expected uint8 [N, H, W, 3] with N at least 1')
-        if labels.shape != (len(images),) or not ((labels >= 0) & (labels < len(self.class_names))).all():
-            raise ValueError(f'labels have the shape {labels.shape}, expected {len(images)} indices of '
-                             f'{len(self.class_names)} class names')
+            raise ValueError(
+                f'images are {images.dtype} {images.shape}, expected uint8 [N, H, W, 3] with N at least 1'
+            )
+        if (
+            labels.shape != (len(images),)
+            or not ((labels >= 0) & (labels < len(self.class_names))).all()
+        ):
+            raise ValueError(
+                f'labels have the shape {labels.shape}, expected {len(images)} indices of '
+                f'{len(self.class_names)} class names'
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
-def read_class_folders(folder: Path, size: tuple[int, int], limit: int | None = None) -> ClassImages:
+def read_class_folders(
+    folder: Path, size: tuple[int, int], limit: int | None = None
+) -> ClassImages:
     """Reads a folder that holds one folder of images for each class.
 
     Args:
@@ -65,11 +75,15 @@ def read_class_folders(folder: Path, size: tuple[int, int], limit: int | None = 
         if limit is not None and len(files) > limit:
             files = [files[index * len(files) // limit] for index in range(limit)]
         for file in files:
-            images.append(cv2.resize(load_image(file, upright=True), size[::-1], interpolation=cv2.INTER_AREA))
+            images.append(
+                cv2.resize(load_image(file, upright=True), size[::-1], interpolation=cv2.INTER_AREA)
+            )
             labels.append(label)
     if len(set(labels)) < 2:
-        raise ValueError(f'{folder} holds images of {len(set(labels))} classes, expected a folder of images for each '
-                         f'of at least two')
+        raise ValueError(
+            f'{folder} holds images of {len(set(labels))} classes, expected a folder of images for each '
+            f'of at least two'
+        )
     return ClassImages(np.stack(images), np.array(labels), tuple(entry.name for entry in folders))
 
 
@@ -91,10 +105,14 @@ def cut_objects(sequence: Sequence, size: tuple[int, int]) -> ClassImages:
             if crowd or min(right - left, bottom - top) < _LEAST_SIDE_PX:
                 continue
             dx, dy = _BORDER * (right - left), _BORDER * (bottom - top)
-            part = image[max(0, int(top - dy)):int(np.ceil(bottom + dy)),
-                         max(0, int(left - dx)):int(np.ceil(right + dx))]
+            part = image[
+                max(0, int(top - dy)) : int(np.ceil(bottom + dy)),
+                max(0, int(left - dx)) : int(np.ceil(right + dx)),
+            ]
             images.append(cv2.resize(part, size[::-1], interpolation=cv2.INTER_AREA))
             labels.append(int(label))
     if not images:
-        raise ValueError(f'{sequence.name} holds no object of at least {_LEAST_SIDE_PX} px, expected annotated frames')
+        raise ValueError(
+            f'{sequence.name} holds no object of at least {_LEAST_SIDE_PX} px, expected annotated frames'
+        )
     return ClassImages(np.stack(images), np.array(labels), sequence.class_names)

@@ -1,4 +1,5 @@
 """The classes of known objects: renamed, merged or left out by a file, and brought into the order of a network's."""
+
 from __future__ import annotations
 
 import warnings
@@ -24,7 +25,9 @@ def read_class_mapping(file: Path) -> dict[str, str | None]:
     """
     file = Path(file)
     with expected_format(file, 'a JSON or YAML mapping of class names to new names'):
-        mapping = read_json(file, MOST_TEXT_BYTES) if file.suffix.lower() == '.json' else read_yaml(file)
+        mapping = (
+            read_json(file, MOST_TEXT_BYTES) if file.suffix.lower() == '.json' else read_yaml(file)
+        )
         if not isinstance(mapping, dict) or not mapping:
             raise ValueError(f'it holds {type(mapping).__name__}')
         check_class_names(tuple(mapping))
@@ -32,7 +35,9 @@ def read_class_mapping(file: Path) -> dict[str, str | None]:
     return mapping
 
 
-def relabelled(ground_truth: GroundTruth, names: Many[str | None], wanted: Many[str]) -> GroundTruth:
+def relabelled(
+    ground_truth: GroundTruth, names: Many[str | None], wanted: Many[str]
+) -> GroundTruth:
     """The objects of wanted classes, their labels as indices into `wanted`; those of other classes are left out.
 
     Args:
@@ -46,10 +51,14 @@ def relabelled(ground_truth: GroundTruth, names: Many[str | None], wanted: Many[
     return GroundTruth(ground_truth.boxes_xyxy_px[kept], labels[kept], ground_truth.crowd[kept])
 
 
-def left_out(ground_truths: Iterable[GroundTruth], names: Many[str], wanted: Many[str]) -> dict[str, int]:
+def left_out(
+    ground_truths: Iterable[GroundTruth], names: Many[str], wanted: Many[str]
+) -> dict[str, int]:
     """How many boxes `relabelled` leaves out, by name; classes without any are not named."""
-    counts = sum((np.bincount(known.labels, minlength=len(names)) for known in ground_truths),
-                 np.zeros(len(names), np.int64))
+    counts = sum(
+        (np.bincount(known.labels, minlength=len(names)) for known in ground_truths),
+        np.zeros(len(names), np.int64),
+    )
     return {name: int(count) for name, count in zip(names, counts) if count and name not in wanted}
 
 
@@ -67,12 +76,16 @@ def with_mapping(sequence: Sequence, mapping: dict[str, str | None]) -> Sequence
     if not sequence.class_names:
         return sequence
     if not set(mapping) & set(sequence.class_names):
-        warnings.warn(f'{sequence.name}: the class mapping names none of {", ".join(sequence.class_names)}',
-                      stacklevel=2)
+        warnings.warn(
+            f'{sequence.name}: the class mapping names none of {", ".join(sequence.class_names)}',
+            stacklevel=2,
+        )
     names = [mapping.get(name, name) for name in sequence.class_names]
     wanted = tuple(dict.fromkeys(name for name in names if name is not None))
     if not wanted:
-        raise ValueError(f'the class mapping leaves out all classes of {sequence.name}, expected one to remain')
+        raise ValueError(
+            f'the class mapping leaves out all classes of {sequence.name}, expected one to remain'
+        )
     return _with_names(sequence, names, wanted)
 
 
@@ -83,11 +96,19 @@ def with_class_names(sequence: Sequence, wanted: tuple[str, ...]) -> Sequence:
 
 def _with_names(sequence: Sequence, names: Many[str | None], wanted: tuple[str, ...]) -> Sequence:
     kept = {old for old, name in zip(sequence.class_names, names) if name in wanted}
-    ground_truths = (frame.ground_truth for frame in sequence.frames if frame.ground_truth is not None)
+    ground_truths = (
+        frame.ground_truth for frame in sequence.frames if frame.ground_truth is not None
+    )
     dropped = left_out(ground_truths, sequence.class_names, kept)
     if dropped:
         warnings.warn(f'{sequence.name}: boxes left out: {counted(dropped)}', stacklevel=3)
-    return replace(sequence, class_names=wanted, frames=tuple(
-        frame if frame.ground_truth is None else
-        replace(frame, ground_truth=relabelled(frame.ground_truth, names, wanted))
-        for frame in sequence.frames))
+    return replace(
+        sequence,
+        class_names=wanted,
+        frames=tuple(
+            frame
+            if frame.ground_truth is None
+            else replace(frame, ground_truth=relabelled(frame.ground_truth, names, wanted))
+            for frame in sequence.frames
+        ),
+    )

@@ -1,4 +1,5 @@
 """Image files, read when a frame is asked for, and folders of them without annotations."""
+
 from __future__ import annotations
 
 import io
@@ -40,8 +41,12 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
         raise ValueError(f'{file} is {width} x {height} px, expected at most {MOST_PX} px')
     image = None
     if content:
-        with suppress(cv2.error):  # of a size that the header of a format states which is not read here
-            flags = cv2.IMREAD_COLOR if upright else cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+        with suppress(
+            cv2.error
+        ):  # of a size that the header of a format states which is not read here
+            flags = (
+                cv2.IMREAD_COLOR if upright else cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+            )
             image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
     if image is None:
         raise ValueError(f'{file} cannot be decoded, expected a JPEG or PNG image')
@@ -70,19 +75,35 @@ def image_size(file: Path) -> tuple[int, int]:
 
 def image_files(folder: Path) -> list[Path]:
     """The images in a folder and the folders in it, in the order of their names; hidden ones are none of them."""
-    return sorted(file for file in folder.rglob('*') if file.suffix.lower() in IMAGE_ENDINGS and file.is_file()
-                  and not any(part.startswith('.') for part in file.relative_to(folder).parts))
+    return sorted(
+        file
+        for file in folder.rglob('*')
+        if file.suffix.lower() in IMAGE_ENDINGS
+        and file.is_file()
+        and not any(part.startswith('.') for part in file.relative_to(folder).parts)
+    )
 
 
 def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
     """Images in the order of their names, with stamps made up at a rate > 0; neither speed nor boxes are known."""
-    return Sequence(folder.absolute().name, (), tuple(
-        Frame(file.relative_to(folder).as_posix(), round(index * 1e9 / rate_hz), partial(load_image, file))
-        for index, file in enumerate(image_files(folder))))
+    return Sequence(
+        folder.absolute().name,
+        (),
+        tuple(
+            Frame(
+                file.relative_to(folder).as_posix(),
+                round(index * 1e9 / rate_hz),
+                partial(load_image, file),
+            )
+            for index, file in enumerate(image_files(folder))
+        ),
+    )
 
 
 def _unreadable(file: Path, error: OSError | FileRefused) -> ValueError:
-    return ValueError(f'{file} cannot be read, expected a JPEG or PNG image: {getattr(error, "strerror", error)}')
+    return ValueError(
+        f'{file} cannot be read, expected a JPEG or PNG image: {getattr(error, "strerror", error)}'
+    )
 
 
 def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
@@ -112,7 +133,7 @@ def _jpeg_size(stream) -> tuple[int, int] | None:
         if marker[1] == 0xFF:
             stream.seek(-1, 1)
             continue
-        length, = struct.unpack('>H', stream.read(2))
+        (length,) = struct.unpack('>H', stream.read(2))
         if 0xC0 <= marker[1] <= 0xCF and marker[1] not in (0xC4, 0xC8, 0xCC):
             height, width = struct.unpack('>xHH', stream.read(5))
             return width, height

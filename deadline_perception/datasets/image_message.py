@@ -4,6 +4,7 @@ Messages are told apart and read by their fields, so nothing of ROS is imported.
 bytes where their layout allows it and one copy elsewhere, which cv_bridge never undercuts. Encodings that are not known
 here are left to it: a caller that has it passes it in.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,13 +17,22 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 # Encoding -> channels per pixel and OpenCV's conversion to BGR; None: it is BGR already. The names of OpenCV's Bayer
 # patterns start at the second pixel of the second row, those of ROS at the first of the first.
 _ENCODINGS = {
-    'bgr8': (3, None), '8UC3': (3, None), 'rgb8': (3, cv2.COLOR_RGB2BGR),
-    'bgra8': (4, cv2.COLOR_BGRA2BGR), 'rgba8': (4, cv2.COLOR_RGBA2BGR),
-    'mono8': (1, cv2.COLOR_GRAY2BGR), '8UC1': (1, cv2.COLOR_GRAY2BGR),
-    'yuv422': (2, cv2.COLOR_YUV2BGR_UYVY), 'uyvy': (2, cv2.COLOR_YUV2BGR_UYVY),
-    'yuv422_yuy2': (2, cv2.COLOR_YUV2BGR_YUY2), 'yuyv': (2, cv2.COLOR_YUV2BGR_YUY2),
-    'bayer_rggb8': (1, cv2.COLOR_BayerBG2BGR), 'bayer_bggr8': (1, cv2.COLOR_BayerRG2BGR),
-    'bayer_gbrg8': (1, cv2.COLOR_BayerGR2BGR), 'bayer_grbg8': (1, cv2.COLOR_BayerGB2BGR)}
+    'bgr8': (3, None),
+    '8UC3': (3, None),
+    'rgb8': (3, cv2.COLOR_RGB2BGR),
+    'bgra8': (4, cv2.COLOR_BGRA2BGR),
+    'rgba8': (4, cv2.COLOR_RGBA2BGR),
+    'mono8': (1, cv2.COLOR_GRAY2BGR),
+    '8UC1': (1, cv2.COLOR_GRAY2BGR),
+    'yuv422': (2, cv2.COLOR_YUV2BGR_UYVY),
+    'uyvy': (2, cv2.COLOR_YUV2BGR_UYVY),
+    'yuv422_yuy2': (2, cv2.COLOR_YUV2BGR_YUY2),
+    'yuyv': (2, cv2.COLOR_YUV2BGR_YUY2),
+    'bayer_rggb8': (1, cv2.COLOR_BayerBG2BGR),
+    'bayer_bggr8': (1, cv2.COLOR_BayerRG2BGR),
+    'bayer_gbrg8': (1, cv2.COLOR_BayerGR2BGR),
+    'bayer_grbg8': (1, cv2.COLOR_BayerGB2BGR),
+}
 ACCEPTED_ENCODINGS = tuple(_ENCODINGS)
 _JPEG_START, _JPEG_END = b'\xff\xd8', b'\xff\xd9'
 _JPEG_TAIL = 4096  # cameras pad their files; the end marker cannot occur within the pixels
@@ -53,27 +63,35 @@ def _converted(message: object, convert: Callable[[object], np.ndarray] | None) 
     if message.encoding not in _ENCODINGS:
         if convert is not None:
             return convert(message)
-        raise ImageError(f'image encoding is {message.encoding!r}, expected one of {", ".join(ACCEPTED_ENCODINGS)}')
+        raise ImageError(
+            f'image encoding is {message.encoding!r}, expected one of {", ".join(ACCEPTED_ENCODINGS)}'
+        )
     channels, conversion = _ENCODINGS[message.encoding]
     height, width, step = message.height, message.width, message.step
     if height < 1 or width < 1:
         raise ImageError(f'image is {width} x {height} px, expected at least 1 x 1')
     if step < width * channels:
-        raise ImageError(f'image step is {step} bytes, expected at least {width * channels}: {width} px of '
-                         f'{channels} bytes each ({message.encoding})')
+        raise ImageError(
+            f'image step is {step} bytes, expected at least {width * channels}: {width} px of '
+            f'{channels} bytes each ({message.encoding})'
+        )
     if len(message.data) != step * height:
-        raise ImageError(f'image holds {len(message.data)} bytes, expected {step * height}: {height} rows of {step}')
+        raise ImageError(
+            f'image holds {len(message.data)} bytes, expected {step * height}: {height} rows of {step}'
+        )
     if channels == 2 and width % 2:
         raise ImageError(f'image is {width} px wide, expected an even width for {message.encoding}')
-    rows = np.frombuffer(message.data, dtype=np.uint8).reshape(height, step)[:, :width * channels]
+    rows = np.frombuffer(message.data, dtype=np.uint8).reshape(height, step)[:, : width * channels]
     pixels = rows if channels == 1 else rows.reshape(height, width, channels)
     if conversion is None:
         return pixels
     try:
         return cv2.cvtColor(pixels, conversion)
     except cv2.error as error:
-        raise ImageError(f'image of {width} x {height} px with encoding {message.encoding} cannot be converted: '
-                         f'{error.err}') from error
+        raise ImageError(
+            f'image of {width} x {height} px with encoding {message.encoding} cannot be converted: '
+            f'{error.err}'
+        ) from error
 
 
 def _decompressed(message: object) -> np.ndarray:
@@ -92,6 +110,8 @@ def _decompressed(message: object) -> np.ndarray:
     if decoded is None:
         raise ImageError(f'{described} cannot be decoded, expected valid JPEG or PNG data')
     if decoded.dtype != np.uint8:
-        raise ImageError(f'{described} has samples of more than 8 bits ({decoded.dtype}), expected 8-bit colour or '
-                         'grey')
+        raise ImageError(
+            f'{described} has samples of more than 8 bits ({decoded.dtype}), expected 8-bit colour or '
+            'grey'
+        )
     return decoded

@@ -1,4 +1,5 @@
 """What can be read of a bag that was not finished: after a power cut, of a killed recorder, of a cut copy."""
+
 from __future__ import annotations
 
 import io
@@ -16,20 +17,52 @@ import zstandard
 from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Channel, Chunk, ChunkIndex, DataEnd, Footer, MessageIndex, Schema, Statistics
+from mcap.records import (
+    Channel,
+    Chunk,
+    ChunkIndex,
+    DataEnd,
+    Footer,
+    MessageIndex,
+    Schema,
+    Statistics,
+)
 from mcap.writer import MCAP0_MAGIC
 from rosbags.rosbag2 import ReaderError, storage_mcap
 
 from deadline_perception.core.untrusted_file import check_kind
 from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, limit_rosbags
 
-_DAMAGE = (McapError, ReaderError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError,
-           MemoryError, struct.error)
-_TABLES = ('schema', 'metadata', 'topics', 'message_definitions', 'messages')  # of rosbag2, all its versions
+_DAMAGE = (
+    McapError,
+    ReaderError,
+    zstandard.ZstdError,
+    ValueError,
+    LookupError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
+    struct.error,
+)
+_TABLES = (
+    'schema',
+    'metadata',
+    'topics',
+    'message_definitions',
+    'messages',
+)  # of rosbag2, all its versions
 # Columns in words alone: such a statement computes nothing and names no other file.
-_STATEMENT = re.compile(rf'CREATE TABLE\s+["\'`]?({"|".join(_TABLES)})["\'`]?\s*\([\w\s,]+\)', re.IGNORECASE)
-_FORBIDDEN = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_CREATE_VIEW, sqlite3.SQLITE_CREATE_TRIGGER,
-              sqlite3.SQLITE_CREATE_VTABLE, sqlite3.SQLITE_FUNCTION)
+_STATEMENT = re.compile(
+    rf'CREATE TABLE\s+["\'`]?({"|".join(_TABLES)})["\'`]?\s*\([\w\s,]+\)', re.IGNORECASE
+)
+_FORBIDDEN = (
+    sqlite3.SQLITE_ATTACH,
+    sqlite3.SQLITE_DETACH,
+    sqlite3.SQLITE_CREATE_VIEW,
+    sqlite3.SQLITE_CREATE_TRIGGER,
+    sqlite3.SQLITE_CREATE_VTABLE,
+    sqlite3.SQLITE_FUNCTION,
+)
 
 
 class IncompleteMcap:
@@ -76,7 +109,12 @@ class _Joined(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size + len(self._end)}[whence]
+        self._at = (
+            offset
+            + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size + len(self._end)}[
+                whence
+            ]
+        )
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:
@@ -85,8 +123,8 @@ class _Joined(io.RawIOBase):
             self._stream.seek(self._at)
             data = self._stream.read(min(len(buffer), self._size - self._at))
         else:
-            data = self._end[self._at - self._size:][:len(buffer)]
-        buffer[:len(data)] = data
+            data = self._end[self._at - self._size :][: len(buffer)]
+        buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
 
@@ -115,9 +153,11 @@ class _Index:
         self._channels: dict[int, Channel] = {}
         self._counts: Counter[int] = Counter()
         self._chunks: list[ChunkIndex] = []
-        self._last: dict[int, MessageIndex] = {}  # of the last chunk: what is in the file behind it may be cut
+        self._last: dict[
+            int, MessageIndex
+        ] = {}  # of the last chunk: what is in the file behind it may be cut
         self._loose = False  # messages outside of chunks
-        self._times_ns = (2 ** 63, 0)
+        self._times_ns = (2**63, 0)
         self.end_byte = len(MCAP0_MAGIC)
         try:
             if stream.read(self.end_byte) != MCAP0_MAGIC:
@@ -147,12 +187,23 @@ class _Index:
         for code, inner_at, inner_length in _records(stream, size):
             message = self._take_content(stream, code, inner_length)
             if message is not None:
-                found.setdefault(message[0], MessageIndex(message[0], [])).records.append((message[1], inner_at))
+                found.setdefault(message[0], MessageIndex(message[0], [])).records.append(
+                    (message[1], inner_at)
+                )
         self._last = found
-        self._chunks.append(ChunkIndex(
-            chunk_length=9 + length, chunk_start_offset=at, compression=chunk.compression,
-            compressed_size=len(chunk.data), message_end_time=chunk.message_end_time, message_index_length=0,
-            message_index_offsets={}, message_start_time=chunk.message_start_time, uncompressed_size=size))
+        self._chunks.append(
+            ChunkIndex(
+                chunk_length=9 + length,
+                chunk_start_offset=at,
+                compression=chunk.compression,
+                compressed_size=len(chunk.data),
+                message_end_time=chunk.message_end_time,
+                message_index_length=0,
+                message_index_offsets={},
+                message_start_time=chunk.message_start_time,
+                uncompressed_size=size,
+            )
+        )
 
     def _take_content(self, stream: BinaryIO, code: int, length: int) -> tuple[int, int] | None:
         """Takes what may stand in a chunk; channel and time of a message."""
@@ -184,10 +235,22 @@ class _Index:
         if not self._loose:  # else whoever reads the file has to look through all of it
             summary_start = self.end_byte + end.count
             statistics = Statistics(
-                attachment_count=0, channel_count=len(self._channels), channel_message_counts=self._counts,
-                chunk_count=len(self._chunks), message_count=self.messages, message_start_time=self._times_ns[0],
-                message_end_time=self._times_ns[1], metadata_count=0, schema_count=len(self._schemas))
-            for record in (*self._schemas.values(), *self._channels.values(), *self._chunks, statistics):
+                attachment_count=0,
+                channel_count=len(self._channels),
+                channel_message_counts=self._counts,
+                chunk_count=len(self._chunks),
+                message_count=self.messages,
+                message_start_time=self._times_ns[0],
+                message_end_time=self._times_ns[1],
+                metadata_count=0,
+                schema_count=len(self._schemas),
+            )
+            for record in (
+                *self._schemas.values(),
+                *self._channels.values(),
+                *self._chunks,
+                statistics,
+            ):
                 record.write(end)
         Footer(summary_start=summary_start, summary_offset_start=0, summary_crc=0).write(end)
         return end.end() + MCAP0_MAGIC
@@ -219,18 +282,26 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
         if Path(f'{file}{journal}').exists():
             check_kind(Path(f'{file}{journal}'))
             shutil.copy(f'{file}{journal}', folder / f'cut_{file.name}{journal}')
-    with closing(sqlite3.connect(folder / f'cut_{file.name}')) as source, \
-            closing(sqlite3.connect(folder / file.name)) as target:
-        source.execute('PRAGMA writable_schema = ON')  # or a file that is shorter than it says is refused as a whole
+    with (
+        closing(sqlite3.connect(folder / f'cut_{file.name}')) as source,
+        closing(sqlite3.connect(folder / file.name)) as target,
+    ):
+        source.execute(
+            'PRAGMA writable_schema = ON'
+        )  # or a file that is shorter than it says is refused as a whole
         source.execute('PRAGMA trusted_schema = OFF')
         source.text_factory = lambda raw: raw.decode(errors='replace')
         for database in (source, target):
-            database.set_authorizer(lambda act, *_: sqlite3.SQLITE_DENY if act in _FORBIDDEN else sqlite3.SQLITE_OK)
+            database.set_authorizer(
+                lambda act, *_: sqlite3.SQLITE_DENY if act in _FORBIDDEN else sqlite3.SQLITE_OK
+            )
         for name, statement in _plain_tables(source).items():
             target.execute(statement)
             try:
                 for row in source.execute(f'SELECT * FROM "{name}"'):
-                    target.execute(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(row))})', row)
+                    target.execute(
+                        f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(row))})', row
+                    )
             except sqlite3.DatabaseError:  # the rest of this table is not there
                 pass
         target.commit()
@@ -240,7 +311,9 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
 def _plain_tables(database: sqlite3.Connection) -> dict[str, str]:
     """The statements that made the tables of a bag, by their names, of those that are safe to execute."""
     found = {}
-    for name, statement in database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+    for name, statement in database.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+    ):
         made = _STATEMENT.fullmatch(str(statement).strip())
         if made and made[1] == name:
             found[name] = statement

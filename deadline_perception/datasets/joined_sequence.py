@@ -1,4 +1,5 @@
 """Several annotated sequences as one, to be scored together."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
@@ -28,19 +29,32 @@ def joined(sequences: Many[Sequence], wanted: Many[str]) -> Sequence:
     names = tuple(dict.fromkeys(name for sequence in sequences for name in sequence.class_names))
     frames: list[Frame] = []
     for number, sequence in enumerate(sequences):
-        unnamed = [label for label, name in enumerate(names)
-                   if name in wanted and name not in sequence.class_names]
+        unnamed = [
+            label
+            for label, name in enumerate(names)
+            if name in wanted and name not in sequence.class_names
+        ]
         begin_ns = frames[-1].stamp_ns + _GAP_NS - sequence.frames[0].stamp_ns if frames else 0
         for frame in sequence.frames:
             known = frame.ground_truth
             if known is not None:
                 known = _with_unknown(relabelled(known, sequence.class_names, names), unnamed)
-            frames.append(replace(frame, name=f'{number}/{frame.name}', stamp_ns=frame.stamp_ns + begin_ns,
-                                  ground_truth=known))
+            frames.append(
+                replace(
+                    frame,
+                    name=f'{number}/{frame.name}',
+                    stamp_ns=frame.stamp_ns + begin_ns,
+                    ground_truth=known,
+                )
+            )
     return Sequence(' + '.join(sequence.name for sequence in sequences), names, tuple(frames))
 
 
 def _with_unknown(known: GroundTruth, labels: Many[int]) -> GroundTruth:
-    return GroundTruth(np.concatenate((known.boxes_xyxy_px, np.tile(np.float32(_EVERYWHERE_PX), (len(labels), 1)))),
-                       np.concatenate((known.labels, np.int64(labels))),
-                       np.concatenate((known.crowd, np.ones(len(labels), bool))))
+    return GroundTruth(
+        np.concatenate(
+            (known.boxes_xyxy_px, np.tile(np.float32(_EVERYWHERE_PX), (len(labels), 1)))
+        ),
+        np.concatenate((known.labels, np.int64(labels))),
+        np.concatenate((known.crowd, np.ones(len(labels), bool))),
+    )

@@ -1,4 +1,5 @@
 """The message types of bags, for those that do not carry their definitions (sqlite3 bags of Humble)."""
+
 from __future__ import annotations
 
 import os
@@ -10,8 +11,10 @@ from pathlib import Path
 from deadline_perception.core.errors import DeadlinePerceptionError
 
 _SOURCE_TREE = Path(__file__).resolve().parents[2]
-_FOLDERS = {'deadline_perception': _SOURCE_TREE / 'msg',
-            'vision_msgs': _SOURCE_TREE / 'third_party' / 'vision_msgs' / 'msg'}
+_FOLDERS = {
+    'deadline_perception': _SOURCE_TREE / 'msg',
+    'vision_msgs': _SOURCE_TREE / 'third_party' / 'vision_msgs' / 'msg',
+}
 
 
 class DefinitionsMissing(DeadlinePerceptionError):
@@ -33,17 +36,27 @@ def message_types():
     types = {}
     for package in _FOLDERS:
         for file in _definitions(package):
-            types.update(get_types_from_msg(file.read_text(encoding='utf-8'), f'{package}/msg/{file.stem}'))
+            types.update(
+                get_types_from_msg(file.read_text(encoding='utf-8'), f'{package}/msg/{file.stem}')
+            )
     store.register({name: fields for name, fields in types.items() if name not in store.fielddefs})
     return store
 
 
 def _definitions(package: str) -> Iterator[Path]:
-    prefixes = [*filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)), sys.prefix]
-    for folder in (*(Path(prefix) / 'share' / package / 'msg' for prefix in prefixes), _FOLDERS[package]):
+    prefixes = [
+        *filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)),
+        sys.prefix,
+    ]
+    for folder in (
+        *(Path(prefix) / 'share' / package / 'msg' for prefix in prefixes),
+        _FOLDERS[package],
+    ):
         files = sorted(folder.glob('*.msg'))
         if files:
             yield from files
             return
-    raise DefinitionsMissing(f'no message definitions of {package} in {_FOLDERS[package]} nor in a ROS prefix; use the '
-                             f'source tree (make setup, or pip install -e), or source the workspace built by colcon')
+    raise DefinitionsMissing(
+        f'no message definitions of {package} in {_FOLDERS[package]} nor in a ROS prefix; use the '
+        f'source tree (make setup, or pip install -e), or source the workspace built by colcon'
+    )

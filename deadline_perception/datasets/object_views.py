@@ -1,4 +1,5 @@
 """Single objects of annotated images with their surroundings, and pieces of background, for a classifier."""
+
 from __future__ import annotations
 
 import math
@@ -19,8 +20,16 @@ _TRIES = 20
 
 # A lamp that shines is bright and saturated, of its colour's hue (which counts 180 around; a near red lamp looks
 # orange), and at its place: red above yellow above green.
-_HUES = {'red_light': ((0, 20), (160, 180)), 'yellow_light': ((21, 36),), 'green_light': ((42, 95),)}
-_PLACES = {'red_light': (0.05, 0.42), 'yellow_light': (0.34, 0.64), 'green_light': (0.56, 0.95)}  # shares of the height
+_HUES = {
+    'red_light': ((0, 20), (160, 180)),
+    'yellow_light': ((21, 36),),
+    'green_light': ((42, 95),),
+}
+_PLACES = {
+    'red_light': (0.05, 0.42),
+    'yellow_light': (0.34, 0.64),
+    'green_light': (0.56, 0.95),
+}  # shares of the height
 _LEAST_GLOW = 0.15  # product of saturation and value, each in [0, 1], of a pixel that counts
 _LEAST_SHARE = 0.02  # of the box, of pixels that count
 _MIDDLE = (0.15, 0.85)  # columns that are looked at: beside the lamps lies what is behind the light
@@ -54,8 +63,9 @@ class ObjectView:
         return size_px(self.box_xyxy_px)
 
 
-def annotated_views(frames: Sequence[Frame], class_names: Sequence[str], *, backgrounds: int,
-                    seed: int = 0) -> Iterator[ObjectView]:
+def annotated_views(
+    frames: Sequence[Frame], class_names: Sequence[str], *, backgrounds: int, seed: int = 0
+) -> Iterator[ObjectView]:
     """The objects of annotated images that are no crowd and at least `LEAST_PX` long, and windows of background.
 
     Args:
@@ -66,7 +76,9 @@ def annotated_views(frames: Sequence[Frame], class_names: Sequence[str], *, back
     """
     for number, frame in enumerate(frames):
         image, known = frame.load_bgr(), frame.ground_truth
-        for box, label, crowd in zip(known.boxes_xyxy_px.tolist(), known.labels.tolist(), known.crowd.tolist()):
+        for box, label, crowd in zip(
+            known.boxes_xyxy_px.tolist(), known.labels.tolist(), known.crowd.tolist()
+        ):
             name = class_names[label]
             if crowd or size_px(box) < LEAST_PX:
                 continue
@@ -91,13 +103,15 @@ def lit_lamp(light_bgr: np.ndarray) -> str | None:
     wrongly.
     """
     height, width = light_bgr.shape[:2]
-    middle = light_bgr[:, int(_MIDDLE[0] * width):max(1, math.ceil(_MIDDLE[1] * width))]
+    middle = light_bgr[:, int(_MIDDLE[0] * width) : max(1, math.ceil(_MIDDLE[1] * width))]
     hue, saturation, value = cv2.split(cv2.cvtColor(middle, cv2.COLOR_BGR2HSV))
-    glow = saturation.astype(np.float64) * value / 255.0 ** 2
+    glow = saturation.astype(np.float64) * value / 255.0**2
     glow[glow < _LEAST_GLOW] = 0.0
     found = {}
     for name, ranges in _HUES.items():
-        own = np.where(np.any([(hue >= low) & (hue <= high) for low, high in ranges], axis=0), glow, 0.0)
+        own = np.where(
+            np.any([(hue >= low) & (hue <= high) for low, high in ranges], axis=0), glow, 0.0
+        )
         if np.mean(own > 0.0) >= _LEAST_SHARE:
             at = float((own.sum(1) @ (np.arange(height) + 0.5)) / own.sum() / height)
             found[name] = own.sum() * (_PLACES[name][0] <= at <= _PLACES[name][1])
@@ -108,7 +122,9 @@ def lit_lamp(light_bgr: np.ndarray) -> str | None:
 def _lamp_classes(image: np.ndarray, box: Sequence[float]) -> tuple[str, ...]:
     """The classes that an annotated light may have: its colour where the pixels tell, else all."""
     left, top, right, bottom = (round(value) for value in box)
-    light = image[max(0, top):bottom, max(0, left):right]  # empty where the edge of the image leaves less than a pixel
+    light = image[
+        max(0, top) : bottom, max(0, left) : right
+    ]  # empty where the edge of the image leaves less than a pixel
     lamp = lit_lamp(light) if light.size and size_px(box) >= _JUDGED_PX else None
     return REFINED['traffic_light'] if lamp is None else (lamp,)
 
@@ -121,23 +137,33 @@ def _view(image: np.ndarray, box: Sequence[float], classes: tuple[str, ...]) -> 
     height, width = image.shape[:2]
     x0, y0 = max(0, int(x - reach)), max(0, int(y - reach))
     x1, y1 = min(width, int(x + reach) + 1), min(height, int(y + reach) + 1)
-    return ObjectView(image[y0:y1, x0:x1].copy(), (left - x0, top - y0, right - x0, bottom - y0), classes)
+    return ObjectView(
+        image[y0:y1, x0:x1].copy(), (left - x0, top - y0, right - x0, bottom - y0), classes
+    )
 
 
-def _background(generator: np.random.Generator, size: tuple[int, int], objects: np.ndarray, *,
-                beside: bool) -> tuple[float, float, float, float] | None:
+def _background(
+    generator: np.random.Generator, size: tuple[int, int], objects: np.ndarray, *, beside: bool
+) -> tuple[float, float, float, float] | None:
     """A box that overlaps no object by much; None when none was found."""
     height, width = size
     for _ in range(_TRIES):
         side = float(np.exp(generator.uniform(np.log(LEAST_PX), np.log(96.0))))
         wide, tall = side * generator.uniform(0.35, 1.0, 2) ** generator.integers(0, 2, 2)
-        x, y = generator.uniform(0, max(0.0, width - wide)), generator.uniform(0, max(0.0, height - tall))
+        x, y = (
+            generator.uniform(0, max(0.0, width - wide)),
+            generator.uniform(0, max(0.0, height - tall)),
+        )
         if beside and len(objects):
             left, top, right, bottom = objects[generator.integers(len(objects))]
             x = generator.uniform(left - wide, right)
             y = generator.uniform(top - tall, bottom)
         box = (max(0.0, x), max(0.0, y), min(float(width), x + wide), min(float(height), y + tall))
-        if box[2] - box[0] >= 4 and box[3] - box[1] >= 4 and _largest_overlap(box, objects) <= _OVERLAP:
+        if (
+            box[2] - box[0] >= 4
+            and box[3] - box[1] >= 4
+            and _largest_overlap(box, objects) <= _OVERLAP
+        ):
             return box
     return None
 

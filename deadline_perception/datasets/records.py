@@ -1,4 +1,5 @@
 """What every driving sequence is read into."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,7 +23,9 @@ def check_class_names(names: tuple[str, ...]) -> None:
         raise ValueError(f'there are {len(names)} class names, expected at most {MAX_CLASSES}')
     for name in names:
         if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= _MAX_NAME:
-            raise ValueError(f'class name is {ascii(name)[:_MAX_NAME]}, expected 1 to {_MAX_NAME} printable characters')
+            raise ValueError(
+                f'class name is {ascii(name)[:_MAX_NAME]}, expected 1 to {_MAX_NAME} printable characters'
+            )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f'class name {twice!r} occurs {names.count(twice)} times, expected once')
@@ -50,10 +53,14 @@ class GroundTruth:
         labels = np.ascontiguousarray(self.labels, dtype=np.int64)
         crowd = np.ascontiguousarray(self.crowd, dtype=bool)
         if labels.shape != (len(boxes),) or crowd.shape != (len(boxes),):
-            raise ValueError(f'{len(boxes)} boxes with labels {labels.shape} and crowd {crowd.shape}, '
-                             f'expected one of each per box')
+            raise ValueError(
+                f'{len(boxes)} boxes with labels {labels.shape} and crowd {crowd.shape}, '
+                f'expected one of each per box'
+            )
         if not np.isfinite(boxes).all():
-            raise ValueError(f'a box is {boxes[~np.isfinite(boxes).all(1)][0].tolist()}, expected finite pixels')
+            raise ValueError(
+                f'a box is {boxes[~np.isfinite(boxes).all(1)][0].tolist()}, expected finite pixels'
+            )
         object.__setattr__(self, 'boxes_xyxy_px', boxes)
         object.__setattr__(self, 'labels', labels)
         object.__setattr__(self, 'crowd', crowd)
@@ -83,7 +90,9 @@ class Frame:
     def __post_init__(self) -> None:
         object.__setattr__(self, 'name', _one_line(self.name))
         if self.stamp_ns < 0:
-            raise ValueError(f'stamp of frame {self.name!r} is {self.stamp_ns} ns, expected at least 0')
+            raise ValueError(
+                f'stamp of frame {self.name!r} is {self.stamp_ns} ns, expected at least 0'
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +121,15 @@ class Sequence:
         check_class_names(self.class_names)
         for before, after in zip(self.frames, self.frames[1:]):
             if after.stamp_ns <= before.stamp_ns:
-                raise ValueError(f'stamp of frame {after.name!r} is {after.stamp_ns} ns, expected more than '
-                                 f'{before.stamp_ns} ns, the stamp of the frame before it')
+                raise ValueError(
+                    f'stamp of frame {after.name!r} is {after.stamp_ns} ns, expected more than '
+                    f'{before.stamp_ns} ns, the stamp of the frame before it'
+                )
         if self.camera_matrix is not None and np.shape(self.camera_matrix) != (3, 3):
-            raise ValueError(f'camera matrix of sequence {self.name!r} has shape {np.shape(self.camera_matrix)}, '
-                             f'expected (3, 3)')
+            raise ValueError(
+                f'camera matrix of sequence {self.name!r} has shape {np.shape(self.camera_matrix)}, '
+                f'expected (3, 3)'
+            )
 
 
 def _one_line(name: str) -> str:

@@ -1,4 +1,5 @@
 """Opens whatever a user names as input: a rendered drive, a data set, a video or a bag."""
+
 from __future__ import annotations
 
 import math
@@ -8,7 +9,11 @@ from pathlib import Path
 
 from deadline_perception.datasets.annotation_file import read_json
 from deadline_perception.datasets.bag import read_bag
-from deadline_perception.datasets.bdd100k import read_bdd100k, read_bdd100k_tracks, read_bdd100k_video
+from deadline_perception.datasets.bdd100k import (
+    read_bdd100k,
+    read_bdd100k_tracks,
+    read_bdd100k_video,
+)
 from deadline_perception.datasets.cityscapes import IMAGE_FOLDERS, read_cityscapes
 from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.coco import read_coco
@@ -22,15 +27,24 @@ COCO_NAMES = ('val.json', 'test.json', 'annotations.json', 'train.json')
 SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
 TRACKS = Path('images') / 'track'
-KNOWN = ("expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of "
-         'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, a bag, or a folder '
-         'of images')
-CLASSES_HELP = ('JSON or YAML file that renames or merges classes of the data: name to new name, or to null to leave '
-                'it out')
+KNOWN = (
+    "expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of "
+    'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, a bag, or a folder '
+    'of images'
+)
+CLASSES_HELP = (
+    'JSON or YAML file that renames or merges classes of the data: name to new name, or to null to leave '
+    'it out'
+)
 
 
-def open_source(text: str, *, rate_hz: float | None = None, split: str | None = None,
-                classes: Path | None = None) -> Sequence:
+def open_source(
+    text: str,
+    *,
+    rate_hz: float | None = None,
+    split: str | None = None,
+    classes: Path | None = None,
+) -> Sequence:
     """Opens a source by its name.
 
     Args:
@@ -76,7 +90,9 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     tracks = _tracks(path)
     if tracks is not None:
         root, *rest = tracks
-        return thin_out(read_bdd100k_tracks(root, *(rest or [split or _split(root, (str(TRACKS),))])), rate_hz)
+        return thin_out(
+            read_bdd100k_tracks(root, *(rest or [split or _split(root, (str(TRACKS),))])), rate_hz
+        )
     annotations = _coco_file(path, split)
     if annotations is not None:
         return read_coco(annotations, made_up_hz)
@@ -88,8 +104,17 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
         return thin_out(read_bag(path), rate_hz)
     if split is None and image_files(path):
         return read_image_folder(path, made_up_hz)
-    looked_for = ', '.join(('metadata.yaml', *IMAGE_FOLDERS, 'images/100k', str(TRACKS), *COCO_NAMES,
-                            'one .mcap or .db3 file', 'images'))
+    looked_for = ', '.join(
+        (
+            'metadata.yaml',
+            *IMAGE_FOLDERS,
+            'images/100k',
+            str(TRACKS),
+            *COCO_NAMES,
+            'one .mcap or .db3 file',
+            'images',
+        )
+    )
     raise ValueError(f'folder {text!r} holds none of {looked_for}; {KNOWN}')
 
 
@@ -103,14 +128,18 @@ def drive_options(text: str) -> dict[str, float | int]:
     for pair in filter(None, text.partition(':')[2].split(',')):
         name, _, value = pair.partition('=')
         if name.strip() not in DRIVE_OPTIONS:
-            raise ValueError(f'option {name.strip()!r} of source {text!r} is unknown, expected one of '
-                             f'{", ".join(DRIVE_OPTIONS)}')
+            raise ValueError(
+                f'option {name.strip()!r} of source {text!r} is unknown, expected one of '
+                f'{", ".join(DRIVE_OPTIONS)}'
+            )
         kind = DRIVE_OPTIONS[name.strip()]
         try:
             options[name.strip()] = kind(value)
         except ValueError as error:
-            raise ValueError(f'option {name.strip()!r} of source {text!r} is {value!r}, expected '
-                             f'{"a whole number" if kind is int else "a number"}') from error
+            raise ValueError(
+                f'option {name.strip()!r} of source {text!r} is {value!r}, expected '
+                f'{"a whole number" if kind is int else "a number"}'
+            ) from error
     return options
 
 
@@ -134,7 +163,9 @@ def _split(root: Path, folders: tuple[str, ...]) -> str:
     for split in SPLITS:
         if any((root / folder / split).is_dir() for folder in folders):
             return split
-    raise ValueError(f'{root} has none of the splits {", ".join(SPLITS)} under {" or ".join(folders)}')
+    raise ValueError(
+        f'{root} has none of the splits {", ".join(SPLITS)} under {" or ".join(folders)}'
+    )
 
 
 def _tracks(path: Path) -> tuple[Path | str, ...] | None:

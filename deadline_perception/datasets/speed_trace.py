@@ -1,4 +1,5 @@
 """The speed of a vehicle over time, as data sets record it."""
+
 from __future__ import annotations
 
 import bisect
@@ -38,14 +39,20 @@ class SpeedTrace:
 
     def __post_init__(self) -> None:
         if len(self.stamps_s) != len(self.speeds_mps) or not self.stamps_s:
-            raise ValueError(f'speed trace has {len(self.stamps_s)} stamps and {len(self.speeds_mps)} speeds, expected '
-                             f'as many and at least one')
+            raise ValueError(
+                f'speed trace has {len(self.stamps_s)} stamps and {len(self.speeds_mps)} speeds, expected '
+                f'as many and at least one'
+            )
         for before, after in zip(self.stamps_s, self.stamps_s[1:]):
             if not after > before:
-                raise ValueError(f'stamp {after} s of the speed trace follows {before} s, expected a later one')
+                raise ValueError(
+                    f'stamp {after} s of the speed trace follows {before} s, expected a later one'
+                )
         for stamp, speed in zip(self.stamps_s, self.speeds_mps):
             if not (math.isfinite(stamp) and math.isfinite(speed) and speed >= 0):
-                raise ValueError(f'speed at {stamp} s is {speed} m/s, expected a finite value of at least 0')
+                raise ValueError(
+                    f'speed at {stamp} s is {speed} m/s, expected a finite value of at least 0'
+                )
 
     def speed_mps(self, stamp_s: float, reach_s: float = 1.0) -> float | None:
         """Speed at a time; None more than `reach_s` before the first or after the last stamp."""
@@ -54,7 +61,9 @@ class SpeedTrace:
         after = bisect.bisect_left(self.stamps_s, stamp_s)
         if after == 0 or after == len(self.stamps_s):
             return self.speeds_mps[min(after, len(self.speeds_mps) - 1)]
-        share = (stamp_s - self.stamps_s[after - 1]) / (self.stamps_s[after] - self.stamps_s[after - 1])
+        share = (stamp_s - self.stamps_s[after - 1]) / (
+            self.stamps_s[after] - self.stamps_s[after - 1]
+        )
         return self.speeds_mps[after - 1] * (1 - share) + self.speeds_mps[after] * share
 
 
@@ -71,8 +80,10 @@ def read_speed_trace(source: Path) -> SpeedTrace:
     """
     source = Path(source)
     if not source.exists():
-        raise FileNotFoundError(f'speed trace {source} does not exist, expected a CSV file, a BDD100K info JSON file, '
-                                f'or a folder of Cityscapes vehicle JSON files')
+        raise FileNotFoundError(
+            f'speed trace {source} does not exist, expected a CSV file, a BDD100K info JSON file, '
+            f'or a folder of Cityscapes vehicle JSON files'
+        )
     if source.is_dir() or source.name.endswith(CITYSCAPES_SUFFIX):
         return _read_cityscapes(source)
     if source.suffix.lower() == '.json':
@@ -84,7 +95,9 @@ def _read_csv(file: Path) -> SpeedTrace:
     """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored."""
     pairs = []
     with expected_format(file, 'CSV'):
-        text = read_text(file, _MOST_BYTES).removeprefix('\ufeff')  # which spreadsheets put before UTF-8
+        text = read_text(file, _MOST_BYTES).removeprefix(
+            '\ufeff'
+        )  # which spreadsheets put before UTF-8
         rows = csv.DictReader(io.StringIO(text, newline=''))
         columns = rows.fieldnames
         if columns is None or not {'stamp_s', 'speed_mps'} <= set(columns):
@@ -93,8 +106,10 @@ def _read_csv(file: Path) -> SpeedTrace:
             try:
                 pairs.append((float(row['stamp_s']), float(row['speed_mps'])))
             except (TypeError, ValueError) as error:
-                raise ValueError(f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, '
-                                 f'expected two numbers') from error
+                raise ValueError(
+                    f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, '
+                    f'expected two numbers'
+                ) from error
     return _trace(file, pairs)
 
 
@@ -110,13 +125,19 @@ def read_bdd100k_trace(file: Path) -> SpeedTrace:
     if not isinstance(entries, list):
         raise ValueError(f'{file} has no list "locations" or "gps", expected a BDD100K info file')
     if not entries:
-        raise NoValidSpeedError(f'{file} has empty lists of positions, expected at least one with a speed')
+        raise NoValidSpeedError(
+            f'{file} has empty lists of positions, expected at least one with a speed'
+        )
     with expected_format(file, 'BDD100K info, each entry with a speed and a timestamp'):
         start_ms = float(content.get('startTime', entries[0]['timestamp']))
-        pairs = {(float(entry['timestamp']) - start_ms) / 1e3: float(entry['speed']) for entry in entries}
+        pairs = {
+            (float(entry['timestamp']) - start_ms) / 1e3: float(entry['speed']) for entry in entries
+        }
     valid = sorted((stamp, speed) for stamp, speed in pairs.items() if speed >= 0)
     if not valid:
-        raise NoValidSpeedError(f'{file} marks all of its {len(entries)} speeds as invalid, expected at least one')
+        raise NoValidSpeedError(
+            f'{file} marks all of its {len(entries)} speeds as invalid, expected at least one'
+        )
     return _trace(file, valid)
 
 
@@ -138,9 +159,13 @@ def _read_cityscapes(source: Path) -> SpeedTrace:
     """Reads the `*_vehicle.json` files of a folder, or one of them, in the order of their names."""
     files = [source] if source.is_file() else sorted(source.glob(f'*{CITYSCAPES_SUFFIX}'))
     if not files:
-        raise ValueError(f'{source} holds no *{CITYSCAPES_SUFFIX} file, expected those of Cityscapes')
-    stamps = snippet_stamps_s([file.name[:-len(CITYSCAPES_SUFFIX)] for file in files])
-    return _trace(source, [(stamp, read_cityscapes_speed(file)) for stamp, file in zip(stamps, files)])
+        raise ValueError(
+            f'{source} holds no *{CITYSCAPES_SUFFIX} file, expected those of Cityscapes'
+        )
+    stamps = snippet_stamps_s([file.name[: -len(CITYSCAPES_SUFFIX)] for file in files])
+    return _trace(
+        source, [(stamp, read_cityscapes_speed(file)) for stamp, file in zip(stamps, files)]
+    )
 
 
 def snippet_stamps_s(stems: list[str]) -> list[float]:
@@ -171,9 +196,13 @@ def snippet_stamps_s(stems: list[str]) -> list[float]:
 def with_speeds_of_trace(sequence: Sequence, trace: SpeedTrace) -> Sequence:
     """The sequence with speeds of a trace, the first frame at the trace's first stamp; None beyond its end."""
     start_ns, first_s = sequence.frames[0].stamp_ns, trace.stamps_s[0]
-    return replace(sequence, frames=tuple(
-        replace(frame, speed_mps=trace.speed_mps(first_s + (frame.stamp_ns - start_ns) / 1e9))
-        for frame in sequence.frames))
+    return replace(
+        sequence,
+        frames=tuple(
+            replace(frame, speed_mps=trace.speed_mps(first_s + (frame.stamp_ns - start_ns) / 1e9))
+            for frame in sequence.frames
+        ),
+    )
 
 
 def _trace(source: Path, pairs: list[tuple[float, float]]) -> SpeedTrace:

@@ -1,4 +1,5 @@
 """Video files as sequences."""
+
 from __future__ import annotations
 
 import math
@@ -27,7 +28,9 @@ class VideoFrames:
             raise ValueError(f'{file} cannot be opened, expected a video that OpenCV decodes')
         self.rate_hz = float(self._capture.get(cv2.CAP_PROP_FPS))
         if not (math.isfinite(self.rate_hz) and 0 < self.rate_hz <= 1000):
-            raise ValueError(f'{file} states {self.rate_hz} frames per second, expected more than 0 and at most 1000')
+            raise ValueError(
+                f'{file} states {self.rate_hz} frames per second, expected more than 0 and at most 1000'
+            )
         self.count = self._count()
 
     def _count(self) -> int:
@@ -68,7 +71,9 @@ class VideoFrames:
                 self._next += 1
             decoded, image = self._capture.read()
             if not decoded:
-                raise ValueError(f'frame {index} of {self._file} cannot be decoded, {self.count} were counted')
+                raise ValueError(
+                    f'frame {index} of {self._file} cannot be decoded, {self.count} were counted'
+                )
             self._next = index + 1
         return image
 
@@ -88,6 +93,15 @@ def read_video(file: Path) -> Sequence:
     except FileRefused as error:
         raise ValueError(f'{file} cannot be read, expected a video file: {error}') from error
     video = VideoFrames(file)
-    return Sequence(file.stem, (), tuple(
-        Frame(f'{file.stem}_{index:06d}', round(index * 1e9 / video.rate_hz), partial(video.load, index))
-        for index in range(video.count)))
+    return Sequence(
+        file.stem,
+        (),
+        tuple(
+            Frame(
+                f'{file.stem}_{index:06d}',
+                round(index * 1e9 / video.rate_hz),
+                partial(video.load, index),
+            )
+            for index in range(video.count)
+        ),
+    )

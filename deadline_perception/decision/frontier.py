@@ -10,6 +10,7 @@ path, and a slow one is brought home by its later operators. (A decision of seve
 stochastic programming; the later stages are decided by what the frame has really taken.) The remaining time of such a
 path is what it needs of it to be planned.
 """
+
 from __future__ import annotations
 
 import math
@@ -29,7 +30,14 @@ from deadline_perception.decision.policy import (
 )
 from deadline_perception.timing.time_model import Forecast
 
-LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of how likely a pace is; one between two is taken to be the slower one
+LEVELS = (
+    0.5,
+    0.6,
+    0.7,
+    0.8,
+    0.9,
+    1.0,
+)  # of how likely a pace is; one between two is taken to be the slower one
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,9 @@ class SegmentFrontiers:
     members: list[int]
 
 
-def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pareto_frontiers(
+    groups: np.ndarray, costs: np.ndarray, qualities: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Reduces every group of candidates to those that no other of the group beats in both cost and quality.
 
     Args:
@@ -64,7 +74,11 @@ def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarra
         `[G + 1]`, where each group begins among them. Of equal candidates the first stays.
     """
     order = np.lexsort((-qualities, costs, groups))
-    group, _, rank = groups[order], costs[order], np.unique(qualities, return_inverse=True)[1].reshape(-1)[order]
+    group, _, rank = (
+        groups[order],
+        costs[order],
+        np.unique(qualities, return_inverse=True)[1].reshape(-1)[order],
+    )
     # A group's ranks are lifted above those of all groups before it, so that one running maximum serves all.
     lifted = group.astype(np.int64) * (len(groups) + 1) + rank
     keep = np.ones(len(order), dtype=bool)
@@ -74,8 +88,13 @@ def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarra
     return members, begins
 
 
-def needed_times_ms(path_space: PathSpace, settings: np.ndarray, remaining_ms: np.ndarray,
-                    prefix_numbers: Callable[[int], np.ndarray], likely: float) -> np.ndarray:
+def needed_times_ms(
+    path_space: PathSpace,
+    settings: np.ndarray,
+    remaining_ms: np.ndarray,
+    prefix_numbers: Callable[[int], np.ndarray],
+    likely: float,
+) -> np.ndarray:
     """The forecast whose bound has to fit as a segment begins, so that each path can be planned from there on.
 
     Here that is the forecast of going on along the path until its next operator and on the shortest path from there. At
@@ -99,8 +118,9 @@ def needed_times_ms(path_space: PathSpace, settings: np.ndarray, remaining_ms: n
     next_needed_ms = np.full(len(settings), -np.inf)
     for segment in range(len(path_space.segments) - 1, -1, -1):
         here_ms = remaining_ms[segment]
-        needed_ms[segment] = np.minimum(here_ms, np.maximum(here_ms - saved_ms,
-                                                            likely * (here_ms - next_ms) + next_needed_ms))
+        needed_ms[segment] = np.minimum(
+            here_ms, np.maximum(here_ms - saved_ms, likely * (here_ms - next_ms) + next_needed_ms)
+        )
         if path_space.segments[segment].operator is not None:
             numbers = prefix_numbers(segment)
             least_ms = np.full(numbers.max() + 1, np.inf)
@@ -136,26 +156,42 @@ class FrontierPolicy:
     keeps_bounds = True
     _levels = LEVELS
 
-    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
-                 keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None) -> None:
+    def __init__(
+        self,
+        path_space: PathSpace,
+        forecast: Forecast,
+        quality: Quality,
+        *,
+        keep_epsilon: float = 0.005,
+        paths: Sequence[ExecutionPath] | None = None,
+    ) -> None:
         if not 0.0 <= keep_epsilon <= 1.0:
-            raise ValueError(f'keep_epsilon is {keep_epsilon}, expected a gain in quality in [0, 1]')
+            raise ValueError(
+                f'keep_epsilon is {keep_epsilon}, expected a gain in quality in [0, 1]'
+            )
         self._space = path_space
         self._keep_epsilon = keep_epsilon
         self._paths = list(path_space) if paths is None else list(dict.fromkeys(paths))
         if not self._paths:
             raise ValueError('no path is kept ready, expected at least one')
         self._index = {path: index for index, path in enumerate(self._paths)}
-        self._number_of = {id(path): index for index, path in enumerate(self._paths)}  # they live as long as this
+        self._number_of = {
+            id(path): index for index, path in enumerate(self._paths)
+        }  # they live as long as this
         self._remaining_ms = self._forecasts(forecast)
         self._qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
         if not ((self._qualities >= 0) & (self._qualities <= 1)).all():
             worst = self._paths[int(np.argmin((self._qualities >= 0) & (self._qualities <= 1)))]
-            raise ValueError(f'quality of path {worst} is {quality.quality(worst)}, expected [0, 1]')
-        self._settings = np.array([path.settings for path in self._paths], dtype=np.int64).reshape(len(self._paths), -1)
+            raise ValueError(
+                f'quality of path {worst} is {quality.quality(worst)}, expected [0, 1]'
+            )
+        self._settings = np.array([path.settings for path in self._paths], dtype=np.int64).reshape(
+            len(self._paths), -1
+        )
         self._needed_ms = {1.0: self._remaining_ms}  # by how likely the pace is
         self._frontiers_of: dict[float, list[SegmentFrontiers | None]] = {
-            level: [None] * len(path_space.segments) for level in self._levels}
+            level: [None] * len(path_space.segments) for level in self._levels
+        }
         self._frontiers = self._frontiers_of[1.0]
 
     def prepare(self) -> None:
@@ -169,8 +205,12 @@ class FrontierPolicy:
         """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
         level = LEVELS[bisect_left(LEVELS, likely)]
         found = self._frontiers_of[level][0] or self._build(0, level)
-        return [(self._paths[member], needed_ms, quality) for member, needed_ms, quality in
-                zip(found.members, found.remaining_ms, found.qualities)]
+        return [
+            (self._paths[member], needed_ms, quality)
+            for member, needed_ms, quality in zip(
+                found.members, found.remaining_ms, found.qualities
+            )
+        ]
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
@@ -180,8 +220,15 @@ class FrontierPolicy:
         best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
         return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor, likely)
         level = LEVELS[bisect_left(LEVELS, likely)]
@@ -191,7 +238,10 @@ class FrontierPolicy:
             return best if level == 1.0 else self.redecide(path, segment, remaining_ms, factor)
         if best.path is self._paths[planned]:
             return best
-        needed_ms, quality = self._needed_ms[level].item(segment, planned), self._qualities.item(planned)
+        needed_ms, quality = (
+            self._needed_ms[level].item(segment, planned),
+            self._qualities.item(planned),
+        )
         bound_ms = needed_ms * factor
         if bound_ms > remaining_ms or best.quality - quality > self._keep_epsilon:
             return best
@@ -205,8 +255,9 @@ class FrontierPolicy:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
         check_outcome(latency_ms, remaining_ms)
 
-    def _of_prefix(self, path: ExecutionPath, segment: int,
-                   level: float = 1.0) -> tuple[SegmentFrontiers, int, int, int]:
+    def _of_prefix(
+        self, path: ExecutionPath, segment: int, level: float = 1.0
+    ) -> tuple[SegmentFrontiers, int, int, int]:
         """Frontiers of a segment, index of the planned path, and begin and end of the frontier after its prefix."""
         # The plan is mostly the very object that was given out, which is found without hashing its choices.
         planned = self._number_of.get(id(path))
@@ -219,8 +270,15 @@ class FrontierPolicy:
         group = frontiers.group_of[planned]
         return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
 
-    def _best(self, segment: int, frontiers: SegmentFrontiers, begin: int, end: int, remaining_ms: float,
-              factor: float) -> Choice:
+    def _best(
+        self,
+        segment: int,
+        frontiers: SegmentFrontiers,
+        begin: int,
+        end: int,
+        remaining_ms: float,
+        factor: float,
+    ) -> Choice:
         """The best path of one frontier whose bound fits; the cheapest when none does."""
         times = frontiers.remaining_ms
         at = bisect_right(times, remaining_ms / factor, begin, end) - 1
@@ -231,29 +289,46 @@ class FrontierPolicy:
             at -= 1
         fits, at = at >= begin, max(at, begin)
         chosen = frontiers.members[at]
-        return Choice(self._paths[chosen], self._remaining_ms.item(segment, chosen), times[at] * factor, fits,
-                      frontiers.qualities[at])
+        return Choice(
+            self._paths[chosen],
+            self._remaining_ms.item(segment, chosen),
+            times[at] * factor,
+            fits,
+            frontiers.qualities[at],
+        )
 
     def _build(self, segment: int, level: float = 1.0) -> SegmentFrontiers:
         if level not in self._needed_ms:
-            self._needed_ms[level] = needed_times_ms(self._space, self._settings, self._remaining_ms,
-                                                     self._prefix_numbers, level)
+            self._needed_ms[level] = needed_times_ms(
+                self._space, self._settings, self._remaining_ms, self._prefix_numbers, level
+            )
         group_of, needed_ms = self._prefix_numbers(segment), self._needed_ms[level][segment]
         members, begins = pareto_frontiers(group_of, needed_ms, self._qualities)
-        found = SegmentFrontiers(group_of.data, begins.tolist(), needed_ms[members].tolist(),
-                                 self._qualities[members].tolist(), members.tolist())
+        found = SegmentFrontiers(
+            group_of.data,
+            begins.tolist(),
+            needed_ms[members].tolist(),
+            self._qualities[members].tolist(),
+            members.tolist(),
+        )
         self._frontiers_of[level][segment] = found
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:
         """Remaining forecast of every path from every segment on: float64 `[segments, paths]`, ms, never rising."""
-        rows = np.stack([np.asarray(forecast.table(self._paths, segment), dtype=np.float64)
-                         for segment in range(len(self._space.segments))])
+        rows = np.stack(
+            [
+                np.asarray(forecast.table(self._paths, segment), dtype=np.float64)
+                for segment in range(len(self._space.segments))
+            ]
+        )
         bad = ~((rows >= 0) & (rows < math.inf))
         if bad.any():
             segment, index = np.argwhere(bad)[0]
-            raise ValueError(f'forecast of path {self._paths[index]} from segment {self._space.segments[segment].name} '
-                             f'on is {rows[segment, index]} ms, expected a finite time of at least 0')
+            raise ValueError(
+                f'forecast of path {self._paths[index]} from segment {self._space.segments[segment].name} '
+                f'on is {rows[segment, index]} ms, expected a finite time of at least 0'
+            )
         return np.maximum.accumulate(rows[::-1])[::-1]
 
     def _prefix_numbers(self, segment: int) -> np.ndarray:

@@ -14,6 +14,7 @@ neighbours, and beyond the outermost ones the effect stays level. A pair's effec
 be large, and one that either alone brings about; neither is negative. So a larger setting is never predicted to do
 harm. How far predictions are off, `PathQuality.prediction_error` tells.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -61,15 +62,27 @@ class PredictionError:
 
     def __str__(self) -> str:
         rank = '-' if self.rank_correlation is None else f'{self.rank_correlation:.2f}'
-        way = 'each left out once' if self.folds == self.paths else f'left out in {self.folds} groups'
-        return (f'{self.mean_points:.2f} points on average, {self.max_points:.2f} at most, rank correlation {rank} '
-                f'({self.paths} measured paths, {way})')
+        way = (
+            'each left out once' if self.folds == self.paths else f'left out in {self.folds} groups'
+        )
+        return (
+            f'{self.mean_points:.2f} points on average, {self.max_points:.2f} at most, rank correlation {rank} '
+            f'({self.paths} measured paths, {way})'
+        )
 
 
 def _positions(paths: Sequence[ExecutionPath]) -> np.ndarray:
     """Where every operator is set on its scale of work: float64 `[paths, operators]`."""
-    return np.array([[operator.positions[index] for operator, index in zip(path.space.operators, path.settings)]
-                     for path in paths], dtype=np.float64).reshape(len(paths), -1)
+    return np.array(
+        [
+            [
+                operator.positions[index]
+                for operator, index in zip(path.space.operators, path.settings)
+            ]
+            for path in paths
+        ],
+        dtype=np.float64,
+    ).reshape(len(paths), -1)
 
 
 class MonotoneModel:
@@ -86,8 +99,10 @@ class MonotoneModel:
     def __init__(self, paths: Sequence[ExecutionPath], values: Sequence[float]) -> None:
         self._space = paths[0].space
         measured = np.asarray(values, dtype=np.float64)
-        self._effects = {model: _Effects([paths[at] for at in places], measured[places])
-                         for model, places in _by_model(paths).items()}
+        self._effects = {
+            model: _Effects([paths[at] for at in places], measured[places])
+            for model, places in _by_model(paths).items()
+        }
 
     def predict(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """Average precision of paths: float64 `[paths]`, in [0, 1].
@@ -97,13 +112,17 @@ class MonotoneModel:
         """
         for path in paths:
             if path not in self._space:
-                raise ValueError(f'path {path} is of another network than the measured ones, such as '
-                                 f'{self._space.largest}')
+                raise ValueError(
+                    f'path {path} is of another network than the measured ones, such as '
+                    f'{self._space.largest}'
+                )
         predicted = np.zeros(len(paths))
         for model, places in _by_model(paths).items():
             if model not in self._effects:
-                raise ValueError(f'path {paths[places[0]]} is of a model without a measured path, expected one at '
-                                 'least')
+                raise ValueError(
+                    f'path {paths[places[0]]} is of a model without a measured path, expected one at '
+                    'least'
+                )
             predicted[places] = self._effects[model].predict([paths[at] for at in places])
         return predicted
 
@@ -112,7 +131,9 @@ def _by_model(paths: Sequence[ExecutionPath]) -> dict[tuple[int, ...], list[int]
     """Places of the paths by the settings of their operators of the kind model; all of them where there is none."""
     if not paths:
         return {}
-    choosing = [at for at, operator in enumerate(paths[0].space.operators) if operator.kind == MODEL]
+    choosing = [
+        at for at, operator in enumerate(paths[0].space.operators) if operator.kind == MODEL
+    ]
     found: dict[tuple[int, ...], list[int]] = {}
     for number, path in enumerate(paths):
         found.setdefault(tuple(path.settings[at] for at in choosing), []).append(number)
@@ -132,7 +153,11 @@ class _Effects:
         columns = np.hstack([np.ones((len(effects), 1)), -np.ones((len(effects), 1)), effects])
         ridge = np.repeat(np.sqrt([_RIDGE, _PAIR_RIDGE]), [steps.shape[1], pairs.shape[1]])
         rows = np.hstack([np.zeros((len(ridge), 2)), np.diag(ridge)])
-        found = nnls(np.vstack([columns, rows]), np.concatenate([target, np.zeros(len(ridge))]), maxiter=10_000)[0]
+        found = nnls(
+            np.vstack([columns, rows]),
+            np.concatenate([target, np.zeros(len(ridge))]),
+            maxiter=10_000,
+        )[0]
         self._constant = found[0] - found[1]
         self._weights = found[2:]
 
@@ -142,14 +167,21 @@ class _Effects:
 
     def _steps(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """How far each path has climbed each step: `[paths, steps]`, in [0, 1]."""
-        return np.hstack([np.zeros((len(paths), 0))] + [
-            np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
-            for settings, levels in zip(_positions(paths).T, self._levels)])
+        return np.hstack(
+            [np.zeros((len(paths), 0))]
+            + [
+                np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
+                for settings, levels in zip(_positions(paths).T, self._levels)
+            ]
+        )
 
     def _pairs(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """For each pair of operators, how far both and how far either: `[paths, 2 * pairs]`, in [0, 1]."""
-        shares = [np.clip((settings - levels[0]) / (levels[-1] - levels[0]), 0.0, 1.0)
-                  for settings, levels in zip(_positions(paths).T, self._levels) if len(levels) > 1]
+        shares = [
+            np.clip((settings - levels[0]) / (levels[-1] - levels[0]), 0.0, 1.0)
+            for settings, levels in zip(_positions(paths).T, self._levels)
+            if len(levels) > 1
+        ]
         both = [one * other for one, other in itertools.combinations(shares, 2)]
         either = [one + other - one * other for one, other in itertools.combinations(shares, 2)]
         return np.array(both + either).reshape(len(both) + len(either), len(paths)).T
@@ -171,11 +203,17 @@ def chance_errors(paths: Sequence[ExecutionPath], resampled: np.ndarray) -> np.n
     """
     values = np.asarray(resampled, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(paths):
-        raise ValueError(f'resampled values have the shape {values.shape}, expected [{len(paths)} paths, draws]')
+        raise ValueError(
+            f'resampled values have the shape {values.shape}, expected [{len(paths)} paths, draws]'
+        )
     values = values[:, ~np.isnan(values).any(0)]
     if values.shape[1] < 2:
-        raise ValueError(f'{values.shape[1]} draws have a value for every path, expected at least 2')
-    return np.std([draw - MonotoneModel(paths, draw).predict(paths) for draw in values.T], axis=0, ddof=1)
+        raise ValueError(
+            f'{values.shape[1]} draws have a value for every path, expected at least 2'
+        )
+    return np.std(
+        [draw - MonotoneModel(paths, draw).predict(paths) for draw in values.T], axis=0, ddof=1
+    )
 
 
 class PathQuality:
@@ -200,18 +238,32 @@ class PathQuality:
         trust: share of the measured paths' distances from the model that is kept as their own, in [0, 1].
     """
 
-    def __init__(self, known: Mapping[ExecutionPath, float], *, errors: Mapping[ExecutionPath, float] | None = None,
-                 weights_hash: str = '', dataset: str = '', metric: str = 'ap', predicts: bool = True) -> None:
+    def __init__(
+        self,
+        known: Mapping[ExecutionPath, float],
+        *,
+        errors: Mapping[ExecutionPath, float] | None = None,
+        weights_hash: str = '',
+        dataset: str = '',
+        metric: str = 'ap',
+        predicts: bool = True,
+    ) -> None:
         for path, value in known.items():
             if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-                raise QualityTableError(f'{metric} of path {path} is {value!r}, expected a number in [0, 1]')
+                raise QualityTableError(
+                    f'{metric} of path {path} is {value!r}, expected a number in [0, 1]'
+                )
         if not known or any(path not in next(iter(known)).space for path in known):
-            raise QualityTableError(f'{len(known)} measured paths, expected at least 1, all of one network')
+            raise QualityTableError(
+                f'{len(known)} measured paths, expected at least 1, all of one network'
+            )
         self.known = {path: float(value) for path, value in known.items()}
         self.errors = {path: (errors or {}).get(path, 0.0) for path in known}
         for path, error in self.errors.items():
             if not isinstance(error, (int, float)) or not 0.0 <= error <= 1.0:
-                raise QualityTableError(f'standard error of path {path} is {error!r}, expected a number in [0, 1]')
+                raise QualityTableError(
+                    f'standard error of path {path} is {error!r}, expected a number in [0, 1]'
+                )
         self.weights_hash = weights_hash
         self.dataset = dataset
         self.metric = metric
@@ -235,26 +287,41 @@ class PathQuality:
             metric = str(content.get('metric', 'ap'))
             rows = {path_space.parse(name): values for name, values in content['paths'].items()}
             errors = {path: values.get(f'{metric}_error', 0.0) for path, values in rows.items()}
-            missing = {setting for operator in path_space.of_kind(MODEL) for setting in operator.settings} - {
-                path[operator.name] for path in rows for operator in path_space.of_kind(MODEL)}
+            missing = {
+                setting for operator in path_space.of_kind(MODEL) for setting in operator.settings
+            } - {path[operator.name] for path in rows for operator in path_space.of_kind(MODEL)}
             if missing:
-                raise ValueError(f'no path of {", ".join(sorted(map(str, missing)))}, expected one at least of each '
-                                 f'model')
-            return cls({path: values[metric] for path, values in rows.items()}, errors=errors,
-                       weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')),
-                       metric=metric)
+                raise ValueError(
+                    f'no path of {", ".join(sorted(map(str, missing)))}, expected one at least of each '
+                    f'model'
+                )
+            return cls(
+                {path: values[metric] for path, values in rows.items()},
+                errors=errors,
+                weights_hash=str(content['weights_hash']),
+                dataset=str(content.get('dataset', '')),
+                metric=metric,
+            )
         except JsonFileError as error:
             raise QualityTableError(str(error)) from error
         except KeyError as error:
             raise QualityTableError(f'path qualities {file} lack {error}') from error
         except (ValueError, TypeError, AttributeError, QualityTableError) as error:
-            raise QualityTableError(f'path qualities {file} hold something else: {error}') from error
+            raise QualityTableError(
+                f'path qualities {file} hold something else: {error}'
+            ) from error
 
     def save(self, file: Path | str) -> None:
         """Writes what `load` reads; a reader finds the old file or the new one, never half of it."""
-        content = {'weights_hash': self.weights_hash, 'dataset': self.dataset, 'metric': self.metric,
-                   'paths': {str(path): {self.metric: value, f'{self.metric}_error': self.errors[path]}
-                             for path, value in self.known.items()}}
+        content = {
+            'weights_hash': self.weights_hash,
+            'dataset': self.dataset,
+            'metric': self.metric,
+            'paths': {
+                str(path): {self.metric: value, f'{self.metric}_error': self.errors[path]}
+                for path, value in self.known.items()
+            },
+        }
         replace_file(Path(file), json.dumps(content, indent=1) + '\n')
 
     @classmethod
@@ -291,9 +358,11 @@ class PathQuality:
             QualityTableError: the hashes differ; the message names both.
         """
         if self.measured and self.weights_hash != weights_hash:
-            raise QualityTableError(f'path qualities were measured on weights {self.weights_hash!r}, expected '
-                                    f'{weights_hash!r}; measure them again: '
-                                    f'{command_line("evaluate --paths sample")}')
+            raise QualityTableError(
+                f'path qualities were measured on weights {self.weights_hash!r}, expected '
+                f'{weights_hash!r}; measure them again: '
+                f'{command_line("evaluate --paths sample")}'
+            )
 
     def quality(self, path: ExecutionPath) -> float:
         """Expected average precision of one path, in [0, 1].
@@ -312,21 +381,29 @@ class PathQuality:
         """
         unknown = [path for path in paths if path not in self._expected]
         if unknown and self._model is None:
-            raise ValueError(f'path {unknown[0]} is not one of the {len(self.known)} forecast paths')
+            raise ValueError(
+                f'path {unknown[0]} is not one of the {len(self.known)} forecast paths'
+            )
         predicted = iter(self._model.predict(unknown)) if unknown else iter(())
-        return np.array([self._expected[path] if path in self._expected else next(predicted) for path in paths])
+        return np.array(
+            [self._expected[path] if path in self._expected else next(predicted) for path in paths]
+        )
 
     def prediction_error(self) -> PredictionError | None:
         """How well each measured path is predicted from the others of its model; None without any, and for a stand-in.
 
         Refits the model up to 60 times: a tenth of a second for a sample, about ten seconds for thousands of paths.
         """
-        from scipy.stats import rankdata  # takes half a second to load, which no node that decides need pay
+        from scipy.stats import (
+            rankdata,  # takes half a second to load, which no node that decides need pay
+        )
 
         known = list(self.known)
         # Only where another path of the same model is left to predict from; a model's paths lie side by side, so that
         # no fold takes all of them.
-        paths = [known[at] for places in _by_model(known).values() if len(places) > 1 for at in places]
+        paths = [
+            known[at] for places in _by_model(known).values() if len(places) > 1 for at in places
+        ]
         if self._model is None or len(paths) < 2:
             return None
         folds = min(len(paths), _FOLDS)
@@ -338,8 +415,13 @@ class PathQuality:
             predicted[fold::folds] = self._fit(others).predict(left_out)
         errors = 100.0 * np.abs(predicted - measured)
         varies = min(np.ptp(measured), np.ptp(predicted)) > 0
-        return PredictionError(len(paths), folds, float(errors.mean()), float(errors.max()),
-                               float(np.corrcoef(rankdata(measured), rankdata(predicted))[0, 1]) if varies else None)
+        return PredictionError(
+            len(paths),
+            folds,
+            float(errors.mean()),
+            float(errors.max()),
+            float(np.corrcoef(rankdata(measured), rankdata(predicted))[0, 1]) if varies else None,
+        )
 
     def _combined(self) -> tuple[dict[ExecutionPath, float], float]:
         """Expected value of each measured path, and how much of the distances from the model is kept on average.
@@ -350,9 +432,12 @@ class PathQuality:
         """
         if self._model is None or not any(self.errors.values()):
             return self.known, 1.0
-        measured, chance = np.array(list(self.known.values())), np.array(list(self.errors.values())) ** 2
+        measured, chance = (
+            np.array(list(self.known.values())),
+            np.array(list(self.errors.values())) ** 2,
+        )
         distance = measured - self._model.predict(list(self.known))
-        wrong = max(0.0, float(np.mean(distance ** 2 - chance)))
+        wrong = max(0.0, float(np.mean(distance**2 - chance)))
         by_chance = np.divide(chance, chance + wrong, out=np.zeros(len(chance)), where=chance > 0)
         moves = np.clip(by_chance * distance, -np.sqrt(chance), np.sqrt(chance))
         total = np.abs(distance).sum()

@@ -1,4 +1,5 @@
 """The one protocol of all decision policies: which execution path, given the time that is left."""
+
 from __future__ import annotations
 
 import math
@@ -36,8 +37,10 @@ class Choice:
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.forecast_ms < math.inf and 0.0 <= self.bound_ms < math.inf):
-            raise ValueError(f'forecast is {self.forecast_ms} ms and bound {self.bound_ms} ms of path {self.path}, '
-                             f'expected finite times of at least 0')
+            raise ValueError(
+                f'forecast is {self.forecast_ms} ms and bound {self.bound_ms} ms of path {self.path}, '
+                f'expected finite times of at least 0'
+            )
         if not 0.0 <= self.quality <= 1.0:
             raise ValueError(f'quality of path {self.path} is {self.quality}, expected [0, 1]')
 
@@ -66,8 +69,15 @@ class Policy(Protocol):
             ValueError: `remaining_ms` is NaN, `factor` does not lie in (0, MAX_FACTOR], or `likely` not in (0, 1].
         """
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """The path to go on with as a segment begins; it makes the choices of `path` in all earlier segments.
 
         Args:
@@ -111,10 +121,14 @@ def check_time_left(remaining_ms: float, factor: float, likely: float = 1.0) -> 
         ValueError: `remaining_ms` is NaN, `factor` does not lie in (0, MAX_FACTOR], or `likely` not in (0, 1].
     """
     if remaining_ms != remaining_ms:
-        raise ValueError('remaining time is NaN ms, expected a number; a negative one means too late')
+        raise ValueError(
+            'remaining time is NaN ms, expected a number; a negative one means too late'
+        )
     if not 0.0 < factor <= MAX_FACTOR:
-        raise ValueError(f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that turns a forecast into '
-                         f'a bound')
+        raise ValueError(
+            f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that turns a forecast into '
+            f'a bound'
+        )
     if not 0.0 < likely <= 1.0:
         raise ValueError(f'likely is {likely}, expected a share of a bound in (0, 1]')
 
@@ -126,8 +140,10 @@ def check_outcome(latency_ms: float, remaining_ms: float) -> None:
         ValueError: the latency is NaN or negative, or the time that was left is NaN.
     """
     if not latency_ms >= 0.0 or remaining_ms != remaining_ms:
-        raise ValueError(f'frame took {latency_ms} ms of {remaining_ms} ms, expected a time of at least 0, infinite '
-                         f'when it was cut, of a time that is known')
+        raise ValueError(
+            f'frame took {latency_ms} ms of {remaining_ms} ms, expected a time of at least 0, infinite '
+            f'when it was cut, of a time that is known'
+        )
 
 
 def check_position(path_space: PathSpace, path: ExecutionPath, segment: int) -> None:
@@ -137,6 +153,8 @@ def check_position(path_space: PathSpace, path: ExecutionPath, segment: int) -> 
         ValueError: the path is not in the space, or the segment is no index of its segments.
     """
     if path not in path_space:
-        raise ValueError(f'path {path} is not one of the network\'s {len(path_space)} paths')
+        raise ValueError(f"path {path} is not one of the network's {len(path_space)} paths")
     if not 0 <= segment < len(path_space.segments):
-        raise ValueError(f'segment is {segment}, expected an index in [0, {len(path_space.segments) - 1}]')
+        raise ValueError(
+            f'segment is {segment}, expected an index in [0, {len(path_space.segments) - 1}]'
+        )

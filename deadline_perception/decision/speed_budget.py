@@ -1,4 +1,5 @@
 """From the vehicle's speed to the time that perception may take."""
+
 from __future__ import annotations
 
 import math
@@ -35,7 +36,9 @@ class Budget:
         if not 0.0 < self.budget_ms < math.inf:
             raise ValueError(f'budget is {self.budget_ms} ms, expected a finite time above 0')
         if self.degraded != bool(self.reason):
-            raise ValueError(f'degraded is {self.degraded} with reason {self.reason!r}, expected one with the other')
+            raise ValueError(
+                f'degraded is {self.degraded} with reason {self.reason!r}, expected one with the other'
+            )
 
 
 class StoppingDistanceBudget:
@@ -58,13 +61,26 @@ class StoppingDistanceBudget:
 
     name = 'stopping_distance'
 
-    def __init__(self, sight_distance_m: float, deceleration_mps2: float, actuation_latency_s: float,
-                 clearance_m: float, min_budget_ms: float, max_budget_ms: float) -> None:
+    def __init__(
+        self,
+        sight_distance_m: float,
+        deceleration_mps2: float,
+        actuation_latency_s: float,
+        clearance_m: float,
+        min_budget_ms: float,
+        max_budget_ms: float,
+    ) -> None:
         _check('sight_distance_m', sight_distance_m, sight_distance_m > 0, 'above 0 m')
         _check('deceleration_mps2', deceleration_mps2, deceleration_mps2 > 0, 'above 0 m/s^2')
-        _check('actuation_latency_s', actuation_latency_s, actuation_latency_s >= 0, 'of at least 0 s')
-        _check('clearance_m', clearance_m, 0 <= clearance_m < sight_distance_m,
-               f'in [0, {sight_distance_m}) m, less than the sight distance')
+        _check(
+            'actuation_latency_s', actuation_latency_s, actuation_latency_s >= 0, 'of at least 0 s'
+        )
+        _check(
+            'clearance_m',
+            clearance_m,
+            0 <= clearance_m < sight_distance_m,
+            f'in [0, {sight_distance_m}) m, less than the sight distance',
+        )
         _check_limits(min_budget_ms, max_budget_ms)
         self._free_distance_m = sight_distance_m - clearance_m
         self._deceleration_mps2 = deceleration_mps2
@@ -79,7 +95,9 @@ class StoppingDistanceBudget:
             return Budget(self.min_budget_ms, True, wrong, math.nan)
         if speed_mps == 0:
             return Budget(self.max_budget_ms, False, '', math.inf)
-        reaction_distance_m = self._free_distance_m - speed_mps * speed_mps / (2.0 * self._deceleration_mps2)
+        reaction_distance_m = self._free_distance_m - speed_mps * speed_mps / (
+            2.0 * self._deceleration_mps2
+        )
         left_ms = (reaction_distance_m / speed_mps - self._actuation_latency_s) * 1000.0
         return Budget(min(max(left_ms, self.min_budget_ms), self.max_budget_ms), False, '', left_ms)
 
@@ -102,17 +120,31 @@ class TableBudget:
 
     name = 'table'
 
-    def __init__(self, speeds_mps: Sequence[float] = SUBFLOW_ROBOT_SPEEDS_MPS,
-                 budgets_ms: Sequence[float] = SUBFLOW_ROBOT_BUDGETS_MS, min_budget_ms: float | None = None,
-                 max_budget_ms: float | None = None) -> None:
+    def __init__(
+        self,
+        speeds_mps: Sequence[float] = SUBFLOW_ROBOT_SPEEDS_MPS,
+        budgets_ms: Sequence[float] = SUBFLOW_ROBOT_BUDGETS_MS,
+        min_budget_ms: float | None = None,
+        max_budget_ms: float | None = None,
+    ) -> None:
         speeds_mps, budgets_ms = list(speeds_mps), list(budgets_ms)
         if not speeds_mps or len(speeds_mps) != len(budgets_ms):
-            raise ValueError(f'{len(speeds_mps)} speeds with {len(budgets_ms)} budgets, expected one budget for each '
-                             f'speed and at least one speed')
-        if not all(0 <= speed < math.inf for speed in speeds_mps) or speeds_mps != sorted(set(speeds_mps)):
-            raise ValueError(f'speeds_mps is {speeds_mps}, expected speeds of at least 0 m/s in ascending order')
-        if not all(0 < budget < math.inf for budget in budgets_ms) or budgets_ms != sorted(budgets_ms, reverse=True):
-            raise ValueError(f'budgets_ms is {budgets_ms}, expected times above 0 ms that never rise with the speed')
+            raise ValueError(
+                f'{len(speeds_mps)} speeds with {len(budgets_ms)} budgets, expected one budget for each '
+                f'speed and at least one speed'
+            )
+        if not all(0 <= speed < math.inf for speed in speeds_mps) or speeds_mps != sorted(
+            set(speeds_mps)
+        ):
+            raise ValueError(
+                f'speeds_mps is {speeds_mps}, expected speeds of at least 0 m/s in ascending order'
+            )
+        if not all(0 < budget < math.inf for budget in budgets_ms) or budgets_ms != sorted(
+            budgets_ms, reverse=True
+        ):
+            raise ValueError(
+                f'budgets_ms is {budgets_ms}, expected times above 0 ms that never rise with the speed'
+            )
         self.min_budget_ms = budgets_ms[-1] if min_budget_ms is None else min_budget_ms
         self.max_budget_ms = budgets_ms[0] if max_budget_ms is None else max_budget_ms
         _check_limits(self.min_budget_ms, self.max_budget_ms)
@@ -126,10 +158,17 @@ class TableBudget:
             return Budget(self.min_budget_ms, True, wrong, math.nan)
         entry = bisect_left(self._speeds_mps, speed_mps)
         if entry == len(self._speeds_mps):
-            return Budget(self.min_budget_ms, True, f'speed is {speed_mps:g} m/s, above the table\'s last entry of '
-                                                    f'{self._speeds_mps[-1]:g} m/s', self._budgets_ms[-1])
+            return Budget(
+                self.min_budget_ms,
+                True,
+                f"speed is {speed_mps:g} m/s, above the table's last entry of "
+                f'{self._speeds_mps[-1]:g} m/s',
+                self._budgets_ms[-1],
+            )
         found_ms = self._budgets_ms[entry]
-        return Budget(min(max(found_ms, self.min_budget_ms), self.max_budget_ms), False, '', found_ms)
+        return Budget(
+            min(max(found_ms, self.min_budget_ms), self.max_budget_ms), False, '', found_ms
+        )
 
 
 def _wrong_speed(speed_mps: float | None) -> str:
@@ -147,5 +186,9 @@ def _check(name: str, value: float, is_legal: bool, expected: str) -> None:
 
 def _check_limits(min_budget_ms: float, max_budget_ms: float) -> None:
     _check('min_budget_ms', min_budget_ms, min_budget_ms > 0, 'above 0 ms')
-    _check('max_budget_ms', max_budget_ms, max_budget_ms >= min_budget_ms,
-           f'of at least min_budget_ms = {min_budget_ms} ms')
+    _check(
+        'max_budget_ms',
+        max_budget_ms,
+        max_budget_ms >= min_budget_ms,
+        f'of at least min_budget_ms = {min_budget_ms} ms',
+    )

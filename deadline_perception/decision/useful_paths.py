@@ -1,6 +1,7 @@
 """The paths that are worth being kept ready: a third of the segments of a network may serve none that is ever planned,
 and two thirds serve nearly all as well. Each of them takes time to prepare and to load, and some 2 MB of memory.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -16,11 +17,16 @@ from deadline_perception.timing.time_model import Forecast
 # of another device 131 of 294 segments lose 0.0013.
 _MOST_LOSS = 0.003
 _FIRST_LOSS = 0.0005  # of it as the choice sees it, to begin with
-_TIMES, _SHORTEST_MS = 200, 1e-3  # between the shortest and the longest planned path, at which plans are compared
+_TIMES, _SHORTEST_MS = (
+    200,
+    1e-3,
+)  # between the shortest and the longest planned path, at which plans are compared
 _ROUNDING = 1e-9
 
 
-def useful_paths(path_space: PathSpace, forecast: Forecast, quality: Quality) -> list[ExecutionPath]:
+def useful_paths(
+    path_space: PathSpace, forecast: Forecast, quality: Quality
+) -> list[ExecutionPath]:
     """The paths of as few segments as a greedy choice finds with which the best that fits is hardly worse, whatever
     time a frame has, and all others of these segments, to go on with. The shortest and the longest are among them.
 
@@ -33,16 +39,24 @@ def useful_paths(path_space: PathSpace, forecast: Forecast, quality: Quality) ->
     worth = _worth(policy, times_ms)
     best, reached = np.max(list(worth.values()), axis=0), np.zeros((len(LEVELS), _TIMES))
     keys = {path: set(path_space.keys(path)) for path in worth}
-    kept = {key for path in (path_space.smallest, path_space.largest) for key in path_space.keys(path)}
+    kept = {
+        key for path in (path_space.smallest, path_space.largest) for key in path_space.keys(path)
+    }
     loss = _FIRST_LOSS
     while worth:
-        path = max(worth, key=lambda path: (np.maximum(reached, worth[path]) - reached).sum()
-                   / (len(keys[path] - kept) + 1.0))
+        path = max(
+            worth,
+            key=lambda path: (
+                (np.maximum(reached, worth[path]) - reached).sum() / (len(keys[path] - kept) + 1.0)
+            ),
+        )
         kept, reached = kept | keys[path], np.maximum(reached, worth.pop(path))
         if (best - reached).mean() <= loss:
             # A plan that counts on being taken back needs the paths that it would turn to, which are none of these.
             useful = paths_of(path_space, kept)
-            rows = _worth(FrontierPolicy(path_space, forecast, quality, paths=useful), times_ms).values()
+            rows = _worth(
+                FrontierPolicy(path_space, forecast, quality, paths=useful), times_ms
+            ).values()
             if (best - np.max(list(rows), axis=0)).mean() <= _MOST_LOSS:
                 return useful
             loss /= 2.0

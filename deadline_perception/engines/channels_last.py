@@ -6,6 +6,7 @@ last additions and activations are computed channels last, next to memory, and t
 The last ones are computed on rows, `[N * H * W, C]`: values with four dimensions it orders in memory as the convolution
 does, and to bring them into the order that was asked for then costs more than all convolutions of a block.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -43,7 +44,9 @@ def channels_last(openvino, model):
         if len(result.input(0).get_partial_shape()) == 4:
             count, channels, height, width = result.input(0).get_shape()
             rows = _rows(ops, result.input_value(0))
-            result.input(0).replace_source_output(_reshaped(ops, rows, (count, height, width, channels)))
+            result.input(0).replace_source_output(
+                _reshaped(ops, rows, (count, height, width, channels))
+            )
     return openvino.Model(model.get_results(), places, model.get_friendly_name())
 
 
@@ -53,7 +56,9 @@ def _rows(ops, output):
     kind, inputs = node.get_type_name(), node.input_values()
     if kind == 'Relu':
         return ops.relu(_rows(ops, inputs[0])).output(0)
-    if kind == 'Add' and all(list(value.get_shape()) == list(output.get_shape()) for value in inputs):
+    if kind == 'Add' and all(
+        list(value.get_shape()) == list(output.get_shape()) for value in inputs
+    ):
         return ops.add(*(_rows(ops, value) for value in inputs)).output(0)
     is_last = kind == 'Transpose' and tuple(_constant(node, 1)) == _TO_PLANES
     last = inputs[0] if is_last else _transposed(ops, output, _TO_LAST)
@@ -71,8 +76,10 @@ def _transposed(ops, value, order: tuple[int, ...]):
 def _quantises_alike(node) -> bool:
     """True of a quantisation by one scale for all channels."""
     return node.get_type_name() == 'FakeQuantize' and all(
-        node.input_value(index).get_node().get_type_name() == 'Constant' and _constant(node, index).size == 1
-        for index in range(1, 5))
+        node.input_value(index).get_node().get_type_name() == 'Constant'
+        and _constant(node, index).size == 1
+        for index in range(1, 5)
+    )
 
 
 def _constant(node, index: int) -> np.ndarray:

@@ -1,10 +1,16 @@
 """Which engine runs a network on the CPU: the one that is asked for, or the fastest that is there and ready."""
+
 from __future__ import annotations
 
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import profile_command
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+from deadline_perception.engines.segment_store import (
+    SegmentStore,
+    StoreError,
+    default_store_folder,
+    store_origin,
+)
 
 ENGINES = ('auto', 'eager', 'openvino', 'float16')  # the last on a GPU alone
 
@@ -36,7 +42,9 @@ def choose_engine(engine: str, network, facts: DeviceFacts, weights: str = 'WEIG
     if engine not in ENGINES:
         raise ValueError(f'engine is {engine!r}, expected one of {", ".join(ENGINES)}')
     if engine == 'float16':
-        raise StoreError('engine is float16, which needs a GPU: expected auto, eager or openvino on a CPU')
+        raise StoreError(
+            'engine is float16, which needs a GPU: expected auto, eager or openvino on a CPU'
+        )
     if engine == 'eager':
         return Eager()
     try:

@@ -8,6 +8,7 @@ are arrays of numpy because a small frame is made of calls, and NumPy's cost les
 Hundreds of segments are compiled and few run in a frame, so each holds as little as it can: its working memory only
 while it runs, and the weights of its file, which it has laid out anew, as pages that the system reads again if asked.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -45,7 +46,9 @@ class CompiledSegments(Eager):
 
     def __init__(self, store: SegmentStore, threads: int) -> None:
         store.check()
-        self.identity = ' '.join(f'{package} {store.origin[f"{name} version"]}' for name, package in LIBRARIES.items())
+        self.identity = ' '.join(
+            f'{package} {store.origin[f"{name} version"]}' for name, package in LIBRARIES.items()
+        )
         self.keys = frozenset(store.done)
         self._store, self._compiler, self._threads = store, Compiler(threads), threads
         self._compiled: dict[str, CompiledSegment | None] = {}
@@ -56,7 +59,11 @@ class CompiledSegments(Eager):
     def forms(self) -> dict[str, str]:
         if self._stale:
             return {}
-        return {key: segment.form.value for key, segment in self._store.segments.items() if key not in self._refused}
+        return {
+            key: segment.form.value
+            for key, segment in self._store.segments.items()
+            if key not in self._refused
+        }
 
     @property
     def notice(self) -> str:
@@ -65,9 +72,11 @@ class CompiledSegments(Eager):
         if not self._refused:
             return ''
         key, reason = next(iter(self._refused.items()))
-        return (f'{len(self._refused)} of {len(self._store.segments)} prepared segments cannot be used and run eagerly '
-                f'instead, such as {key}: {reason}. Delete {self._store.folder} and prepare them anew: '
-                f'{profile_command("WEIGHTS", "cpu", self._threads)}')
+        return (
+            f'{len(self._refused)} of {len(self._store.segments)} prepared segments cannot be used and run eagerly '
+            f'instead, such as {key}: {reason}. Delete {self._store.folder} and prepare them anew: '
+            f'{profile_command("WEIGHTS", "cpu", self._threads)}'
+        )
 
     def load(self, keys: Iterable[str]) -> None:
         """See `Eager`. OpenVINO does it without Python's lock."""
@@ -92,8 +101,15 @@ class CompiledSegments(Eager):
     def hold(self, name: str, values: Values) -> Arrays:
         return as_arrays(values)
 
-    def run(self, key: str, name: str, compute: Compute, inputs: dict[str, Arrays], *,
-            is_selection: bool = False) -> Arrays:
+    def run(
+        self,
+        key: str,
+        name: str,
+        compute: Compute,
+        inputs: dict[str, Arrays],
+        *,
+        is_selection: bool = False,
+    ) -> Arrays:
         """Runs a compiled segment, or computes it."""
         if key not in self._compiled:
             self._compiled[key] = self._compile(key)
@@ -105,8 +121,11 @@ class CompiledSegments(Eager):
     def joined(self, values: Arrays) -> Arrays:
         """See `Eager`: what one segment gave lies in one piece."""
         whole, channels = values[0].base, values[0].shape[-1]
-        if whole is None or whole.size != sum(value.size for value in values) or any(
-                value.base is not whole or value.shape[-1] != channels for value in values):
+        if (
+            whole is None
+            or whole.size != sum(value.size for value in values)
+            or any(value.base is not whole or value.shape[-1] != channels for value in values)
+        ):
             return (np.concatenate([value.reshape(-1, channels) for value in values]),)
         return (whole.reshape(-1, channels),)
 
@@ -119,8 +138,14 @@ class CompiledSegments(Eager):
             return None
         try:
             return self._compiler.load(self._store.mapped(key), exact=segment.form is Form.EXACT)
-        except (RuntimeError, OSError, ValueError) as error:  # the latter where its file holds texts that are none
-            self._refused[key] = printable((str(error).strip().splitlines() or [type(error).__name__])[-1])
+        except (
+            RuntimeError,
+            OSError,
+            ValueError,
+        ) as error:  # the latter where its file holds texts that are none
+            self._refused[key] = printable(
+                (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            )
             return None
 
 
@@ -137,8 +162,10 @@ class Compiler:
     def __init__(self, threads: int) -> None:
         self._openvino = load_openvino()
         self._core = openvino_core()
-        self._settings = {exact: cpu_settings(threads) | ({'INFERENCE_PRECISION_HINT': 'f32'} if exact else {})
-                          for exact in (False, True)}
+        self._settings = {
+            exact: cpu_settings(threads) | ({'INFERENCE_PRECISION_HINT': 'f32'} if exact else {})
+            for exact in (False, True)
+        }
 
     def compile(self, model, exact: bool = False) -> bytes:
         """The compiled form of an `openvino.Model` with fixed shapes; in float32 throughout where it is to be exact.
@@ -146,7 +173,9 @@ class Compiler:
         Raises:
             RuntimeError: the compiler refuses it.
         """
-        return self._core.compile_model(model, 'CPU', self._settings[exact]).export_model().getvalue()
+        return (
+            self._core.compile_model(model, 'CPU', self._settings[exact]).export_model().getvalue()
+        )
 
     def load(self, compiled: bytes | mmap.mmap, exact: bool = False) -> CompiledSegment:
         """What `compile` gave, ready to run. A mapped file is referred to as long as the segment is.
@@ -156,11 +185,17 @@ class Compiler:
         """
         settings = self._settings[exact]
         if not isinstance(compiled, mmap.mmap):
-            return CompiledSegment(self._openvino, self._core.import_model(compiled, 'CPU', settings))
+            return CompiledSegment(
+                self._openvino, self._core.import_model(compiled, 'CPU', settings)
+            )
         content = self._openvino.Tensor(np.frombuffer(compiled, np.uint8), shared_memory=True)
-        segment = CompiledSegment(self._openvino, self._core.import_model(content, 'CPU', settings), content)
+        segment = CompiledSegment(
+            self._openvino, self._core.import_model(content, 'CPU', settings), content
+        )
         with contextlib.suppress(OSError):  # locked memory stays
-            compiled.madvise(mmap.MADV_DONTNEED)  # of 100 MB for all paths, a fifth is read again as they first run
+            compiled.madvise(
+                mmap.MADV_DONTNEED
+            )  # of 100 MB for all paths, a fifth is read again as they first run
         return segment
 
 
@@ -178,9 +213,11 @@ class CompiledSegment:
         self._request = compiled.create_infer_request()
         self._release = compiled.release_memory
         self._is_fixed = all(not output.partial_shape.is_dynamic for output in compiled.outputs)
-        self._shapes = [tuple(output.shape) for output in compiled.outputs] if self._is_fixed else []
+        self._shapes = (
+            [tuple(output.shape) for output in compiled.outputs] if self._is_fixed else []
+        )
         ends = list(itertools.accumulate(map(math.prod, self._shapes), initial=0))
-        self._parts = [slice(*ends[number:number + 2]) for number in range(len(self._shapes))]
+        self._parts = [slice(*ends[number : number + 2]) for number in range(len(self._shapes))]
         self._size, self._outputs = ends[-1], range(len(compiled.outputs))
         self._content = content  # the last attribute, so that it is the last to go
 
@@ -193,7 +230,9 @@ class CompiledSegment:
         if self._is_fixed:
             # One after the other in one piece of memory, so that who reads them all needs no copy.
             memory = np.empty(self._size, np.float32)
-            outputs = tuple(memory[part].reshape(shape) for part, shape in zip(self._parts, self._shapes))
+            outputs = tuple(
+                memory[part].reshape(shape) for part, shape in zip(self._parts, self._shapes)
+            )
             for index, output in enumerate(outputs):
                 request.set_output_tensor(index, tensor(output, shared_memory=True))
         request.infer(share_outputs=True)  # without, every output is copied once more

@@ -8,6 +8,7 @@ buffers a segment reads follows from its key, whatever path the frame took there
 
 What depends on the data stays as it is: reading the image, selecting proposals and the final decoding.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -42,7 +43,9 @@ class CudaGraphs(Eager):
     identity = 'cuda_graphs'
     reuses_buffers = True
 
-    def __init__(self, device: str, record: Callable[[Callable[[], Values], Values], Replay]) -> None:
+    def __init__(
+        self, device: str, record: Callable[[Callable[[], Values], Values], Replay]
+    ) -> None:
         self._device = device
         self.failures: dict[str, str] = {}
         self._record = record
@@ -62,8 +65,10 @@ class CudaGraphs(Eager):
         if not self.failures:
             return ''
         key, reason = next(iter(self.failures.items()))
-        return (f'{len(self.failures)} of {len(self.failures) + len(self)} segments run without a CUDA graph, '
-                f'{key} because: {reason}')
+        return (
+            f'{len(self.failures)} of {len(self.failures) + len(self)} segments run without a CUDA graph, '
+            f'{key} because: {reason}'
+        )
 
     def clear(self) -> None:
         """Forgets all, because the weights are about to move; the frame that is running cannot go on."""
@@ -78,14 +83,18 @@ class CudaGraphs(Eager):
         returns its number."""
         if self._stream is not None:
             if torch.cuda.current_stream(self._device) != self._stream:
-                self._stream.wait_stream(torch.cuda.current_stream(self._device))  # such as weights on their way
+                self._stream.wait_stream(
+                    torch.cuda.current_stream(self._device)
+                )  # such as weights on their way
                 torch.cuda.set_stream(self._stream)
         self._frame += 1
         return self._frame
 
     def check_frame(self, number: int) -> None:
         if number != self._frame:
-            raise ValueError('another frame has begun since or the weights have moved, expected one frame at a time')
+            raise ValueError(
+                'another frame has begun since or the weights have moved, expected one frame at a time'
+            )
 
     def hold(self, name: str, values: Values | Arrays) -> Values:
         """Copies values to where recorded segments look for them; returns their buffers.
@@ -98,7 +107,9 @@ class CudaGraphs(Eager):
         if self._device.startswith('cuda') and all(value.device.type == 'cpu' for value in values):
             kind = (name, *(value.shape for value in values))
             if kind not in self._pinned:
-                self._pinned[kind] = tuple(torch.empty_like(value, pin_memory=True) for value in values)
+                self._pinned[kind] = tuple(
+                    torch.empty_like(value, pin_memory=True) for value in values
+                )
             _write(self._pinned[kind], values)
             for buffer, value in zip(buffers, self._pinned[kind]):
                 buffer.copy_(value, non_blocking=True)
@@ -106,7 +117,9 @@ class CudaGraphs(Eager):
         _write(buffers, values)
         return buffers
 
-    def run(self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False) -> Values:
+    def run(
+        self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False
+    ) -> Values:
         """Replays a segment, or computes it; returns the buffers that hold its outputs."""
         if is_selection:
             return self.hold(name, compute(inputs)) if name else compute(inputs)
@@ -132,7 +145,9 @@ class CudaGraphs(Eager):
     def _buffers_of(self, name: str, values: Values) -> Values:
         kind = (name, *(value.shape for value in values))
         if kind not in self._buffers:
-            self._buffers[kind] = tuple(torch.zeros_like(value, device=self._device) for value in values)
+            self._buffers[kind] = tuple(
+                torch.zeros_like(value, device=self._device) for value in values
+            )
         return self._buffers[kind]
 
 
@@ -167,7 +182,9 @@ class CudaRecorder:
                     for _ in range(_WARM_UPS):
                         compute()
                 # Another thread may run frames of another network meanwhile, and what it does would spoil the capture.
-                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode='thread_local'):
+                with torch.cuda.graph(
+                    graph, pool=self._pool, stream=self._stream, capture_error_mode='thread_local'
+                ):
                     _write(buffers, compute())
             except RuntimeError:
                 # A capture that failed may leave its stream current, and its pool as if still in use.
@@ -183,5 +200,7 @@ def _write(buffers: Values, values: Values) -> None:
 
 
 def _agree(values: Values, expected: Values) -> bool:
-    return all(bool((value.float() - right.float()).abs().max() <= _TOLERANCE * right.float().abs().max())
-               for value, right in zip(values, expected))
+    return all(
+        bool((value.float() - right.float()).abs().max() <= _TOLERANCE * right.float().abs().max())
+        for value, right in zip(values, expected)
+    )

@@ -6,6 +6,7 @@ engine may prepare a segment when its key first comes: `compute` and `inputs` ar
 inputs, and what it gives is the reference that the prepared form must agree with. CUDA graphs are recorded that way,
 and 8-bit segments are made of it ahead of time and kept on disk by weights and key.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
@@ -83,7 +84,9 @@ class Eager:
         """
         return as_tensors(values)
 
-    def run(self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False) -> Values:
+    def run(
+        self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False
+    ) -> Values:
         """Runs a segment; returns what it gives.
 
         Args:
@@ -110,8 +113,12 @@ def as_arrays(values: Values | Arrays) -> Arrays:
     """Tensors as arrays of the host, those of four dimensions with the channels last; arrays stay as they are."""
     from torch import Tensor
 
-    return tuple((value.permute(0, 2, 3, 1) if value.dim() == 4 else value).cpu().contiguous().numpy()
-                 if isinstance(value, Tensor) else value for value in values)
+    return tuple(
+        (value.permute(0, 2, 3, 1) if value.dim() == 4 else value).cpu().contiguous().numpy()
+        if isinstance(value, Tensor)
+        else value
+        for value in values
+    )
 
 
 def as_tensors(values: Values | Arrays) -> Values:
@@ -119,5 +126,7 @@ def as_tensors(values: Values | Arrays) -> Values:
     from torch import Tensor, from_numpy
 
     tensors = (value if isinstance(value, Tensor) else from_numpy(value) for value in values)
-    return tuple(tensor if tensor is value or tensor.dim() != 4 else tensor.permute(0, 3, 1, 2)
-                 for tensor, value in zip(tensors, values))
+    return tuple(
+        tensor if tensor is value or tensor.dim() != 4 else tensor.permute(0, 3, 1, 2)
+        for tensor, value in zip(tensors, values)
+    )

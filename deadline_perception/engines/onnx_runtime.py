@@ -5,6 +5,7 @@ error: so what a session says that it runs on is looked at. One that fails while
 place for the next. What a provider compiles is kept by file, device, provider, precision and versions, and used again
 only as it was written: it is code. Needs no torch.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -62,8 +63,10 @@ class SessionOptions:
     def __post_init__(self) -> None:
         kind = self.device.partition(':')[0]
         if kind not in PROVIDERS or self.precision not in PRECISIONS or self.threads < 1:
-            raise ValueError(f'device is {self.device!r}, precision {self.precision!r} and threads {self.threads}, '
-                             f'expected cpu or cuda, one of {", ".join(PRECISIONS)}, and at least 1')
+            raise ValueError(
+                f'device is {self.device!r}, precision {self.precision!r} and threads {self.threads}, '
+                f'expected cpu or cuda, one of {", ".join(PRECISIONS)}, and at least 1'
+            )
         object.__setattr__(self, 'providers', tuple(self.providers) or PROVIDERS[kind])
 
     @property
@@ -88,7 +91,9 @@ class OnnxSession:
         OnnxRuntimeError: it cannot be run; says what each provider said.
     """
 
-    def __init__(self, file: Path, options: SessionOptions = SessionOptions(), cache: Path | None = None) -> None:
+    def __init__(
+        self, file: Path, options: SessionOptions = SessionOptions(), cache: Path | None = None
+    ) -> None:
         self._runtime = load_onnx_runtime()
         self._file, self._options, self._cache = Path(file), options, cache
         self.refused: dict[str, str] = {}
@@ -103,13 +108,17 @@ class OnnxSession:
     @property
     def notice(self) -> str:
         """Why a faster provider is not used; empty where none was tried in vain."""
-        return '; '.join(f'{self._file.name} is not run by {provider}: {reason}'
-                         for provider, reason in self.refused.items())
+        return '; '.join(
+            f'{self._file.name} is not run by {provider}: {reason}'
+            for provider, reason in self.refused.items()
+        )
 
     @property
     def inputs(self) -> dict[str, tuple[tuple[int | str | None, ...], str]]:
         """Shape and type of each input, by name; of a size that the file leaves open a text or None."""
-        return {value.name: (tuple(value.shape), value.type) for value in self._session.get_inputs()}
+        return {
+            value.name: (tuple(value.shape), value.type) for value in self._session.get_inputs()
+        }
 
     def run(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
         """The outputs, in the order of the file.
@@ -137,10 +146,15 @@ class OnnxSession:
                 self.provider = provider
                 return
             available = self._runtime.get_available_providers()
-            self.refused[provider] = ('its libraries cannot be loaded' if provider in available else
-                                      f'this build has {", ".join(available)} alone')
-        raise OnnxRuntimeError(f'{self._file} cannot be run by ONNX Runtime: ' + '; '.join(
-            f'{provider}: {reason}' for provider, reason in self.refused.items()))
+            self.refused[provider] = (
+                'its libraries cannot be loaded'
+                if provider in available
+                else f'this build has {", ".join(available)} alone'
+            )
+        raise OnnxRuntimeError(
+            f'{self._file} cannot be run by ONNX Runtime: '
+            + '; '.join(f'{provider}: {reason}' for provider, reason in self.refused.items())
+        )
 
     def _session_on(self, provider: str):
         folder = self._checked_cache(provider)
@@ -160,20 +174,31 @@ class OnnxSession:
         settings = self._runtime.SessionOptions()
         settings.intra_op_num_threads, settings.inter_op_num_threads = self._options.threads, 1
         settings.log_severity_level = 4  # what matters comes as an error, or is looked at
-        settings.add_session_config_entry('session.intra_op.allow_spinning', '0')  # other programs need the cores
+        settings.add_session_config_entry(
+            'session.intra_op.allow_spinning', '0'
+        )  # other programs need the cores
         file, given = self._file, {}
         if folder is not None and provider == TENSOR_RT:
-            given = {'trt_engine_cache_enable': True, 'trt_engine_cache_path': str(folder),
-                     'trt_timing_cache_enable': True, 'trt_timing_cache_path': str(folder)}
+            given = {
+                'trt_engine_cache_enable': True,
+                'trt_engine_cache_path': str(folder),
+                'trt_timing_cache_enable': True,
+                'trt_timing_cache_path': str(folder),
+            }
         elif folder is not None and provider == CPU:
             if (folder / _OPTIMISED).exists():
                 file = folder / _OPTIMISED
-                settings.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+                settings.graph_optimization_level = (
+                    self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+                )
             else:
                 settings.optimized_model_filepath = str(folder / _OPTIMISED)
         if provider == TENSOR_RT:
-            given |= {'trt_fp16_enable': self._options.precision == 'float16',
-                      'trt_max_workspace_size': _WORKSPACE_BYTES, 'device_id': self._options.index}
+            given |= {
+                'trt_fp16_enable': self._options.precision == 'float16',
+                'trt_max_workspace_size': _WORKSPACE_BYTES,
+                'device_id': self._options.index,
+            }
         elif provider == CUDA:
             given |= {'device_id': self._options.index}
         providers = [(provider, given)] + ([(CPU, {})] if provider != CPU else [])
@@ -184,12 +209,22 @@ class OnnxSession:
     def _checked_cache(self, provider: str) -> Path | None:
         """The folder of what a provider compiled of this file, emptied where it is not as it was written; None where
         nothing can be kept."""
-        if self._cache is None or files_of_values(self._file):  # which an optimised form would look for beside itself
+        if self._cache is None or files_of_values(
+            self._file
+        ):  # which an optimised form would look for beside itself
             return None
         device = 'cpu' if provider == CPU else self._options.device
-        origin = {'file': file_digest(self._file), 'provider': provider, 'precision': self._options.precision,
-                  'version': self._runtime.__version__, 'device': _device_name(device)}
-        folder = self._cache / hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:16]
+        origin = {
+            'file': file_digest(self._file),
+            'provider': provider,
+            'precision': self._options.precision,
+            'version': self._runtime.__version__,
+            'device': _device_name(device),
+        }
+        folder = (
+            self._cache
+            / hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:16]
+        )
         try:
             if foreign_writer(folder):
                 return None
@@ -210,8 +245,10 @@ def load_onnx_runtime():
     try:
         import onnxruntime
     except (ImportError, OSError) as error:
-        raise OnnxRuntimeError(f'ONNX Runtime cannot be loaded: {error}; install it: pip install onnxruntime, or '
-                               f'onnxruntime-gpu where there is a GPU') from error
+        raise OnnxRuntimeError(
+            f'ONNX Runtime cannot be loaded: {error}; install it: pip install onnxruntime, or '
+            f'onnxruntime-gpu where there is a GPU'
+        ) from error
     onnxruntime.disable_telemetry_events()
     return onnxruntime
 
@@ -229,8 +266,11 @@ def files_of_values(file: Path) -> list[Path]:
     if file.suffix == '.xml':
         beside = [file.with_suffix('.bin')]
     elif file.suffix == '.onnx' and file.stat().st_size:
-        with file.open('rb') as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            named = {name[:size[0]] for size, name in _ELSEWHERE.findall(content)}
+        with (
+            file.open('rb') as stream,
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            named = {name[: size[0]] for size, name in _ELSEWHERE.findall(content)}
         beside = [file.parent / os.fsdecode(name) for name in sorted(named)]
     else:
         beside = []
@@ -254,7 +294,9 @@ def _device_name(device: str) -> str:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    return {file.name: file_digest(file) for file in sorted(folder.iterdir()) if file.name != _MANIFEST}
+    return {
+        file.name: file_digest(file) for file in sorted(folder.iterdir()) if file.name != _MANIFEST
+    }
 
 
 def _is_as_written(folder: Path) -> bool:
@@ -272,8 +314,13 @@ def feed_of(shape: Sequence[int | str | None], kind: str, pixels: np.ndarray) ->
     """Values `[h, w, 3]` as an input of that shape and type reads them, by planes or not, with or without a batch."""
     by_planes = shape[-1] != 3 or shape[-3] == 3
     values = pixels.transpose(2, 0, 1) if by_planes else pixels
-    types = {'tensor(float)': np.float32, 'tensor(float16)': np.float16, 'tensor(uint8)': np.uint8,
-             'tensor(int8)': np.int8, 'tensor(double)': np.float64}
+    types = {
+        'tensor(float)': np.float32,
+        'tensor(float16)': np.float16,
+        'tensor(uint8)': np.uint8,
+        'tensor(int8)': np.int8,
+        'tensor(double)': np.float64,
+    }
     if kind not in types:
         raise OnnxRuntimeError(f'input is of type {kind}, expected one of {", ".join(types)}')
     values = np.ascontiguousarray(values, types[kind])

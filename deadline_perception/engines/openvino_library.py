@@ -1,4 +1,5 @@
 """OpenVINO in this process: loaded once, without telemetry, with one `Core` that lasts as long as the process."""
+
 from __future__ import annotations
 
 import ctypes
@@ -43,11 +44,15 @@ def load_openvino():
         StoreError: it is not installed, or cannot be loaded.
     """
     if 'openvino' not in sys.modules:
-        sys.modules.setdefault('openvino_telemetry', None)  # its import then fails, which openvino is made for
+        sys.modules.setdefault(
+            'openvino_telemetry', None
+        )  # its import then fails, which openvino is made for
     try:
         import openvino
     except (ImportError, OSError) as error:
-        raise StoreError(f'OpenVINO cannot be loaded: {error}; install it: pip install openvino nncf') from error
+        raise StoreError(
+            f'OpenVINO cannot be loaded: {error}; install it: pip install openvino nncf'
+        ) from error
     return openvino
 
 
@@ -63,7 +68,9 @@ def openvino_core():
         with own_signal_stack():
             core.get_property('CPU', 'FULL_DEVICE_NAME')
     except RuntimeError as error:
-        raise StoreError(f'OpenVINO cannot drive this CPU: {str(error).strip().splitlines()[-1]}') from error
+        raise StoreError(
+            f'OpenVINO cannot drive this CPU: {str(error).strip().splitlines()[-1]}'
+        ) from error
     return core
 
 
@@ -74,5 +81,10 @@ def cpu_settings(threads: int) -> dict:
     takes 0.4 MB of each (the number of threads is then not looked at); OpenVINO still gives each model a thread for
     callbacks, which never runs: some 200 of a detector's threads."""
     shared = threads > 1 and threads >= len(os.sched_getaffinity(0))
-    return {'PERFORMANCE_HINT': 'LATENCY', 'ENABLE_CPU_PINNING': False, 'INFERENCE_NUM_THREADS': threads,
-            'NUM_STREAMS': 0 if threads == 1 else 1, **({'EXCLUSIVE_ASYNC_REQUESTS': True} if shared else {})}
+    return {
+        'PERFORMANCE_HINT': 'LATENCY',
+        'ENABLE_CPU_PINNING': False,
+        'INFERENCE_NUM_THREADS': threads,
+        'NUM_STREAMS': 0 if threads == 1 else 1,
+        **({'EXCLUSIVE_ASYNC_REQUESTS': True} if shared else {}),
+    }

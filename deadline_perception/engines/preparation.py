@@ -5,6 +5,7 @@ Which form a segment takes is decided here, on the device that will run it, from
 faster than the eager segment, else floating point compiled by OpenVINO where that is, else eager. On a CPU whose 8-bit
 products saturate, the check shows it, and the weights are quantised to 7 bit of the same range.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -32,7 +33,10 @@ from deadline_perception.engines.segment_models import SegmentModels
 from deadline_perception.engines.segment_store import Form, SegmentStore
 from deadline_perception.engines.store_lock import Turns
 
-CALIBRATION_IMAGES, CHECK_IMAGES = 12, 4  # ranges of a segment's values come from the first, its error from the others
+CALIBRATION_IMAGES, CHECK_IMAGES = (
+    12,
+    4,
+)  # ranges of a segment's values come from the first, its error from the others
 _DEVICE_IMAGES = 2  # for models that were checked where they were made: to see that this processor runs them as well
 _LEAST_IMAGES = 8  # altogether
 # An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no
@@ -40,11 +44,24 @@ _LEAST_IMAGES = 8  # altogether
 LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
 _DEVICE_DB = 3.0  # less, for models that were checked where they were made: other images may lie so much lower
 _LEAST_EXACT_DB = 80.0  # of what is to be exact: a twentieth of a pixel at 640
-_EXACT_GAIN = 1.5  # of time, for which a compiled segment is worth the memory that it holds, some 3 MB
-_LAYERS = {'Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'GroupConvolutionBackpropData', 'MatMul'}
-_LEAST_EXACT_MS = 1.0  # of the eager segment, below which compiling it exactly gains too little to be tried
+_EXACT_GAIN = (
+    1.5  # of time, for which a compiled segment is worth the memory that it holds, some 3 MB
+)
+_LAYERS = {
+    'Convolution',
+    'GroupConvolution',
+    'ConvolutionBackpropData',
+    'GroupConvolutionBackpropData',
+    'MatMul',
+}
+_LEAST_EXACT_MS = (
+    1.0  # of the eager segment, below which compiling it exactly gains too little to be tried
+)
 _TIMINGS = 9
-_FEW_TIMINGS, _CLEAR = 3, 2.0  # so few tell which form is faster, where one takes this many times what the other does
+_FEW_TIMINGS, _CLEAR = (
+    3,
+    2.0,
+)  # so few tell which form is faster, where one takes this many times what the other does
 _SWEPT_BYTES = 4 << 20  # more than the caches of a core: in a frame each segment comes after others
 _EXACT_DB = 200.0
 
@@ -79,7 +96,9 @@ class Recorder(Eager):
     def joined(self, values: Values) -> Values:
         return (torch.cat([value.permute(0, 2, 3, 1).flatten(0, 2) for value in values]),)
 
-    def run(self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False) -> Values:
+    def run(
+        self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False
+    ) -> Values:
         outputs = compute(inputs)
         self.asked.add(key)
         if key in self.wanted:
@@ -94,13 +113,23 @@ def check_images(images: Sequence[np.ndarray]) -> None:
         ValueError: there are not.
     """
     if len(images) < _LEAST_IMAGES:
-        raise ValueError(f'{len(images)} images to prepare segments with, expected at least {_LEAST_IMAGES}; '
-                         f'an eager engine needs none')
+        raise ValueError(
+            f'{len(images)} images to prepare segments with, expected at least {_LEAST_IMAGES}; '
+            f'an eager engine needs none'
+        )
 
 
-def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads: int, *,
-            keys: Collection[str] | None = None, models: SegmentModels | None = None, turns: Turns | None = None,
-            progress: Callable[[str], None] | None = None) -> SegmentModels:
+def prepare(
+    network,
+    images: Sequence[np.ndarray],
+    store: SegmentStore,
+    threads: int,
+    *,
+    keys: Collection[str] | None = None,
+    models: SegmentModels | None = None,
+    turns: Turns | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> SegmentModels:
     """Completes a store, segment by segment; may be interrupted and called again. Blocks for a fraction of a second per
     segment whose model is at hand, for seconds otherwise.
 
@@ -122,10 +151,16 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
         StoreError: OpenVINO cannot be loaded.
     """
     check_images(images)
-    images = [images[index * len(images) // min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES)]
-              for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))]
+    images = [
+        images[index * len(images) // min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES)]
+        for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))
+    ]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
-    turns, models, done = turns or Turns(), models or SegmentModels(''), progress or (lambda key: None)
+    turns, models, done = (
+        turns or Turns(),
+        models or SegmentModels(''),
+        progress or (lambda key: None),
+    )
     maker = SegmentMaker(store, threads, turns, models.weights_hash)
     space, asked = network.path_space, set(network.path_space.carriers() if keys is None else keys)
     wanted = set(asked)
@@ -133,8 +168,12 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
     middle = {key for path in _of_middle_size(space, varied) for key in space.keys(path)}
     sizes = (*_of_middle_size(space, varied), *varied)
     # What is at hand is only compiled. The rest is quantised on images of middle size first: it may serve all sizes.
-    for at_hand, some, count in ((models, wanted, _DEVICE_IMAGES), (None, middle, len(images)),
-                                 (maker.made, wanted, CHECK_IMAGES), (None, wanted, len(images))):
+    for at_hand, some, count in (
+        (models, wanted, _DEVICE_IMAGES),
+        (None, middle, len(images)),
+        (maker.made, wanted, CHECK_IMAGES),
+        (None, wanted, len(images)),
+    ):
         left = {key for key in wanted & some if key not in store.segments}
         if at_hand is not None:
             left = {key for key in left if key in at_hand.forms or any(at_hand.of(key))}
@@ -154,8 +193,11 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
 
 def _of_middle_size(space: PathSpace, paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
     """The paths with images of the size in the middle of those that they choose from."""
-    sizes = {operator.name: operator.settings[len(operator.settings) // 2] for operator in space.operators
-             if operator.kind == SCALE}
+    sizes = {
+        operator.name: operator.settings[len(operator.settings) // 2]
+        for operator in space.operators
+        if operator.kind == SCALE
+    }
     return [path.replace(**sizes) for path in paths]
 
 
@@ -164,12 +206,18 @@ def _short_paths(space: PathSpace, keys: Collection[str]) -> list[ExecutionPath]
     skips = {place for place, operator in enumerate(space.operators) if operator.kind == SKIP}
     nothing = {place: space.sizes[place] - 1 for place in skips}
     needed = [needs for key, needs in space.carriers().items() if key in keys]
-    return ([with_settings(space.smallest, nothing | needs) for needs in needed if skips & needs.keys()]
-            + [with_settings(space.smallest, needs) for needs in needed])
+    return [
+        with_settings(space.smallest, nothing | needs) for needs in needed if skips & needs.keys()
+    ] + [with_settings(space.smallest, needs) for needs in needed]
 
 
-def _recorded(network, images: Sequence[np.ndarray], keys: Collection[str], paths: Sequence[ExecutionPath],
-              turns: Turns) -> Iterator[tuple[str, list[Call]]]:
+def _recorded(
+    network,
+    images: Sequence[np.ndarray],
+    keys: Collection[str],
+    paths: Sequence[ExecutionPath],
+    turns: Turns,
+) -> Iterator[tuple[str, list[Call]]]:
     """Each of the keys with its calls on the images, none where the network computes it without an engine."""
     space, engine, left = network.path_space, network.engine, set(keys)
     network.engine = recorder = Recorder()
@@ -188,14 +236,24 @@ def _recorded(network, images: Sequence[np.ndarray], keys: Collection[str], path
         network.engine = engine
 
 
-def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder, turns: Turns) -> None:
+def _record(
+    network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder, turns: Turns
+) -> None:
     """Runs every image up to the last segment that is wanted; in every second one some skips of the path are taken, as
     they will be."""
     space, rng = path.space, random.Random(1)
-    last = max(number for number in range(len(space.segments)) if space.key(number, path) in recorder.wanted)
+    last = max(
+        number
+        for number in range(len(space.segments))
+        if space.key(number, path) in recorder.wanted
+    )
     skips = [operator.name for operator in space.operators if operator.kind == SKIP]
     for number, image in enumerate(images):
-        taken = {name: space.operator(name).settings[0] for name in skips if number % 2 and rng.random() < 0.5}
+        taken = {
+            name: space.operator(name).settings[0]
+            for name in skips
+            if number % 2 and rng.random() < 0.5
+        }
         run = network.start(image, path.replace(**taken) if taken else path)
         while run.segment <= last:
             run.run_segment()
@@ -218,7 +276,9 @@ class SegmentMaker:
         StoreError: OpenVINO cannot be loaded.
     """
 
-    def __init__(self, store: SegmentStore, threads: int, turns: Turns | None = None, weights_hash: str = '') -> None:
+    def __init__(
+        self, store: SegmentStore, threads: int, turns: Turns | None = None, weights_hash: str = ''
+    ) -> None:
         self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
         self._turns = turns or Turns()
         self.made = SegmentModels(weights_hash)
@@ -247,8 +307,8 @@ class SegmentMaker:
             key: of the segment.
             calls: on images; the last quarter is for checking alone.
         """
-        checks, reasons = calls[-max(1, len(calls) // 4):], {}
-        forms = self._forms(key, calls[:-len(checks)] or calls)
+        checks, reasons = calls[-max(1, len(calls) // 4) :], {}
+        forms = self._forms(key, calls[: -len(checks)] or calls)
         with self._interruptible():
             if self._choose(key, forms, checks, reasons, makes=True) is None:
                 self._keep_eager(key, checks, reasons)
@@ -262,8 +322,14 @@ class SegmentMaker:
             self._store.leave()
             raise
 
-    def _choose(self, key: str, forms: Iterable[tuple[Form, Callable]], checks: list[Call], reasons: dict[Form, str],
-                makes: bool = False) -> bool | None:
+    def _choose(
+        self,
+        key: str,
+        forms: Iterable[tuple[Form, Callable]],
+        checks: list[Call],
+        reasons: dict[Form, str],
+        makes: bool = False,
+    ) -> bool | None:
         """Keeps the first form that is accurate and faster than the eager segment.
 
         Args:
@@ -290,11 +356,21 @@ class SegmentMaker:
                 compiled = self._compile(model, checks[0].tensors, exact=form is Form.EXACT)
                 segment = self._compiler.load(compiled, exact=form is Form.EXACT)
                 compare = peak_to_error_db if form is Form.EXACT else signal_to_error_db
-                error_db = min(compare(check.outputs, as_tensors(segment(check.arrays))) for check in checks)
-            except Exception as error:  # of any kind: converter, quantiser and compiler meet layers of any network
-                reasons[form] = f'{type(error).__name__} {(str(error).strip().splitlines() or [""])[-1][:200]}'
+                error_db = min(
+                    compare(check.outputs, as_tensors(segment(check.arrays))) for check in checks
+                )
+            except (
+                Exception
+            ) as error:  # of any kind: converter, quantiser and compiler meet layers of any network
+                reasons[form] = (
+                    f'{type(error).__name__} {(str(error).strip().splitlines() or [""])[-1][:200]}'
+                )
                 continue
-            least_db = _LEAST_EXACT_DB if form is Form.EXACT else LEAST_SIGNAL_TO_ERROR_DB - _DEVICE_DB * (not makes)
+            least_db = (
+                _LEAST_EXACT_DB
+                if form is Form.EXACT
+                else LEAST_SIGNAL_TO_ERROR_DB - _DEVICE_DB * (not makes)
+            )
             if not error_db >= least_db:
                 reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
@@ -307,8 +383,15 @@ class SegmentMaker:
             if time_ms >= eager_ms:
                 reasons[form] = f'{time_ms:.2f} ms, eager {eager_ms:.2f}'
                 continue
-            self._store.add(key, form, error_db=error_db, time_ms=time_ms, eager_ms=eager_ms, compiled=compiled,
-                            reason=reasons.get(Form.INT8, '') if form is not Form.INT8 else '')
+            self._store.add(
+                key,
+                form,
+                error_db=error_db,
+                time_ms=time_ms,
+                eager_ms=eager_ms,
+                compiled=compiled,
+                reason=reasons.get(Form.INT8, '') if form is not Form.INT8 else '',
+            )
             return True
         if is_exact and not makes:
             self._keep_eager(key, checks, reasons)
@@ -318,13 +401,21 @@ class SegmentMaker:
 
     def _keep_eager(self, key: str, checks: list[Call], reasons: dict[Form, str]) -> None:
         eager_ms = self._eager_ms(checks)
-        self._store.add(key, Form.EAGER, error_db=0.0, time_ms=eager_ms, eager_ms=eager_ms,
-                        reason='; '.join(f'{form.value} {reason}' for form, reason in reasons.items()))
+        self._store.add(
+            key,
+            Form.EAGER,
+            error_db=0.0,
+            time_ms=eager_ms,
+            eager_ms=eager_ms,
+            reason='; '.join(f'{form.value} {reason}' for form, reason in reasons.items()),
+        )
 
     def _eager_ms(self, calls: list[Call]) -> float:
         return self._times_ms(calls, lambda arrays: None)[0]
 
-    def _times_ms(self, calls: list[Call], segment: CompiledSegment | Callable) -> tuple[float, float]:
+    def _times_ms(
+        self, calls: list[Call], segment: CompiledSegment | Callable
+    ) -> tuple[float, float]:
         with self._turns.alone():
             return times_ms(calls, segment)
 
@@ -360,7 +451,9 @@ class SegmentMaker:
         from openvino.frontend import OpConversionFailure
 
         with warnings.catch_warnings():
-            warnings.simplefilter('ignore')  # tracing fixes sizes, as is meant here; exporting tells of names to come
+            warnings.simplefilter(
+                'ignore'
+            )  # tracing fixes sizes, as is meant here; exporting tells of names to come
             program = torch.export.export(module, example, strict=False)
             try:
                 model = self._openvino.convert_model(program)
@@ -371,16 +464,28 @@ class SegmentMaker:
         return model
 
     def _quantise(self, model, calls: list[Call], saturating: bool):
-        logging.getLogger('torch.utils.cpp_extension').setLevel(logging.ERROR)  # it warns of GPUs that nobody asked for
+        logging.getLogger('torch.utils.cpp_extension').setLevel(
+            logging.ERROR
+        )  # it warns of GPUs that nobody asked for
         import nncf
 
         nncf.set_log_level(logging.ERROR)
         fix = nncf.OverflowFix.ENABLE if saturating else nncf.OverflowFix.DISABLE
-        data = nncf.Dataset([dict(enumerate(tensor.numpy() for tensor in call.tensors)) for call in calls])
-        with own_signal_stack(), contextlib.redirect_stdout(io.StringIO()):  # it draws bars of its own
-            found = nncf.quantize(model, data, subset_size=len(calls), target_device=nncf.TargetDevice.CPU,
-                                  fast_bias_correction=False,  # the thorough one gains some 4 dB
-                                  advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix))
+        data = nncf.Dataset(
+            [dict(enumerate(tensor.numpy() for tensor in call.tensors)) for call in calls]
+        )
+        with (
+            own_signal_stack(),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):  # it draws bars of its own
+            found = nncf.quantize(
+                model,
+                data,
+                subset_size=len(calls),
+                target_device=nncf.TargetDevice.CPU,
+                fast_bias_correction=False,  # the thorough one gains some 4 dB
+                advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix),
+            )
         self._turns.give_way()
         return found
 
@@ -400,7 +505,9 @@ class _Positional(nn.Module):
 
     def forward(self, *tensors: Tensor) -> Values:
         left = iter(tensors)
-        return self._compute({name: tuple(next(left) for _ in range(count)) for name, count in self._counts.items()})
+        return self._compute(
+            {name: tuple(next(left) for _ in range(count)) for name, count in self._counts.items()}
+        )
 
 
 def signal_to_error_db(expected: Values, found: Values) -> float:
@@ -432,7 +539,9 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
             return -_EXACT_DB
         if not right.numel():
             continue
-        error, peak = (float(part.double().abs().max()) for part in (value.double() - right.double(), right))
+        error, peak = (
+            float(part.double().abs().max()) for part in (value.double() - right.double(), right)
+        )
         if not math.isfinite(error) or (error > 0.0 and peak == 0.0):
             return -_EXACT_DB
         if error > 0.0:
@@ -440,13 +549,18 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
     return worst
 
 
-def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]) -> tuple[float, float]:
+def times_ms(
+    calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]
+) -> tuple[float, float]:
     """Shortest times of the eager and the other form of a segment, by turns and with swept caches, in ms; others
     lengthen neither. Few runs are enough where they differ much."""
     eager, other, swept = [], [], np.zeros(_SWEPT_BYTES, np.uint8)
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]
-        for run, given, times in ((call.compute, call.inputs, eager), (segment, call.arrays, other)):
+        for run, given, times in (
+            (call.compute, call.inputs, eager),
+            (segment, call.arrays, other),
+        ):
             swept += 1
             started = now_ms()
             run(given)

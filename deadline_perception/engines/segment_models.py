@@ -6,6 +6,7 @@ since the same layers serve other sizes of image and numbers of regions. Nothing
 checked against the eager one before it is used, in a process that may end (`tools/segment_preparation.py`). Needs no
 OpenVINO but to read a model, and to add one.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -58,15 +59,20 @@ class SegmentModels:
         if not file.exists():
             return models
         header = read_header(file)
-        if header.metadata.get('format') != _FORMAT or header.metadata.get('weights_hash') != weights_hash:
+        if (
+            header.metadata.get('format') != _FORMAT
+            or header.metadata.get('weights_hash') != weights_hash
+        ):
             return models
         tensors = read_tensors(file, header)
         try:
             for key, forms in parse_json(header.metadata['forms']).items():
                 models.forms[str(key)] = [(Form(form), str(name)) for form, name in forms]
             names = {name for forms in models.forms.values() for _, name in forms}
-            models._contents = {name: (_bytes(tensors[f'{name}.xml']), _bytes(tensors[f'{name}.bin']))
-                                for name in sorted(names)}
+            models._contents = {
+                name: (_bytes(tensors[f'{name}.xml']), _bytes(tensors[f'{name}.bin']))
+                for name in sorted(names)
+            }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FileRefused(f'it lists no models of segments ({type(error).__name__})') from error
         return models
@@ -80,9 +86,17 @@ class SegmentModels:
         tensors = {}
         for name, parts in self._contents.items():
             for suffix, content in zip(('xml', 'bin'), parts):
-                tensors[f'{name}.{suffix}'] = torch.from_numpy(np.frombuffer(content, np.uint8).copy())
-        forms = {key: [[form.value, name] for form, name in of_key] for key, of_key in self.forms.items()}
-        write_tensors(file, tensors, {'format': _FORMAT, 'weights_hash': self.weights_hash, 'forms': json.dumps(forms)})
+                tensors[f'{name}.{suffix}'] = torch.from_numpy(
+                    np.frombuffer(content, np.uint8).copy()
+                )
+        forms = {
+            key: [[form.value, name] for form, name in of_key] for key, of_key in self.forms.items()
+        }
+        write_tensors(
+            file,
+            tensors,
+            {'format': _FORMAT, 'weights_hash': self.weights_hash, 'forms': json.dumps(forms)},
+        )
 
     def add(self, key: str, form: Form, model) -> None:
         """Keeps an `openvino.Model` for a key."""
@@ -109,7 +123,9 @@ class SegmentModels:
         wanted = set(settings.split('-'))
         others = [other for other in self.forms if other.partition('@')[0] == segment]
         others.sort(key=lambda other: -len(wanted & set(other.partition('@')[2].split('-'))))
-        distinct = dict.fromkeys(pair for other in others for pair in self.forms[other] if pair[0] is Form.INT8)
+        distinct = dict.fromkeys(
+            pair for other in others for pair in self.forms[other] if pair[0] is Form.INT8
+        )
         yield from itertools.islice(distinct, _NEAREST)
 
     def model(self, name: str):

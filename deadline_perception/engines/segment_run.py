@@ -1,4 +1,5 @@
 """What a network is to everything that runs it, and one frame's way through its segments. Needs no torch."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -18,9 +19,16 @@ def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
     Raises:
         ValueError: another type or shape.
     """
-    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-        raise ValueError(f'{name} is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3] of at '
-                         f'least 1 x 1 px')
+    if (
+        image_bgr.dtype != np.uint8
+        or image_bgr.ndim != 3
+        or image_bgr.shape[2] != 3
+        or 0 in image_bgr.shape
+    ):
+        raise ValueError(
+            f'{name} is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3] of at '
+            f'least 1 x 1 px'
+        )
 
 
 class Network(Protocol):
@@ -79,7 +87,9 @@ class SegmentRun(ABC):
 
     def __init__(self, space: PathSpace, path: ExecutionPath, device: str = 'cpu') -> None:
         if path not in space:
-            raise ValueError(f'path {path} is none of the network, whose largest is {space.largest}')
+            raise ValueError(
+                f'path {path} is none of the network, whose largest is {space.largest}'
+            )
         self.space, self.path, self.segment = space, path, 0
         self._keys = space.keys_by_segment(path)
         self._device = device
@@ -113,7 +123,9 @@ class SegmentRun(ABC):
             ValueError: the frame has not finished.
         """
         if not self.finished:
-            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+            raise ValueError(
+                f'the frame is before segment {self.segment}, expected it to have finished'
+            )
 
     def redirect(self, path: ExecutionPath) -> None:
         """Changes the plan for what has not run yet.
@@ -123,8 +135,9 @@ class SegmentRun(ABC):
         """
         if path.settings == self.path.settings:
             return
-        if (path not in self.space
-                or self.space.prefix(path, self.segment) != self.space.prefix(self.path, self.segment)):
+        if path not in self.space or self.space.prefix(path, self.segment) != self.space.prefix(
+            self.path, self.segment
+        ):
             raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
         self.path, self._keys = path, self.space.keys_by_segment(path)
 

@@ -1,5 +1,6 @@
 """Prepared segments on disk: one folder per weights, which says what it was made for and whether it is whole. Needs no
 torch."""
+
 from __future__ import annotations
 
 import ast
@@ -29,7 +30,10 @@ _NEEDED = ('OpenVINO',)
 _MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
 _PART = 'part-'  # and its number: folder of a store that another process completes
 _PREPARING = ('preparation', 'channels_last')  # modules of this folder
-_VERSIONED = {*sys.stdlib_module_names, 'torch'}  # a compiled layer does not depend on the version that described it
+_VERSIONED = {
+    *sys.stdlib_module_names,
+    'torch',
+}  # a compiled layer does not depend on the version that described it
 
 
 class StoreError(DeadlinePerceptionError):
@@ -73,8 +77,10 @@ class PreparedSegment:
     def __post_init__(self) -> None:
         object.__setattr__(self, 'form', Form(self.form))
         if (self.form is Form.EAGER) == bool(self.file) or self.file != Path(self.file).name:
-            raise ValueError(f'file of a segment in form {self.form.value!r} is {self.file!r}, expected a name for a '
-                             f'compiled one and none for an eager one')
+            raise ValueError(
+                f'file of a segment in form {self.form.value!r} is {self.file!r}, expected a name for a '
+                f'compiled one and none for an eager one'
+            )
 
 
 def default_store_folder(config_name: str, weights_hash: str) -> Path:
@@ -101,8 +107,12 @@ def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
             origin[f'{name} version'] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             if name in _NEEDED:
-                raise StoreError(f'{name} is not installed: pip install {" ".join(LIBRARIES.values())}') from None
-            origin[f'{name} version'] = 'none'  # segments whose models lie beside the weights need no quantiser
+                raise StoreError(
+                    f'{name} is not installed: pip install {" ".join(LIBRARIES.values())}'
+                ) from None
+            origin[f'{name} version'] = (
+                'none'  # segments whose models lie beside the weights need no quantiser
+            )
     return origin
 
 
@@ -128,9 +138,17 @@ def code_hash(network) -> str:
         try:
             source = Path(importlib.util.find_spec(name).origin).read_text(encoding='utf-8')
             digest.update(f'{name} {_bare(source)}'.encode())
-        except (OSError, AttributeError, TypeError, ValueError, SyntaxError) as error:  # no file, or not one of Python
-            raise StoreError(f'source of the module {name} cannot be read, which tells whether prepared segments are '
-                             f'of this code: {error}') from error
+        except (
+            OSError,
+            AttributeError,
+            TypeError,
+            ValueError,
+            SyntaxError,
+        ) as error:  # no file, or not one of Python
+            raise StoreError(
+                f'source of the module {name} cannot be read, which tells whether prepared segments are '
+                f'of this code: {error}'
+            ) from error
     return digest.hexdigest()[:16]
 
 
@@ -175,7 +193,9 @@ class SegmentStore:
         store = cls(folder, origin)
         foreign = foreign_writer(store.folder)
         if foreign:
-            raise StoreError(f'prepared segments in {folder} are not used, since they are code: {foreign}')
+            raise StoreError(
+                f'prepared segments in {folder} are not used, since they are code: {foreign}'
+            )
         file = store.folder / _MANIFEST
         if not file.exists():
             raise StoreError(f'no segments are prepared in {folder}')
@@ -186,16 +206,27 @@ class SegmentStore:
             if not isinstance(content['done'], list):
                 raise TypeError(f'done is {content["done"]!r:.100}, expected a list of keys')
             made_for = dict(content['origin'])
-            store.segments = {str(key): PreparedSegment(**record) for key, record in content['segments'].items()}
-            store.done, store.failed = ({str(key) for key in content['done']},
-                                        [str(name) for name in content['failed']])
+            store.segments = {
+                str(key): PreparedSegment(**record) for key, record in content['segments'].items()
+            }
+            store.done, store.failed = (
+                {str(key) for key in content['done']},
+                [str(name) for name in content['failed']],
+            )
             attempt = str(content['attempt'])
         except (JsonFileError, KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StoreError(f'prepared segments in {folder} cannot be used: {printable(error)}') from error
-        differences = [f'{name} is {made_for.get(name)!r} there and {value!r} here'
-                       for name, value in store.origin.items() if made_for.get(name) != value]
+            raise StoreError(
+                f'prepared segments in {folder} cannot be used: {printable(error)}'
+            ) from error
+        differences = [
+            f'{name} is {made_for.get(name)!r} there and {value!r} here'
+            for name, value in store.origin.items()
+            if made_for.get(name) != value
+        ]
         if differences:
-            raise StoreError(f'prepared segments in {folder} are of another origin: {"; ".join(differences)}')
+            raise StoreError(
+                f'prepared segments in {folder} are of another origin: {"; ".join(differences)}'
+            )
         if attempt:  # whoever began it did not live to tell
             store.failed.append(attempt)
         return store
@@ -233,7 +264,9 @@ class SegmentStore:
             raise StoreError(f'preparing the segments in {self.folder} was not finished')
         damaged = [key for key in self.segments if not self._is_whole(key)]
         if damaged:
-            raise StoreError(f'{len(damaged)} prepared segments in {self.folder} are damaged, such as {damaged[0]}')
+            raise StoreError(
+                f'{len(damaged)} prepared segments in {self.folder} are damaged, such as {damaged[0]}'
+            )
 
     def compiled(self, key: str) -> bytes:
         """The compiled segment of a key.
@@ -271,12 +304,23 @@ class SegmentStore:
         self._attempt = ''
         self._save()
 
-    def add(self, key: str, form: Form, *, error_db: float, time_ms: float, eager_ms: float, reason: str = '',
-            compiled: bytes = b'') -> None:
+    def add(
+        self,
+        key: str,
+        form: Form,
+        *,
+        error_db: float,
+        time_ms: float,
+        eager_ms: float,
+        reason: str = '',
+        compiled: bytes = b'',
+    ) -> None:
         """Keeps a segment and, unless it is eager, its compiled form; see `PreparedSegment`."""
         digest = hashlib.sha256(compiled).hexdigest() if compiled else ''
         file = f'{digest[:16]}.blob' if compiled else ''
-        segment = PreparedSegment(form, round(error_db, 1), round(time_ms, 3), round(eager_ms, 3), file, digest, reason)
+        segment = PreparedSegment(
+            form, round(error_db, 1), round(time_ms, 3), round(eager_ms, 3), file, digest, reason
+        )
         if compiled:
             replace_file(self.folder / file, compiled)
         self.segments[key], self._attempt = segment, ''
@@ -318,12 +362,23 @@ class SegmentStore:
     def _is_whole(self, key: str) -> bool:
         segment = self.segments[key]
         try:
-            return not segment.file or hashlib.sha256(self.compiled(key)).hexdigest() == segment.sha256
+            return (
+                not segment.file or hashlib.sha256(self.compiled(key)).hexdigest() == segment.sha256
+            )
         except (OSError, FileRefused):
             return False
 
     def _save(self) -> None:
-        segments = {key: {**asdict(segment), 'form': segment.form.value} for key, segment in self.segments.items()}
-        content = {'format': FORMAT, 'origin': self.origin, 'done': sorted(self.done), 'failed': self.failed,
-                   'attempt': self._attempt, 'segments': segments}
+        segments = {
+            key: {**asdict(segment), 'form': segment.form.value}
+            for key, segment in self.segments.items()
+        }
+        content = {
+            'format': FORMAT,
+            'origin': self.origin,
+            'done': sorted(self.done),
+            'failed': self.failed,
+            'attempt': self._attempt,
+            'segments': segments,
+        }
         replace_file(self.folder / _MANIFEST, json.dumps(content, indent=1) + '\n')

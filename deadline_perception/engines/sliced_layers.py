@@ -5,6 +5,7 @@ kept, the first ones. What is used of the weights is a view; while gradients are
 kept, with a norm that follows a convolution folded in. Behind a concatenation the used columns are several stretches,
 put side by side once. The multi-path detector, the nested classifier and elastic networks are built of these layers.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -119,8 +120,10 @@ class SlicedLayer(nn.Module):
                 self.register_parameter(name, parameter)
             for name, buffer in layer.named_buffers(recurse=False):
                 self.register_buffer(name, buffer)
-        self.axes = {name: {axis: tuple(spans) for axis, spans in of_weight.items()}
-                     for name, of_weight in axes.items()}
+        self.axes = {
+            name: {axis: tuple(spans) for axis, spans in of_weight.items()}
+            for name, of_weight in axes.items()
+        }
         self.leaves: tuple[Tensor | None, ...] | None = None
         self._laid_out: dict[tuple, tuple] = {}
         self.dependants: dict[Hashable, object] = {}
@@ -155,7 +158,10 @@ class SlicedLayer(nn.Module):
         key = (cut.key, folded)
         found = self._laid_out.get(key)
         if found is None:
-            parts = (None if part is None else _contiguous(part.detach()) for part in self._in_use(cut, folded))
+            parts = (
+                None if part is None else _contiguous(part.detach())
+                for part in self._in_use(cut, folded)
+            )
             found = self._laid_out[key] = self._arguments(*parts)
         return found
 
@@ -184,7 +190,9 @@ class SlicedLayer(nn.Module):
             if len(ranges) > 1:
                 assert len(pieces) == 1, 'no layer reads and writes concatenated channels at once'
                 axis_of_pieces = axis
-            pieces = [piece.narrow(axis, begin, end - begin) for piece in pieces for begin, end in ranges]
+            pieces = [
+                piece.narrow(axis, begin, end - begin) for piece in pieces for begin, end in ranges
+            ]
         if name in self.PER_SETTING:
             row = self.row(cut)
             return axis_of_pieces - 1, [piece[row] for piece in pieces]
@@ -209,7 +217,10 @@ class SlicedLayer(nn.Module):
                         order = orders[span.group]
                         units = torch.arange(span.units) if order is None else order
                         units = units.to(weight.device)[:, None] * span.per_unit
-                        places.append((units + torch.arange(span.per_unit, device=weight.device)).flatten() + offset)
+                        places.append(
+                            (units + torch.arange(span.per_unit, device=weight.device)).flatten()
+                            + offset
+                        )
                         offset += span.size
                     weight.copy_(weight.index_select(axis, torch.cat(places)))
         self.forget_copies()
@@ -224,16 +235,28 @@ class SlicedLayer(nn.Module):
 
 
 def _contiguous(part: Tensor) -> Tensor:
-    return part.contiguous(memory_format=torch.channels_last) if part.dim() == 4 else part.contiguous()
+    return (
+        part.contiguous(memory_format=torch.channels_last) if part.dim() == 4 else part.contiguous()
+    )
 
 
 def weight_bytes(module: nn.Module) -> int:
     """Memory of a module's weights, with the copies that the cuts used so far have left."""
-    own = {tensor.untyped_storage().data_ptr() for tensor in chain(module.parameters(), module.buffers())}
-    copies = (part for layer in module.modules() if isinstance(layer, SlicedLayer)
-              for parts in layer._laid_out.values() for part in parts if isinstance(part, Tensor))
-    return (sum(parameter.nbytes for parameter in module.parameters())
-            + sum(copy.nbytes for copy in copies if copy.untyped_storage().data_ptr() not in own))
+    own = {
+        tensor.untyped_storage().data_ptr()
+        for tensor in chain(module.parameters(), module.buffers())
+    }
+    copies = (
+        part
+        for layer in module.modules()
+        if isinstance(layer, SlicedLayer)
+        for parts in layer._laid_out.values()
+        for part in parts
+        if isinstance(part, Tensor)
+    )
+    return sum(parameter.nbytes for parameter in module.parameters()) + sum(
+        copy.nbytes for copy in copies if copy.untyped_storage().data_ptr() not in own
+    )
 
 
 class Norm(SlicedLayer):
@@ -264,18 +287,31 @@ class Convolution(SlicedLayer):
 
     _FUNCTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
-    def __init__(self, axes: Axes, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d | None = None, *,
-                 stride: tuple[int, ...] = (), padding: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        axes: Axes,
+        layer: nn.Conv1d | nn.Conv2d | nn.Conv3d | None = None,
+        *,
+        stride: tuple[int, ...] = (),
+        padding: tuple[int, ...] = (),
+    ) -> None:
         super().__init__(axes, layer)
-        self.stride, self.padding, self.dilation, self.groups = stride, padding, (1,) * len(stride), 1
+        self.stride, self.padding, self.dilation, self.groups = (
+            stride,
+            padding,
+            (1,) * len(stride),
+            1,
+        )
         if layer is not None:
             self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
             self.groups = layer.groups
         self.norm: Norm | None = None
         self._function = self._FUNCTIONS[len(self.stride) - 1]
         # One number for all axes is handed to the kernel 0.4 us faster than a tuple.
-        self._geometry = [axes[0] if isinstance(axes, tuple) and len(set(axes)) == 1 else axes
-                          for axes in (self.stride, self.padding, self.dilation)]
+        self._geometry = [
+            axes[0] if isinstance(axes, tuple) and len(set(axes)) == 1 else axes
+            for axes in (self.stride, self.padding, self.dilation)
+        ]
 
     def forward(self, x: Tensor, cut: Cut, norm: Norm | None = None) -> Tensor:
         """`[N, c, ...]` -> `[N, outputs, ...]`, both of the channels that the cut keeps.
@@ -313,7 +349,9 @@ class Convolution(SlicedLayer):
             return weight, bias
         scale, shift = folded.scale_and_shift(cut)
         shift = shift if bias is None else shift + bias * scale
-        return (weight * scale.view(-1, *[1] * (weight.dim() - 1))).to(weight.dtype), shift.to(weight.dtype)
+        return (weight * scale.view(-1, *[1] * (weight.dim() - 1))).to(weight.dtype), shift.to(
+            weight.dtype
+        )
 
 
 class Linear(SlicedLayer):

@@ -1,5 +1,6 @@
 """Processes that prepare segments: whose folder they write, since compiled segments are code that nobody else may have
 written; which one prepares it; and which of its workers has the machine for itself, to time something."""
+
 from __future__ import annotations
 
 import fcntl
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import IO
 
 _LOCK = '.lock'
-_NEXT, _WORK = 0, 1  # bytes of a file of turns: who is next, and who works; a lock on each, which ends with its process
+_NEXT, _WORK = (
+    0,
+    1,
+)  # bytes of a file of turns: who is next, and who works; a lock on each, which ends with its process
 _OWN_FOLDERS = 3  # the store's, `engine` and `deadline_perception` above it; what lies above those is the user's
 
 
@@ -51,7 +55,9 @@ def store_lock(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iter
     """
     folder.mkdir(parents=True, exist_ok=True)
     while True:
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        handle = os.open(
+            folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +102,9 @@ class Turns:
     def alone(self) -> Iterator[None]:
         """Meanwhile no other process works."""
         self._lock(fcntl.LOCK_UN, _WORK)
-        self._lock(fcntl.LOCK_EX, _NEXT)  # held while waiting, so that those who work stop one after the other
+        self._lock(
+            fcntl.LOCK_EX, _NEXT
+        )  # held while waiting, so that those who work stop one after the other
         self._lock(fcntl.LOCK_EX, _WORK)
         try:
             yield

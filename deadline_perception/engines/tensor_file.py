@@ -3,6 +3,7 @@
 A file's header, of bounded size, is read first, so that a caller can compare it with what it expects before any tensor
 takes memory. Then the file is read once, into memory: whoever rewrites it meanwhile changes nothing that is used.
 """
+
 from __future__ import annotations
 
 import io
@@ -21,13 +22,30 @@ from torch import Tensor
 
 from deadline_perception.core.errors import printable
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, parse_json, read_bytes
+from deadline_perception.core.untrusted_file import (
+    MIB,
+    FileRefused,
+    open_file,
+    parse_json,
+    read_bytes,
+)
 
-MOST_BYTES = 2**32  # of weights or of a training state, four times the largest network of this package as float32
-_MOST_HEADER_BYTES = 4 * MIB  # a few hundred tensors with names, a class list and a recipe take a hundredth of it
+MOST_BYTES = (
+    2**32
+)  # of weights or of a training state, four times the largest network of this package as float32
+_MOST_HEADER_BYTES = (
+    4 * MIB
+)  # a few hundred tensors with names, a class list and a recipe take a hundredth of it
 _MOST_NAME = 300  # characters; names of layers have some tens
-_INSIDE = ('model', 'state_dict', 'model_state_dict')  # where training scripts put the weights in a checkpoint
-_SAFE_TORCH = (2, 10)  # before it, weights alone could run code or damage memory (CVE-2025-32434, CVE-2026-24747)
+_INSIDE = (
+    'model',
+    'state_dict',
+    'model_state_dict',
+)  # where training scripts put the weights in a checkpoint
+_SAFE_TORCH = (
+    2,
+    10,
+)  # before it, weights alone could run code or damage memory (CVE-2025-32434, CVE-2026-24747)
 _VALUES_PER_BYTE = 8  # of a file's tensors, which may share memory
 
 
@@ -64,9 +82,13 @@ def read_header(file: Path) -> TensorHeader:
     except UnicodeDecodeError:
         raise FileRefused('its header is no text in UTF-8') from None
     metadata = content.pop('__metadata__', {}) if isinstance(content, dict) else None
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+    if not isinstance(metadata, dict) or not all(
+        isinstance(value, str) for value in metadata.values()
+    ):
         raise FileRefused('its metadata are no texts')
-    return TensorHeader(metadata, {name: _described(name, row) for name, row in content.items()}, raw)
+    return TensorHeader(
+        metadata, {name: _described(name, row) for name, row in content.items()}, raw
+    )
 
 
 def read_tensors(file: Path, header: TensorHeader | None = None) -> dict[str, Tensor]:
@@ -83,7 +105,7 @@ def read_tensors(file: Path, header: TensorHeader | None = None) -> dict[str, Te
     header = read_header(file) if header is None else header
     values = sum(math.prod(row['shape']) for row in header.tensors.values())
     content = read_bytes(file, min(MOST_BYTES, 8 + len(header.raw) + 8 * values))
-    if content[8:8 + len(header.raw)] != header.raw:
+    if content[8 : 8 + len(header.raw)] != header.raw:
         raise FileRefused('it was replaced while it was read')
     try:
         return load(content)
@@ -100,7 +122,11 @@ def read_state_dict(file: Path) -> dict[str, Tensor]:
         FileRefused: it holds something else.
     """
     file = Path(file)
-    content = read_tensors(file) if file.suffix == '.safetensors' else _unpickled(read_bytes(file, MOST_BYTES))
+    content = (
+        read_tensors(file)
+        if file.suffix == '.safetensors'
+        else _unpickled(read_bytes(file, MOST_BYTES))
+    )
     for key in _INSIDE:
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
@@ -108,10 +134,14 @@ def read_state_dict(file: Path) -> dict[str, Tensor]:
         raise FileRefused(f'it holds {type(content).__name__}, expected weights by name')
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or len(name) > _MOST_NAME:
-            raise FileRefused(f'it holds {type(value).__name__} under {printable(repr(name), 60)}, expected weights by '
-                              f'name')
+            raise FileRefused(
+                f'it holds {type(value).__name__} under {printable(repr(name), 60)}, expected weights by '
+                f'name'
+            )
         if value.layout is not torch.strided or value.is_quantized or value.is_meta:
-            raise FileRefused(f'{printable(name, 60)} is sparse, quantised or without values, expected plain weights')
+            raise FileRefused(
+                f'{printable(name, 60)} is sparse, quantised or without values, expected plain weights'
+            )
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
             raise FileRefused(f'{printable(name, 60)} states more values than the file holds')
     if sum(value.numel() for value in content.values()) > _VALUES_PER_BYTE * file.stat().st_size:
@@ -132,8 +162,12 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 def _described(name: str, row: object) -> dict:
     """`dtype` and `shape` of a tensor of a header."""
     dtype, shape = (row.get('dtype'), row.get('shape')) if isinstance(row, dict) else (None, None)
-    if len(name) > _MOST_NAME or not isinstance(dtype, str) or not isinstance(shape, list) or not all(
-            isinstance(side, int) and 0 <= side < 2**40 for side in shape):
+    if (
+        len(name) > _MOST_NAME
+        or not isinstance(dtype, str)
+        or not isinstance(shape, list)
+        or not all(isinstance(side, int) and 0 <= side < 2**40 for side in shape)
+    ):
         raise FileRefused(f'{printable(repr(name), 60)} in its header is no tensor')
     return {'dtype': dtype, 'shape': shape}
 
@@ -142,8 +176,10 @@ def _unpickled(content: bytes) -> object:
     """What `torch.save` wrote, as far as it is tensors, numbers, texts and containers of them."""
     version = tuple(int(part) for part in torch.__version__.split('.')[:2])
     if version < _SAFE_TORCH:
-        raise FileRefused(f'PyTorch {torch.__version__} does not read it safely (CVE-2026-24747), expected '
-                          f'{".".join(map(str, _SAFE_TORCH))} or later, or weights as safetensors')
+        raise FileRefused(
+            f'PyTorch {torch.__version__} does not read it safely (CVE-2026-24747), expected '
+            f'{".".join(map(str, _SAFE_TORCH))} or later, or weights as safetensors'
+        )
     if content[:2] == b'PK':
         _check_archive(content)
     try:
@@ -151,11 +187,27 @@ def _unpickled(content: bytes) -> object:
     except pickle.UnpicklingError as error:  # whose words tell how to switch the safety off
         named = re.search(r'GLOBAL (\S+)', str(error))
         beside = f' such as {printable(named[1], 80)}' if named else ''
-        raise FileRefused(f'it holds more than tensors,{beside} or is damaged; expected a state dict '
-                          f'(torch.save(model.state_dict(), file)), not a whole module') from error
-    except (EOFError, RuntimeError, OSError, KeyError, ValueError, IndexError, TypeError, AttributeError,
-            AssertionError, OverflowError, MemoryError, ImportError) as error:
-        raise FileRefused(f'it is cut off, damaged or no file of torch.save ({type(error).__name__})') from error
+        raise FileRefused(
+            f'it holds more than tensors,{beside} or is damaged; expected a state dict '
+            f'(torch.save(model.state_dict(), file)), not a whole module'
+        ) from error
+    except (
+        EOFError,
+        RuntimeError,
+        OSError,
+        KeyError,
+        ValueError,
+        IndexError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        OverflowError,
+        MemoryError,
+        ImportError,
+    ) as error:
+        raise FileRefused(
+            f'it is cut off, damaged or no file of torch.save ({type(error).__name__})'
+        ) from error
 
 
 def _check_archive(content: bytes) -> None:
@@ -165,6 +217,9 @@ def _check_archive(content: bytes) -> None:
             entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise FileRefused('it is cut off or a damaged archive') from error
-    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries) \
-            or sum(entry.file_size for entry in entries) > len(content):
-        raise FileRefused('its parts are compressed or overlap, expected them as torch.save writes them')
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries) or sum(
+        entry.file_size for entry in entries
+    ) > len(content):
+        raise FileRefused(
+            'its parts are compressed or overlap, expected them as torch.save writes them'
+        )

@@ -1,4 +1,5 @@
 """What the networks that PyTorch computes segment by segment have in common, whatever they decide and find."""
+
 from __future__ import annotations
 
 import hashlib
@@ -95,9 +96,14 @@ class TorchModule(TorchNetwork, nn.Module):
         self.config_name, self.class_names = config_name, tuple(class_names)
         self.engine = Eager()
         self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
-        self.register_buffer('pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer('pixel_scale', torch.tensor([1 / each for each in PIXEL_DEVIATION]).view(1, 3, 1, 1),
-                             persistent=False)  # not of a tensor: on `meta`, that loads PyTorch's compiler
+        self.register_buffer(
+            'pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False
+        )
+        self.register_buffer(
+            'pixel_scale',
+            torch.tensor([1 / each for each in PIXEL_DEVIATION]).view(1, 3, 1, 1),
+            persistent=False,
+        )  # not of a tensor: on `meta`, that loads PyTorch's compiler
 
     @property
     def device(self) -> str:

@@ -1,4 +1,5 @@
 """Draws on an image what the detector found, which path it took, and how its time compares with the budget."""
+
 from __future__ import annotations
 
 import math
@@ -16,9 +17,17 @@ from deadline_perception.evaluation.recording import OperatorRecord
 Colour = tuple[int, int, int]
 # BGR; names for the same thing share one, other names get one of `_OTHER_COLOURS` by their letters.
 _COLOURS: tuple[tuple[Colour, str], ...] = (
-    ((230, 159, 60), 'vehicle car'), ((115, 190, 40), 'bike bicycle'), ((200, 120, 215), 'motorbike motorcycle motor'),
-    ((60, 190, 250), 'traffic_light'), ((80, 110, 245), 'traffic_sign'), ((225, 225, 60), 'person pedestrian'),
-    ((170, 90, 250), 'rider'), ((240, 110, 120), 'truck'), ((60, 240, 200), 'bus'), ((130, 150, 175), 'train'))
+    ((230, 159, 60), 'vehicle car'),
+    ((115, 190, 40), 'bike bicycle'),
+    ((200, 120, 215), 'motorbike motorcycle motor'),
+    ((60, 190, 250), 'traffic_light'),
+    ((80, 110, 245), 'traffic_sign'),
+    ((225, 225, 60), 'person pedestrian'),
+    ((170, 90, 250), 'rider'),
+    ((240, 110, 120), 'truck'),
+    ((60, 240, 200), 'bus'),
+    ((130, 150, 175), 'train'),
+)
 CLASS_COLOURS = {name: colour for colour, names in _COLOURS for name in names.split()}
 _OTHER_COLOURS = 720  # 180 hues, each bright or dark and full or pale
 _INK, _PAPER, _MUTED = (245, 245, 245), (28, 24, 22), (165, 160, 155)
@@ -44,10 +53,20 @@ def class_name(label: int, class_names: Sequence[str]) -> str:
     return class_names[label] if label < len(class_names) else f'class {label}'
 
 
-def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequence[str], *,
-             ground_truth: GroundTruth | None = None, budget_ms: float = math.nan, bound_ms: float = math.nan,
-             latency_ms: float = math.nan, path: str = '', operators: Sequence[OperatorRecord] = (),
-             outcome: str = '', met: bool = True) -> np.ndarray:
+def annotate(
+    image_bgr: np.ndarray,
+    detections: Detections,
+    class_names: Sequence[str],
+    *,
+    ground_truth: GroundTruth | None = None,
+    budget_ms: float = math.nan,
+    bound_ms: float = math.nan,
+    latency_ms: float = math.nan,
+    path: str = '',
+    operators: Sequence[OperatorRecord] = (),
+    outcome: str = '',
+    met: bool = True,
+) -> np.ndarray:
     """A copy of the image with boxes drawn and, below it, a strip with the time and the path.
 
     Args:
@@ -84,8 +103,14 @@ def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequenc
                 _dashed_box(picture, box)
     taken: list[tuple[int, int, int, int]] = []
     for index in order:  # the most certain choose their place first
-        _tag(picture, boxes[index], f'{names[index].replace("_", " ")} {detections.scores[index]:.2f}',
-             class_colour(names[index]), scale, taken)
+        _tag(
+            picture,
+            boxes[index],
+            f'{names[index].replace("_", " ")} {detections.scores[index]:.2f}',
+            class_colour(names[index]),
+            scale,
+            taken,
+        )
     strip = canvas[height:]
     _timing(strip, scale, budget_ms, bound_ms, latency_ms, outcome, met)
     _chips(strip, scale, path_chips(path, operators))
@@ -113,17 +138,31 @@ def _box(picture: np.ndarray, box: tuple[int, int, int, int], colour: Colour, sc
     cv2.rectangle(picture, box[:2], box[2:], colour, thickness)
 
 
-def _tag(picture: np.ndarray, box: tuple[int, int, int, int], text: str, colour: Colour, scale: float,
-         taken: list[tuple[int, int, int, int]]) -> None:
+def _tag(
+    picture: np.ndarray,
+    box: tuple[int, int, int, int],
+    text: str,
+    colour: Colour,
+    scale: float,
+    taken: list[tuple[int, int, int, int]],
+) -> None:
     """Writes the text at the first free place above, below or inside the box; nowhere when all are taken."""
     size, pad = 0.38 * scale, max(2, round(2.5 * scale))
     text_width, text_height = _text_size(text, size)
     width, height = text_width + 2 * pad, text_height + 2 * pad
     x0, y0, x1, y1 = box
-    for x, y in ((x0, y0 - height), (x1 - width, y0 - height), (x0, y1), (x1 - width, y1), (x0, y0)):
+    for x, y in (
+        (x0, y0 - height),
+        (x1 - width, y0 - height),
+        (x0, y1),
+        (x1 - width, y1),
+        (x0, y0),
+    ):
         left = max(0, min(x, picture.shape[1] - width))
         place = (left, y, left + width, y + height)
-        if 0 <= y <= picture.shape[0] - height and not any(_overlap(place, other) for other in taken):
+        if 0 <= y <= picture.shape[0] - height and not any(
+            _overlap(place, other) for other in taken
+        ):
             taken.append(place)
             cv2.rectangle(picture, place[:2], place[2:], colour, cv2.FILLED)
             _put(picture, text, left + pad, y + height - pad, size, _PAPER)
@@ -144,8 +183,15 @@ def _dashed_box(picture: np.ndarray, box: np.ndarray) -> None:
             cv2.line(picture, (x, y), (x, min(y + _DASH_PX, y1)), _GROUND_TRUTH, 1)
 
 
-def _timing(strip: np.ndarray, scale: float, budget_ms: float, bound_ms: float, latency_ms: float, outcome: str,
-            met: bool) -> None:
+def _timing(
+    strip: np.ndarray,
+    scale: float,
+    budget_ms: float,
+    bound_ms: float,
+    latency_ms: float,
+    outcome: str,
+    met: bool,
+) -> None:
     """The budget bar with its numbers, and the outcome at the right."""
     margin, size = round(10 * scale), 0.42 * scale
     colour = _GOOD if met else _LATE
@@ -157,7 +203,11 @@ def _timing(strip: np.ndarray, scale: float, budget_ms: float, bound_ms: float, 
     if not 0.0 < budget_ms < math.inf:
         _put(strip, f'{taken} ms', margin, baseline, size, _INK)
         return
-    x = margin + _put(strip, f'{taken} of {budget_ms:.0f} ms', margin, baseline, size, _INK) + margin
+    x = (
+        margin
+        + _put(strip, f'{taken} of {budget_ms:.0f} ms', margin, baseline, size, _INK)
+        + margin
+    )
     if math.isfinite(bound_ms):
         _put(strip, f'bound {bound_ms:.0f}', x, baseline, size, _BOUND)
     left, right = margin, strip.shape[1] - margin
@@ -173,15 +223,26 @@ def _timing(strip: np.ndarray, scale: float, budget_ms: float, bound_ms: float, 
     overhang, thickness = max(2, round(2.5 * scale)), max(2, round(2 * scale))
     for time_ms, mark in ((budget_ms, _INK), (bound_ms, _BOUND)):
         if math.isfinite(time_ms):
-            cv2.line(strip, (at(time_ms), top - overhang), (at(time_ms), bottom + overhang), mark, thickness)
+            cv2.line(
+                strip,
+                (at(time_ms), top - overhang),
+                (at(time_ms), bottom + overhang),
+                mark,
+                thickness,
+            )
 
 
 def path_chips(path: str, operators: Sequence[OperatorRecord]) -> list[tuple[str, float]]:
     """Label and share of full work, in [0, 1], of each operator; one entry for a path of unknown operators."""
     if not operators:
         return [(path, math.nan)] if path else []
-    return [(f'{operator.name.replace("_", " ")} {operator.setting}',
-             operator.level / (operator.levels - 1) if operator.levels > 1 else 1.0) for operator in operators]
+    return [
+        (
+            f'{operator.name.replace("_", " ")} {operator.setting}',
+            operator.level / (operator.levels - 1) if operator.levels > 1 else 1.0,
+        )
+        for operator in operators
+    ]
 
 
 def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> None:
@@ -189,8 +250,14 @@ def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> N
     margin, gap, size = round(10 * scale), max(2, round(4 * scale)), 0.34 * scale
     room = strip.shape[1] - 2 * margin
     if sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room:
-        chips = [(re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips]
-    while chips and sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room and size > 0.15:
+        chips = [
+            (re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips
+        ]
+    while (
+        chips
+        and sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room
+        and size > 0.15
+    ):
         size *= 0.93
     x, top, bottom = margin, round(39 * scale), round(55 * scale)
     for text, share in chips:
@@ -198,7 +265,22 @@ def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> N
         right = x + width + 3 * gap
         filled = 1.0 if math.isnan(share) else share
         if filled > 0:
-            cv2.rectangle(strip, (x, top), (x + round((right - x) * filled), bottom), (110, 84, 50), cv2.FILLED)
-        cv2.rectangle(strip, (x, top), (right, bottom), (130, 110, 90) if filled > 0 else (75, 70, 66), 1)
-        _put(strip, text, x + gap + gap // 2, (top + bottom + height) // 2, size, _INK if filled > 0 else _MUTED)
+            cv2.rectangle(
+                strip,
+                (x, top),
+                (x + round((right - x) * filled), bottom),
+                (110, 84, 50),
+                cv2.FILLED,
+            )
+        cv2.rectangle(
+            strip, (x, top), (right, bottom), (130, 110, 90) if filled > 0 else (75, 70, 66), 1
+        )
+        _put(
+            strip,
+            text,
+            x + gap + gap // 2,
+            (top + bottom + height) // 2,
+            size,
+            _INK if filled > 0 else _MUTED,
+        )
         x = right + gap

@@ -1,4 +1,5 @@
 """Average precision of detections against known objects, by the COCO protocol (pycocotools)."""
+
 from __future__ import annotations
 
 import contextlib
@@ -56,8 +57,11 @@ class AveragePrecision:
     per_class: dict[str, ClassPrecision]
 
 
-def average_precision(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
-                      class_names: Sequence[str]) -> AveragePrecision:
+def average_precision(
+    detections: Sequence[Detections],
+    ground_truths: Sequence[GroundTruth],
+    class_names: Sequence[str],
+) -> AveragePrecision:
     """Scores one `Detections` per image against the `GroundTruth` of the same image.
 
     A detection on a crowd region counts neither as hit nor as false alarm.
@@ -71,22 +75,40 @@ def average_precision(detections: Sequence[Detections], ground_truths: Sequence[
         ValueError: the lengths differ, or a label is no index into the class names.
     """
     evaluation = matched(detections, ground_truths, class_names)
-    precision = np.full((10, 101, len(class_names), 4), -1.0)  # IoU threshold, recall, class, size; -1: nothing known
+    precision = np.full(
+        (10, 101, len(class_names), 4), -1.0
+    )  # IoU threshold, recall, class, size; -1: nothing known
     if evaluation is not None:
         with contextlib.redirect_stdout(io.StringIO()):
             evaluation.accumulate()
         precision = evaluation.eval['precision'][..., 0]
-    counts = [sum(int(((known.labels == k) & ~known.crowd).sum()) for known in ground_truths)
-              for k in range(len(class_names))]
-    per_class = {name: ClassPrecision(counts[k], _mean(precision[:, :, k, _ALL]),
-                                      _mean(precision[_IOU_50, :, k, _ALL])) for k, name in enumerate(class_names)}
+    counts = [
+        sum(int(((known.labels == k) & ~known.crowd).sum()) for known in ground_truths)
+        for k in range(len(class_names))
+    ]
+    per_class = {
+        name: ClassPrecision(
+            counts[k], _mean(precision[:, :, k, _ALL]), _mean(precision[_IOU_50, :, k, _ALL])
+        )
+        for k, name in enumerate(class_names)
+    }
     return AveragePrecision(
-        images=len(ground_truths), ap=_mean(precision[..., _ALL]), ap50=_mean(precision[_IOU_50, ..., _ALL]),
-        ap75=_mean(precision[_IOU_75, ..., _ALL]), ap_small=_mean(precision[..., _SMALL]),
-        ap_medium=_mean(precision[..., _MEDIUM]), ap_large=_mean(precision[..., _LARGE]), per_class=per_class)
+        images=len(ground_truths),
+        ap=_mean(precision[..., _ALL]),
+        ap50=_mean(precision[_IOU_50, ..., _ALL]),
+        ap75=_mean(precision[_IOU_75, ..., _ALL]),
+        ap_small=_mean(precision[..., _SMALL]),
+        ap_medium=_mean(precision[..., _MEDIUM]),
+        ap_large=_mean(precision[..., _LARGE]),
+        per_class=per_class,
+    )
 
 
-def matched(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth], class_names: Sequence[str]):
+def matched(
+    detections: Sequence[Detections],
+    ground_truths: Sequence[GroundTruth],
+    class_names: Sequence[str],
+):
     """A `COCOeval` that has matched detections with objects, image by image; None without images or classes.
 
     Raises:
@@ -95,22 +117,39 @@ def matched(detections: Sequence[Detections], ground_truths: Sequence[GroundTrut
     from pycocotools.cocoeval import COCOeval
 
     if len(detections) != len(ground_truths):
-        raise ValueError(f'{len(detections)} detections for {len(ground_truths)} images, expected one per image')
+        raise ValueError(
+            f'{len(detections)} detections for {len(ground_truths)} images, expected one per image'
+        )
     if not ground_truths or not class_names:
         return None
     for what, images in (('an object', ground_truths), ('a detection', detections)):
-        strange = [label for image in images for label in image.labels if not 0 <= label < len(class_names)]
+        strange = [
+            label for image in images for label in image.labels if not 0 <= label < len(class_names)
+        ]
         if strange:
-            raise ValueError(f'label of {what} is {strange[0]}, expected an index into {len(class_names)} class names')
-    annotations = [{'iscrowd': int(crowd)} | _box(image_id, label, box)
-                   for image_id, ground_truth in enumerate(ground_truths, 1)
-                   for label, crowd, box in zip(ground_truth.labels, ground_truth.crowd, ground_truth.boxes_xyxy_px)]
-    results = [{'iscrowd': 0, 'score': float(score)} | _box(image_id, label, box)
-               for image_id, found in enumerate(detections, 1)
-               for label, score, box in zip(found.labels, found.scores, found.boxes_xyxy_px)]
+            raise ValueError(
+                f'label of {what} is {strange[0]}, expected an index into {len(class_names)} class names'
+            )
+    annotations = [
+        {'iscrowd': int(crowd)} | _box(image_id, label, box)
+        for image_id, ground_truth in enumerate(ground_truths, 1)
+        for label, crowd, box in zip(
+            ground_truth.labels, ground_truth.crowd, ground_truth.boxes_xyxy_px
+        )
+    ]
+    results = [
+        {'iscrowd': 0, 'score': float(score)} | _box(image_id, label, box)
+        for image_id, found in enumerate(detections, 1)
+        for label, score, box in zip(found.labels, found.scores, found.boxes_xyxy_px)
+    ]
     with contextlib.redirect_stdout(io.StringIO()):
-        evaluation = COCOeval(*(_coco(entries, len(ground_truths), class_names) for entries in (annotations, results)),
-                              'bbox')
+        evaluation = COCOeval(
+            *(
+                _coco(entries, len(ground_truths), class_names)
+                for entries in (annotations, results)
+            ),
+            'bbox',
+        )
         evaluation.params.maxDets = [MAX_DETECTIONS]
         evaluation.evaluate()
     return evaluation
@@ -119,23 +158,31 @@ def matched(detections: Sequence[Detections], ground_truths: Sequence[GroundTrut
 def matched_images(evaluation, label: int) -> list[dict | None]:
     """What a `COCOeval` has matched of one class, objects of all sizes, image by image; None where nothing is of it."""
     images, sizes = len(evaluation.params.imgIds), len(evaluation.params.areaRng)
-    begin = label * sizes * images  # evalImgs lies class by class, size by size, image by image; all sizes are first
-    return evaluation.evalImgs[begin:begin + images]
+    begin = (
+        label * sizes * images
+    )  # evalImgs lies class by class, size by size, image by image; all sizes are first
+    return evaluation.evalImgs[begin : begin + images]
 
 
 def _box(image_id: int, label: int, box_xyxy_px: np.ndarray) -> dict:
     x, y, right, bottom = (float(value) for value in box_xyxy_px)
-    return {'image_id': image_id, 'category_id': int(label) + 1, 'bbox': [x, y, right - x, bottom - y],
-            'area': (right - x) * (bottom - y)}
+    return {
+        'image_id': image_id,
+        'category_id': int(label) + 1,
+        'bbox': [x, y, right - x, bottom - y],
+        'area': (right - x) * (bottom - y),
+    }
 
 
 def _coco(annotations: list[dict], images: int, class_names: Sequence[str]):
     from pycocotools.coco import COCO
 
     coco = COCO()
-    coco.dataset = {'images': [{'id': image_id} for image_id in range(1, images + 1)],
-                    'categories': [{'id': k, 'name': name} for k, name in enumerate(class_names, 1)],
-                    'annotations': [{'id': k} | annotation for k, annotation in enumerate(annotations, 1)]}
+    coco.dataset = {
+        'images': [{'id': image_id} for image_id in range(1, images + 1)],
+        'categories': [{'id': k, 'name': name} for k, name in enumerate(class_names, 1)],
+        'annotations': [{'id': k} | annotation for k, annotation in enumerate(annotations, 1)],
+    }
     coco.createIndex()
     return coco
 

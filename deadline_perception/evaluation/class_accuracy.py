@@ -1,4 +1,5 @@
 """Accuracy of a classifier's execution paths on labelled images."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.datasets.class_images import ClassImages
 
 
-def measure_accuracy(network, data: ClassImages, paths: Sequence[ExecutionPath]) -> dict[ExecutionPath, float]:
+def measure_accuracy(
+    network, data: ClassImages, paths: Sequence[ExecutionPath]
+) -> dict[ExecutionPath, float]:
     """Share of images whose most probable class is their own, in [0, 1], of every path; blocks meanwhile.
 
     Args:
@@ -22,7 +25,9 @@ def measure_accuracy(network, data: ClassImages, paths: Sequence[ExecutionPath])
     """
     unknown = set(data.class_names) - set(network.class_names)
     if unknown:
-        raise ValueError(f'images are of class {min(unknown)!r}, expected one of {", ".join(network.class_names[:20])}')
+        raise ValueError(
+            f'images are of class {min(unknown)!r}, expected one of {", ".join(network.class_names[:20])}'
+        )
     labels = np.array([network.class_names.index(name) for name in data.class_names])[data.labels]
     hits = dict.fromkeys(paths, 0)
     for image, label in zip(data.images, labels):

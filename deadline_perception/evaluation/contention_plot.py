@@ -1,4 +1,5 @@
 """What the impact profiler found, as a picture: delays over time, their density with levels, delays beside units."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -28,17 +29,33 @@ def draw_grading(grading: ContentionGrading, file: Path) -> None:
     density.fill_betweenx(grid_ms, 0.0, values, color='#9aa5b1')
     density.set(xlabel='density')
     for kind in KINDS:
-        rows = sorted((delay.units.get(kind, 0), delay.delay_ms) for delay in grading.unit_delays
-                      if set(delay.units) <= {kind})
+        rows = sorted(
+            (delay.units.get(kind, 0), delay.delay_ms)
+            for delay in grading.unit_delays
+            if set(delay.units) <= {kind}
+        )
         if len(rows) > 1:
-            units.plot(*zip(*rows), 'o-', color=_KIND_COLOURS[kind], markersize=3.5, linewidth=1.0, label=kind)
+            units.plot(
+                *zip(*rows),
+                'o-',
+                color=_KIND_COLOURS[kind],
+                markersize=3.5,
+                linewidth=1.0,
+                label=kind,
+            )
     units.set(xlabel='contention units at work')
     for level in grading.levels:
         for axes in (over_time, density, units):
             axes.axhline(level.delay_ms, color='#b3261e', linewidth=0.8)
         if level.units is not None:
-            density.annotate(units_text(level.units), (0.98, level.delay_ms), xycoords=('axes fraction', 'data'),
-                             ha='right', va='bottom', fontsize=7.5)
+            density.annotate(
+                units_text(level.units),
+                (0.98, level.delay_ms),
+                xycoords=('axes fraction', 'data'),
+                ha='right',
+                va='bottom',
+                fontsize=7.5,
+            )
     if units.get_legend_handles_labels()[0]:
         units.legend(frameon=False, fontsize=8)
     file.parent.mkdir(parents=True, exist_ok=True)

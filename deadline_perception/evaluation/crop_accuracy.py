@@ -1,4 +1,5 @@
 """How often a nested classifier is right, by level and by the size of the object in px."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -42,15 +43,26 @@ class CropAccuracy:
         Args:
             names: the classes that count; all without.
         """
-        rows = [row for row, name in enumerate(self.class_names)
-                if _OR not in name and (names is None or name in names)]
+        rows = [
+            row
+            for row, name in enumerate(self.class_names)
+            if _OR not in name and (names is None or name in names)
+        ]
         known = (self.objects[rows] > 0).sum(0)
-        return np.divide(np.nansum(self.right[:, rows], axis=1), known, where=known > 0,
-                         out=np.full((len(self.paths), len(self.sizes_px)), np.nan))
+        return np.divide(
+            np.nansum(self.right[:, rows], axis=1),
+            known,
+            where=known > 0,
+            out=np.full((len(self.paths), len(self.sizes_px)), np.nan),
+        )
 
 
-def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[int] = SIZES_PX,
-                     progress: Callable[[int, int], None] | None = None) -> CropAccuracy:
+def measure_accuracy(
+    network,
+    views: Sequence[ObjectView],
+    sizes_px: Sequence[int] = SIZES_PX,
+    progress: Callable[[int, int], None] | None = None,
+) -> CropAccuracy:
     """Shows every object at every size that is no larger than itself to every level. Blocks.
 
     Args:
@@ -82,8 +94,10 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
     known = counts[[row for row, name in enumerate(names) if _OR not in name]]
     empty = [size for column, size in enumerate(sizes_px) if not known[:, column].any()]
     if empty:
-        raise ValueError(f'no object of a known class is {empty[0]} px long or longer, expected some at each of '
-                         f'{tuple(sizes_px)} px')
+        raise ValueError(
+            f'no object of a known class is {empty[0]} px long or longer, expected some at each of '
+            f'{tuple(sizes_px)} px'
+        )
     right = np.divide(hits, counts, out=np.full_like(hits, np.nan), where=counts > 0)
     return CropAccuracy(paths, tuple(sizes_px), counts, right, names)
 

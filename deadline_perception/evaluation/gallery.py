@@ -1,4 +1,5 @@
 """Chooses frames of a run that tell most about it, and draws them with what the detector said."""
+
 from __future__ import annotations
 
 import base64
@@ -39,7 +40,9 @@ def chosen_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
     """Frames spread evenly over the run with some that missed among them, in the order of their stamps."""
     chosen = spread_evenly([frame for frame in frames if not frame.in_time], _MISSED)
     others = [frame for frame in frames if not any(frame is taken for taken in chosen)]
-    return sorted(chosen + spread_evenly(others, PICTURES - len(chosen)), key=lambda frame: frame.stamp_ns)
+    return sorted(
+        chosen + spread_evenly(others, PICTURES - len(chosen)), key=lambda frame: frame.stamp_ns
+    )
 
 
 def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
@@ -60,8 +63,13 @@ def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
         return dict(zip(sent, source.frames))
     if not 2 < len(sent) < len(source.frames):
         return {}
-    stretches = [source.frames[begin:begin + len(sent)] for begin in range(len(source.frames) - len(sent) + 1)]
-    fitting = [frames for frames in stretches if _same_rhythm(sent, [frame.stamp_ns for frame in frames])]
+    stretches = [
+        source.frames[begin : begin + len(sent)]
+        for begin in range(len(source.frames) - len(sent) + 1)
+    ]
+    fitting = [
+        frames for frames in stretches if _same_rhythm(sent, [frame.stamp_ns for frame in frames])
+    ]
     if len(fitting) > 1:
         fitting = [frames for frames in fitting if _same_objects(recording, sent, frames)]
     return dict(zip(sent, fitting[0])) if len(fitting) == 1 else {}
@@ -70,9 +78,15 @@ def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
 def gallery(recording: Recording, source: Sequence) -> list[Picture]:
     """Annotated pictures of the chosen frames, as many as have an image in the source."""
     images = images_of(recording, source)
-    frames = [frame for frame in recording.frames if frame.stamp_ns in images and math.isfinite(frame.total_ms)]
-    return [Picture(frame, _draw(recording, frame, images[frame.stamp_ns].load_bgr()))
-            for frame in chosen_frames(frames)]
+    frames = [
+        frame
+        for frame in recording.frames
+        if frame.stamp_ns in images and math.isfinite(frame.total_ms)
+    ]
+    return [
+        Picture(frame, _draw(recording, frame, images[frame.stamp_ns].load_bgr()))
+        for frame in chosen_frames(frames)
+    ]
 
 
 def _same_rhythm(sent: list[int], source: list[int]) -> bool:
@@ -85,20 +99,32 @@ def _same_rhythm(sent: list[int], source: list[int]) -> bool:
 
 def _same_objects(recording: Recording, sent: list[int], frames: Many[Frame]) -> bool:
     """Objects are known on both sides of some frames, and lie in the same places on all of these."""
-    pairs = [(recording.ground_truth[stamp_ns].boxes_xyxy_px, frame.ground_truth.boxes_xyxy_px)
-             for stamp_ns, frame in zip(sent, frames)
-             if stamp_ns in recording.ground_truth and frame.ground_truth is not None]
+    pairs = [
+        (recording.ground_truth[stamp_ns].boxes_xyxy_px, frame.ground_truth.boxes_xyxy_px)
+        for stamp_ns, frame in zip(sent, frames)
+        if stamp_ns in recording.ground_truth and frame.ground_truth is not None
+    ]
     return any(len(mine) for mine, _ in pairs) and all(
-        mine.shape == other.shape and np.allclose(mine, other, atol=_SAME_PLACE_PX) for mine, other in pairs)
+        mine.shape == other.shape and np.allclose(mine, other, atol=_SAME_PLACE_PX)
+        for mine, other in pairs
+    )
 
 
 def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> str:
     detections = (frame.detections or Detections.none()).with_score(SHOWN_SCORE)
-    drawn = annotate(image_bgr, detections, recording.class_names,
-                     ground_truth=recording.ground_truth.get(frame.stamp_ns), budget_ms=frame.budget_ms,
-                     bound_ms=frame.total_bound_ms, latency_ms=frame.total_ms, path=frame.path,
-                     operators=frame.decision.operators if frame.decision else (), outcome=frame.outcome.name.lower(),
-                     met=frame.in_time)
+    drawn = annotate(
+        image_bgr,
+        detections,
+        recording.class_names,
+        ground_truth=recording.ground_truth.get(frame.stamp_ns),
+        budget_ms=frame.budget_ms,
+        bound_ms=frame.total_bound_ms,
+        latency_ms=frame.total_ms,
+        path=frame.path,
+        operators=frame.decision.operators if frame.decision else (),
+        outcome=frame.outcome.name.lower(),
+        met=frame.in_time,
+    )
     if drawn.shape[1] > _WIDTH_PX:
         height_px = round(drawn.shape[0] * _WIDTH_PX / drawn.shape[1])
         drawn = cv2.resize(drawn, (_WIDTH_PX, height_px), interpolation=cv2.INTER_AREA)

@@ -1,4 +1,5 @@
 """Average precision of execution paths on annotated images, and which paths are worth the measuring."""
+
 from __future__ import annotations
 
 import random
@@ -68,7 +69,10 @@ def readable_frames(frames: Sequence[Frame]) -> list[Frame]:
         except (ValueError, OSError, DeadlinePerceptionError, cv2.error) as error:
             reasons.append(printable(error))
             if len(reasons) <= _NAMED:
-                warnings.warn(f'image {frame.name} is left out, {len(reasons)} so far: {reasons[-1]}', stacklevel=2)
+                warnings.warn(
+                    f'image {frame.name} is left out, {len(reasons)} so far: {reasons[-1]}',
+                    stacklevel=2,
+                )
         else:
             readable.append(frame)
     if not readable:
@@ -76,8 +80,9 @@ def readable_frames(frames: Sequence[Frame]) -> list[Frame]:
     return readable
 
 
-def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[str],
-                    rank_by: str | None = None) -> dict[str, int]:
+def ranking_classes(
+    ground_truths: Sequence[GroundTruth], class_names: Sequence[str], rank_by: str | None = None
+) -> dict[str, int]:
     """The classes that paths are ranked by, with their numbers of objects; empty when none has enough objects.
 
     A class with few objects would swing the mean of all classes, and with it the order of paths, by chance.
@@ -91,26 +96,35 @@ def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[
         ValueError: no image holds an object of the classes; a name is not the network's, or occurs nowhere in the
             ground truth; or the number is below 1.
     """
-    counts = {name: sum(int((known.labels[~known.crowd] == label).sum()) for known in ground_truths)
-              for label, name in enumerate(class_names)}
+    counts = {
+        name: sum(int((known.labels[~known.crowd] == label).sum()) for known in ground_truths)
+        for label, name in enumerate(class_names)
+    }
     if not any(counts.values()):
-        raise ValueError(f'none of {len(ground_truths)} images holds an object of {", ".join(class_names)}, expected '
-                         f'some to score')
+        raise ValueError(
+            f'none of {len(ground_truths)} images holds an object of {", ".join(class_names)}, expected '
+            f'some to score'
+        )
     if rank_by is None or rank_by.strip().isdecimal():
         least = RANKING_OBJECTS if rank_by is None else int(rank_by)
         if least < 1:
-            raise ValueError(f'paths are to be ranked by classes of {least} objects, expected at least 1')
+            raise ValueError(
+                f'paths are to be ranked by classes of {least} objects, expected at least 1'
+            )
         return {name: count for name, count in counts.items() if count >= least}
     chosen = [name.strip() for name in rank_by.split(',')]
     for name in chosen:
         if not counts.get(name):
-            raise ValueError(f'paths are to be ranked by class {name!r}, expected some with objects among '
-                             + ', '.join(f'{known} ({count})' for known, count in counts.items()))
+            raise ValueError(
+                f'paths are to be ranked by class {name!r}, expected some with objects among '
+                + ', '.join(f'{known} ({count})' for known, count in counts.items())
+            )
     return {name: counts[name] for name in chosen}
 
 
-def detect_on_paths(detector, image_bgr: np.ndarray,
-                    paths: Sequence[ExecutionPath]) -> Iterator[tuple[ExecutionPath, Detections]]:
+def detect_on_paths(
+    detector, image_bgr: np.ndarray, paths: Sequence[ExecutionPath]
+) -> Iterator[tuple[ExecutionPath, Detections]]:
     """Detections of one image on many paths; what paths have in common from the image on is computed once.
 
     The same operations run on the same values as in `detector.detect`, so the detections are equal to the last bit.
@@ -123,6 +137,7 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
     Returns:
         Every path with its detections, in an order of its own.
     """
+
     def onto(run, path: ExecutionPath):
         run.redirect(path)
         return run
@@ -131,7 +146,9 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
         while not run.finished:
             branches: dict[tuple, list[ExecutionPath]] = {}
             for path in members:
-                branches.setdefault(detector.path_space.prefix(path, run.segment + 1), []).append(path)
+                branches.setdefault(detector.path_space.prefix(path, run.segment + 1), []).append(
+                    path
+                )
             members, *others = branches.values()
             for branch in others:
                 yield from finished(onto(run.fork(), branch[0]), branch)
@@ -142,8 +159,12 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
         yield from finished(detector.start(image_bgr, paths[0]), list(paths))
 
 
-def detect_on_frames(detector, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
-                     progress: Callable[[int], None] | None = None) -> dict[ExecutionPath, list[Detections]]:
+def detect_on_frames(
+    detector,
+    frames: Sequence[Frame],
+    paths: Sequence[ExecutionPath],
+    progress: Callable[[int], None] | None = None,
+) -> dict[ExecutionPath, list[Detections]]:
     """Detections of every path, frame by frame; see `detect_on_paths`.
 
     `progress` is called after each path on each frame with the number of those that are done.
@@ -159,9 +180,16 @@ def detect_on_frames(detector, frames: Sequence[Frame], paths: Sequence[Executio
     return found
 
 
-def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
-                  progress: Callable[[int], None] | None = None, workers: Workers = Workers(),
-                  draws: int = 1, ranked_by: Sequence[str] = ()) -> dict[ExecutionPath, PathScores] | None:
+def measure_paths(
+    detector,
+    sequence: DrivingSequence,
+    frames: Sequence[Frame],
+    paths: Sequence[ExecutionPath],
+    progress: Callable[[int], None] | None = None,
+    workers: Workers = Workers(),
+    draws: int = 1,
+    ranked_by: Sequence[str] = (),
+) -> dict[ExecutionPath, PathScores] | None:
     """Runs every path on every frame; blocks meanwhile.
 
     Of several processes each detects on its share of the frames, then scores its share of the paths.
@@ -179,7 +207,10 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
     Returns:
         By path, its scores; None in every process but the first.
     """
-    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
+    ground_truths = [
+        relabelled(frame.ground_truth, sequence.class_names, detector.class_names)
+        for frame in frames
+    ]
     counts = bootstrap_draws(len(frames), draws)
     found = detect_on_frames(detector, workers.share(frames), paths, progress)
     scored = {}
@@ -189,8 +220,10 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
             for path in workers.share(paths):
                 detections = [Detections.none()] * len(frames)
                 for number, part in enumerate(parts):
-                    detections[number::workers.count] = part[path]
-                scored[path] = _scores(detections, ground_truths, detector.class_names, counts, ranked_by)
+                    detections[number :: workers.count] = part[path]
+                scored[path] = _scores(
+                    detections, ground_truths, detector.class_names, counts, ranked_by
+                )
     results = workers.gather(scored)
     if results is None:
         return None
@@ -198,11 +231,19 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
     return {path: merged[path] for path in paths}
 
 
-def _scores(detections: list[Detections], ground_truths: list[GroundTruth], class_names: Sequence[str],
-            counts: np.ndarray, ranked_by: Sequence[str]) -> PathScores:
+def _scores(
+    detections: list[Detections],
+    ground_truths: list[GroundTruth],
+    class_names: Sequence[str],
+    counts: np.ndarray,
+    ranked_by: Sequence[str],
+) -> PathScores:
     result = average_precision(detections, ground_truths, class_names)
-    return PathScores(result, pooled_ap(result, ranked_by),
-                      resampled_ap(detections, ground_truths, class_names, counts, list(ranked_by) or None))
+    return PathScores(
+        result,
+        pooled_ap(result, ranked_by),
+        resampled_ap(detections, ground_truths, class_names, counts, list(ranked_by) or None),
+    )
 
 
 def pooled_ap(result: AveragePrecision, ranked_by: Sequence[str]) -> float:

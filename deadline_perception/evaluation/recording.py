@@ -1,4 +1,5 @@
 """One recorded run of the detector as typed records: every frame, its decision, its detections and what was known."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +10,13 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 
-NODE_PHASES = ('age', 'queue', 'convert', 'decision', 'publish')  # the network's own lie before the last
+NODE_PHASES = (
+    'age',
+    'queue',
+    'convert',
+    'decision',
+    'publish',
+)  # the network's own lie before the last
 
 
 @dataclass(frozen=True)
@@ -156,4 +163,6 @@ class Recording:
     @property
     def network_phases(self) -> tuple[str, ...]:
         """The phases of the network that some frame spent time in, in the order of execution."""
-        return tuple(dict.fromkeys(phase for frame in self.frames for phase in frame.network_phase_ms))
+        return tuple(
+            dict.fromkeys(phase for frame in self.frames for phase in frame.network_phase_ms)
+        )

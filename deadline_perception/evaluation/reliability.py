@@ -1,4 +1,5 @@
 """Whether scores mean what they say: of detections with score s, a share of s should be objects."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -33,31 +34,43 @@ class ScoredDetections:
     def calibration_error(self) -> float:
         """Expected calibration error (Guo et al. 2017, section 2): mean distance between score and share of hits over
         bins of equal width, weighed by their detections; 0 without detections."""
-        return sum(count * abs(score - share) for score, share, count in self.diagram()) / max(1, len(self.scores))
+        return sum(count * abs(score - share) for score, share, count in self.diagram()) / max(
+            1, len(self.scores)
+        )
 
     def diagram(self) -> list[tuple[float, float, int]]:
         """Per bin that has detections: mean score, share of hits, number of detections."""
         places = np.minimum((self.scores * BINS).astype(int), BINS - 1)
         bins = [places == number for number in np.unique(places)]
-        return [(float(self.scores[own].mean()), float(self.hits[own].mean()), int(own.sum())) for own in bins]
+        return [
+            (float(self.scores[own].mean()), float(self.hits[own].mean()), int(own.sum()))
+            for own in bins
+        ]
 
     def at(self, min_score: float) -> tuple[float, float]:
         """Precision and recall in [0, 1] of the detections with at least that score; precision 1 without any."""
         kept = self.scores >= min_score
         found = int(self.hits[kept].sum())
-        return (found / int(kept.sum()) if kept.any() else 1.0), (found / self.objects if self.objects else 0.0)
+        return (found / int(kept.sum()) if kept.any() else 1.0), (
+            found / self.objects if self.objects else 0.0
+        )
 
 
-def scored_detections(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
-                      class_names: Sequence[str]) -> dict[str, ScoredDetections]:
+def scored_detections(
+    detections: Sequence[Detections],
+    ground_truths: Sequence[GroundTruth],
+    class_names: Sequence[str],
+) -> dict[str, ScoredDetections]:
     """The detections of each class, matched with its objects image by image; arguments as of `average_precision`.
 
     Raises:
         ValueError: the lengths differ, or a label is no index into the class names.
     """
     evaluation = matched(detections, ground_truths, class_names)
-    return {name: _scored(matched_images(evaluation, label) if evaluation else [])
-            for label, name in enumerate(class_names)}
+    return {
+        name: _scored(matched_images(evaluation, label) if evaluation else [])
+        for label, name in enumerate(class_names)
+    }
 
 
 def _scored(images: list[dict | None]) -> ScoredDetections:

@@ -1,4 +1,5 @@
 """Average precision had other images of the same kind been drawn: how far chance in the choice of images reaches."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.evaluation.average_precision import matched, matched_images
 
-RUN_OF_IMAGES = 8  # neighbours in a list of driving images resemble each other, so that runs of them are drawn
+RUN_OF_IMAGES = (
+    8  # neighbours in a list of driving images resemble each other, so that runs of them are drawn
+)
 
 
 def bootstrap_draws(images: int, draws: int, seed: int = 0) -> np.ndarray:
@@ -35,8 +38,13 @@ def bootstrap_draws(images: int, draws: int, seed: int = 0) -> np.ndarray:
     return np.stack([np.bincount(row, minlength=images) for row in drawn])
 
 
-def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth], class_names: Sequence[str],
-                 draws: np.ndarray, classes: Sequence[str] | None = None) -> np.ndarray:
+def resampled_ap(
+    detections: Sequence[Detections],
+    ground_truths: Sequence[GroundTruth],
+    class_names: Sequence[str],
+    draws: np.ndarray,
+    classes: Sequence[str] | None = None,
+) -> np.ndarray:
     """Average precision over IoU thresholds 0.50:0.05:0.95 and classes, image i counted `draws[d, i]` times.
 
     Equals `average_precision`, which has the same first arguments, of the images repeated so often, without matching
@@ -53,16 +61,28 @@ def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[Groun
         ValueError: the lengths differ, or a class is unknown.
     """
     if draws.ndim != 2 or draws.shape[1] != len(ground_truths):
-        raise ValueError(f'draws have the shape {draws.shape}, expected [draws, {len(ground_truths)} images]')
+        raise ValueError(
+            f'draws have the shape {draws.shape}, expected [draws, {len(ground_truths)} images]'
+        )
     scored = tuple(class_names) if classes is None else tuple(classes)
     unknown = [name for name in scored if name not in class_names]
     if unknown:
-        raise ValueError(f'class {unknown[0]!r} is unknown, expected some of {", ".join(class_names)}')
+        raise ValueError(
+            f'class {unknown[0]!r} is unknown, expected some of {", ".join(class_names)}'
+        )
     evaluation = matched(detections, ground_truths, class_names)
     if evaluation is None:
         return np.full(len(draws), np.nan)
-    table = np.array([_class_ap(matched_images(evaluation, class_names.index(name)), draws, evaluation.params.recThrs)
-                      for name in scored])
+    table = np.array(
+        [
+            _class_ap(
+                matched_images(evaluation, class_names.index(name)),
+                draws,
+                evaluation.params.recThrs,
+            )
+            for name in scored
+        ]
+    )
     known = ~np.isnan(table)
     sums = np.where(known, table, 0.0).sum(0)
     return np.divide(sums, known.sum(0), out=np.full(len(draws), np.nan), where=known.any(0))
@@ -70,14 +90,18 @@ def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[Groun
 
 def _class_ap(images: list[dict | None], draws: np.ndarray, recalls: np.ndarray) -> np.ndarray:
     """AP of one class: float64 `[D]`, NaN where no object of it was drawn."""
-    objects = draws @ [0 if image is None else int(np.sum(np.asarray(image['gtIgnore']) == 0)) for image in images]
+    objects = draws @ [
+        0 if image is None else int(np.sum(np.asarray(image['gtIgnore']) == 0)) for image in images
+    ]
     rows = [(image, index) for index, image in enumerate(images) if image is not None]
     scores = np.concatenate([image['dtScores'] for image, _ in rows] or [np.zeros(0)])
     result = np.where(objects > 0, 0.0, np.nan)
     if not len(scores):
         return result
     order = np.argsort(-scores, kind='mergesort')  # as COCOeval sorts, so that ties fall alike
-    of_image = np.concatenate([np.full(len(image['dtScores']), index) for image, index in rows])[order]
+    of_image = np.concatenate([np.full(len(image['dtScores']), index) for image, index in rows])[
+        order
+    ]
     hit = np.concatenate([image['dtMatches'] for image, _ in rows], 1)[:, order] > 0
     counts = ~np.concatenate([image['dtIgnore'] for image, _ in rows], 1)[:, order].astype(bool)
     weight = draws[:, of_image].astype(np.float64)

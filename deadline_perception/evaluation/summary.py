@@ -1,4 +1,5 @@
 """The figures of one recorded run as plain JSON, with the same keys for every run."""
+
 from __future__ import annotations
 
 import math
@@ -40,10 +41,18 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
     for frame in recording.frames:
         if frame.path and frame.outcome is not Outcome.COASTED:
             by_path.setdefault(frame.path, []).append(frame)
-    uses = [PathUse(path, len(frames), median_high([frame.network_ms for frame in frames]),
-                    max(frame.network_ms for frame in frames), median_high([frame.bound_ms for frame in frames]),
-                    _quality(frames), sum(not (frame.in_time or frame.age_unknown) for frame in frames))
-            for path, frames in by_path.items()]
+    uses = [
+        PathUse(
+            path,
+            len(frames),
+            median_high([frame.network_ms for frame in frames]),
+            max(frame.network_ms for frame in frames),
+            median_high([frame.bound_ms for frame in frames]),
+            _quality(frames),
+            sum(not (frame.in_time or frame.age_unknown) for frame in frames),
+        )
+        for path, frames in by_path.items()
+    ]
     return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
 
 
@@ -58,11 +67,17 @@ def level_uses(recording: Recording) -> dict[str, dict]:
         level = recording.level.at(frame.stamp_ns)
         if math.isfinite(level) and frame.path:
             by_level.setdefault(int(level), []).append(frame)
-    return {str(level): {
-        'frames': len(frames), 'misses': sum(not (frame.in_time or frame.age_unknown) for frame in frames),
-        'infeasible': sum(not frame.feasible for frame in frames), 'paths': len({frame.path for frame in frames}),
-        'network_p50_ms': median_high([frame.network_ms for frame in frames]), 'quality': _quality(frames)}
-        for level, frames in sorted(by_level.items())}
+    return {
+        str(level): {
+            'frames': len(frames),
+            'misses': sum(not (frame.in_time or frame.age_unknown) for frame in frames),
+            'infeasible': sum(not frame.feasible for frame in frames),
+            'paths': len({frame.path for frame in frames}),
+            'network_p50_ms': median_high([frame.network_ms for frame in frames]),
+            'quality': _quality(frames),
+        }
+        for level, frames in sorted(by_level.items())
+    }
 
 
 def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundTruth]]:
@@ -89,24 +104,43 @@ def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundT
 def summarise(recording: Recording, facts: dict[str, str]) -> dict:
     """The content of summary.json; of the facts, what is known of the machine, it takes `ros_distro`."""
     outputs, ground_truths = scored_outputs(recording)
-    scored = average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
-    return _finite({
-        **frame_figures(recording),
-        'ap': scored.ap if scored else None, 'ap50': scored.ap50 if scored else None,
-        'ap_per_class': asdict(scored)['per_class'] if scored else {},
-        'frames_scored': scored.images if scored else 0,
-        **network_figures(recording),
-        'paths': {use.path: {'frames': use.frames, 'network_p50_ms': use.network_p50_ms,
-                             'bound_p50_ms': use.bound_p50_ms, 'quality': use.quality, 'misses': use.misses}
-                  for use in path_uses(recording)},
-        'contention_levels': level_uses(recording),
-        'policy': next((frame.decision.policy for frame in recording.frames if frame.decision), None),
-        'ros_distro': facts.get('ros_distro'), 'device': recording.frames[-1].device,
-    })
+    scored = (
+        average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
+    )
+    return _finite(
+        {
+            **frame_figures(recording),
+            'ap': scored.ap if scored else None,
+            'ap50': scored.ap50 if scored else None,
+            'ap_per_class': asdict(scored)['per_class'] if scored else {},
+            'frames_scored': scored.images if scored else 0,
+            **network_figures(recording),
+            'paths': {
+                use.path: {
+                    'frames': use.frames,
+                    'network_p50_ms': use.network_p50_ms,
+                    'bound_p50_ms': use.bound_p50_ms,
+                    'quality': use.quality,
+                    'misses': use.misses,
+                }
+                for use in path_uses(recording)
+            },
+            'contention_levels': level_uses(recording),
+            'policy': next(
+                (frame.decision.policy for frame in recording.frames if frame.decision), None
+            ),
+            'ros_distro': facts.get('ros_distro'),
+            'device': recording.frames[-1].device,
+        }
+    )
 
 
 def _quality(frames: list[FrameRecord]) -> float | None:
-    known = [frame.decision.quality for frame in frames if frame.decision and math.isfinite(frame.decision.quality)]
+    known = [
+        frame.decision.quality
+        for frame in frames
+        if frame.decision and math.isfinite(frame.decision.quality)
+    ]
     return sum(known) / len(known) if known else None
 
 

@@ -1,4 +1,5 @@
 """How well a sweep of layers is predicted: from all of its measurements, and from four of them."""
+
 from __future__ import annotations
 
 import io
@@ -39,7 +40,9 @@ class SweepResult:
     few_error: float
 
 
-def evaluate_sweep(sweep: Sweep, measured: MeasuredLayers, steps: StepModel | None = None) -> SweepResult:
+def evaluate_sweep(
+    sweep: Sweep, measured: MeasuredLayers, steps: StepModel | None = None
+) -> SweepResult:
     """Fits a sweep and predicts it from four of its measurements.
 
     Args:
@@ -50,16 +53,27 @@ def evaluate_sweep(sweep: Sweep, measured: MeasuredLayers, steps: StepModel | No
     Raises:
         ValueError: fewer than `LEAST_MEASURED` values were measured.
     """
-    reached = {value: measured.median_ms(shape) for value, shape in zip(sweep.values, sweep.shapes)
-               if measured.samples_ms.get(shape)}
+    reached = {
+        value: measured.median_ms(shape)
+        for value, shape in zip(sweep.values, sweep.shapes)
+        if measured.samples_ms.get(shape)
+    }
     if len(reached) < LEAST_MEASURED:
-        raise ValueError(f'sweep {sweep.name!r} has {len(reached)} measured values, expected at least {LEAST_MEASURED}')
+        raise ValueError(
+            f'sweep {sweep.name!r} has {len(reached)} measured values, expected at least {LEAST_MEASURED}'
+        )
     model = fit_step_model(list(reached), list(reached.values()))
     shape = steps or model
     chosen = shape.choose_values(list(reached))
     few = shape.with_bounds(chosen, [reached[value] for value in chosen])
-    errors = [abs(few.predict(value) / latency - 1.0) for value, latency in reached.items() if value not in chosen]
-    return SweepResult(sweep, tuple(reached), tuple(reached.values()), model, few, chosen, float(np.mean(errors)))
+    errors = [
+        abs(few.predict(value) / latency - 1.0)
+        for value, latency in reached.items()
+        if value not in chosen
+    ]
+    return SweepResult(
+        sweep, tuple(reached), tuple(reached.values()), model, few, chosen, float(np.mean(errors))
+    )
 
 
 def draw_sweeps(results: Sequence[SweepResult], file: Path, title: str) -> None:
@@ -72,17 +86,29 @@ def draw_sweeps(results: Sequence[SweepResult], file: Path, title: str) -> None:
     figure.suptitle(title)
     for panel, result in zip(panels, results):
         predicted = [result.few.predict(value) for value in result.values]
-        panel.plot(result.values, result.latencies_ms, '.', markersize=3, color='0.45', label='measured (median)')
+        panel.plot(
+            result.values,
+            result.latencies_ms,
+            '.',
+            markersize=3,
+            color='0.45',
+            label='measured (median)',
+        )
         panel.plot(result.values, predicted, linewidth=1.2, color='C0', label='predicted from four')
-        panel.plot(result.few_values, [result.latencies_ms[result.values.index(value)] for value in result.few_values],
-                   'o', color='C3', label='the four')
+        panel.plot(
+            result.few_values,
+            [result.latencies_ms[result.values.index(value)] for value in result.few_values],
+            'o',
+            color='C3',
+            label='the four',
+        )
         panel.set_title(f'{result.few}; error {result.few_error:.1%}', fontsize=9)
         panel.set_xlabel(result.sweep.name)
         panel.set_ylabel('ms')
         panel.set_ylim(bottom=0.0)
         panel.grid(True, linewidth=0.4)
     panels[0].legend(fontsize=8)
-    for panel in panels[len(results):]:
+    for panel in panels[len(results) :]:
         panel.set_visible(False)
     picture = io.BytesIO()
     figure.savefig(picture, dpi=110, format='png')

@@ -1,4 +1,5 @@
 """How timely a recorded run was: frame accounting, deadline misses with a confidence bound, and quantiles of times."""
+
 from __future__ import annotations
 
 import math
@@ -58,9 +59,13 @@ def frame_figures(recording: Recording) -> dict[str, float | None]:
     """
     frames = recording.frames
     delivered, replaced = len(frames), sum(frame.replaced for frame in frames)
-    unstamped = max(0, sum(frame.stamp_ns == 0 for frame in frames) - 1)  # share one entry among the stamps
-    sent = max(len(recording.sent_stamps_ns) + unstamped,
-               delivered + replaced + recording.rejected + recording.middleware_lost)
+    unstamped = max(
+        0, sum(frame.stamp_ns == 0 for frame in frames) - 1
+    )  # share one entry among the stamps
+    sent = max(
+        len(recording.sent_stamps_ns) + unstamped,
+        delivered + replaced + recording.rejected + recording.middleware_lost,
+    )
     lost = sent - delivered - replaced
     rejected = min(recording.rejected, lost)
     judged = [frame for frame in frames if not frame.age_unknown]
@@ -69,16 +74,23 @@ def frame_figures(recording: Recording) -> dict[str, float | None]:
     feasible_misses = sum(not frame.in_time for frame in feasible)
     held_up = sum(frame.held_up for frame in judged)
     return {
-        'frames_sent': sent, 'frames_delivered': delivered, 'frames_replaced': replaced, 'frames_lost': lost,
-        'frames_rejected': rejected, 'frames_lost_by_middleware': min(recording.middleware_lost, lost - rejected),
+        'frames_sent': sent,
+        'frames_delivered': delivered,
+        'frames_replaced': replaced,
+        'frames_lost': lost,
+        'frames_rejected': rejected,
+        'frames_lost_by_middleware': min(recording.middleware_lost, lost - rejected),
         'frames_age_unknown': delivered - len(judged),
-        'deadline_miss_ratio': misses / len(judged) if judged else None, 'deadline_misses': misses,
+        'deadline_miss_ratio': misses / len(judged) if judged else None,
+        'deadline_misses': misses,
         'infeasible_ratio': 1 - (len(feasible) + held_up) / len(judged) if judged else None,
         'held_up_frames': held_up,
-        'feasible_frames': len(feasible), 'feasible_misses': feasible_misses,
+        'feasible_frames': len(feasible),
+        'feasible_misses': feasible_misses,
         'feasible_miss_ratio': feasible_misses / len(feasible) if feasible else None,
         'feasible_miss_upper_95': clopper_pearson_upper(feasible_misses, len(feasible)),
-        'bound_exceeded': sum(frame.network_ms > frame.bound_ms for frame in frames)}
+        'bound_exceeded': sum(frame.network_ms > frame.bound_ms for frame in frames),
+    }
 
 
 def network_figures(recording: Recording) -> dict[str, object]:
@@ -104,14 +116,28 @@ def network_figures(recording: Recording) -> dict[str, object]:
         'latency_ms': (frame.total_ms for frame in frames),
         'bound_ms': (frame.bound_ms for frame in frames),
         'overhead_ms': (frame.overhead_ms for frame in frames),
-        'decision_us': (value for decision in decisions for value in
-                        (decision.decision_us, *(operator.decision_us for operator in decision.operators))),
-        'latency_over_bound': (frame.network_ms / frame.bound_ms for frame in frames if frame.bound_ms > 0)}
+        'decision_us': (
+            value
+            for decision in decisions
+            for value in (
+                decision.decision_us,
+                *(operator.decision_us for operator in decision.operators),
+            )
+        ),
+        'latency_over_bound': (
+            frame.network_ms / frame.bound_ms for frame in frames if frame.bound_ms > 0
+        ),
+    }
     return {
         'distinct_paths': len(set(paths)),
         'path_switches': sum(before != after for before, after in zip(paths, paths[1:])),
-        'replanned_frames': sum(any(operator.changed for operator in decision.operators) for decision in decisions),
-        'outcomes': {outcome.name.lower(): outcomes[outcome] for outcome in Outcome if outcome in outcomes},
+        'replanned_frames': sum(
+            any(operator.changed for operator in decision.operators) for decision in decisions
+        ),
+        'outcomes': {
+            outcome.name.lower(): outcomes[outcome] for outcome in Outcome if outcome in outcomes
+        },
         **{name: asdict(Spread.of(values)) for name, values in spreads.items()},
         'wcet_exceeded': sum(frame.network_ms > frame.wcet_ms for frame in frames),
-        'wcet_ms': asdict(Spread.of(frame.wcet_ms for frame in frames if frame.wcet_ms > 0.0))}
+        'wcet_ms': asdict(Spread.of(frame.wcet_ms for frame in frames if frame.wcet_ms > 0.0)),
+    }

@@ -2,6 +2,7 @@
 
 `python -m deadline_perception.nodes bringup --policy [ARGUMENTS]` prints it, for the names that the arguments give.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,9 +10,17 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from deadline_perception.nodes.frame_messages import RESULT_KINDS
-from deadline_perception.nodes.node_table import BringupError, NodeEntry, node_parameters, node_remaps
+from deadline_perception.nodes.node_table import (
+    BringupError,
+    NodeEntry,
+    node_parameters,
+    node_remaps,
+)
 
-_FORMAT, ENCLAVE = '0.2.0', '/'  # the latter is what nodes are in that are started without --enclave
+_FORMAT, ENCLAVE = (
+    '0.2.0',
+    '/',
+)  # the latter is what nodes are in that are started without --enclave
 
 
 @dataclass(frozen=True)
@@ -29,18 +38,49 @@ ACCESS = {
     'vehicle_speed': Access(('~/speed',), ('odom', 'vehicle/speed')),
     'time_budget': Access(('~/budget',), ('vehicle_speed/speed',)),
     'contention_monitor': Access(('~/state',), ('detector/latency', 'detector/late')),
-    'detector': Access((*_RESULTS, '~/path', '~/latency', '~/late', '~/label_info'),
-                       ('image', 'time_budget/budget', _STATE), ('~/reload',)),
-    'path_visualizer': Access(('~/image', '~/markers'),
-                              ('image', 'camera_info', 'detector/detections', 'detector/latency', _STATE)),
-    'crop_classifier': Access(('~/detections',), ('image', 'detector/detections', 'time_budget/budget', _STATE)),
+    'detector': Access(
+        (*_RESULTS, '~/path', '~/latency', '~/late', '~/label_info'),
+        ('image', 'time_budget/budget', _STATE),
+        ('~/reload',),
+    ),
+    'path_visualizer': Access(
+        ('~/image', '~/markers'),
+        ('image', 'camera_info', 'detector/detections', 'detector/latency', _STATE),
+    ),
+    'crop_classifier': Access(
+        ('~/detections',), ('image', 'detector/detections', 'time_budget/budget', _STATE)
+    ),
 }
-EVERY = Access(('/rosout', '/parameter_events', '/diagnostics'), ('/clock', '/parameter_events'), tuple(
-    f'~/{name}' for name in ('describe_parameters', 'get_parameter_types', 'get_parameters', 'get_type_description',
-                             'list_parameters', 'set_parameters', 'set_parameters_atomically')))
-LIFECYCLE = Access(('~/transition_event',), (), tuple(
-    f'~/{name}' for name in ('change_state', 'get_available_states', 'get_available_transitions', 'get_state',
-                             'get_transition_graph')))
+EVERY = Access(
+    ('/rosout', '/parameter_events', '/diagnostics'),
+    ('/clock', '/parameter_events'),
+    tuple(
+        f'~/{name}'
+        for name in (
+            'describe_parameters',
+            'get_parameter_types',
+            'get_parameters',
+            'get_type_description',
+            'list_parameters',
+            'set_parameters',
+            'set_parameters_atomically',
+        )
+    ),
+)
+LIFECYCLE = Access(
+    ('~/transition_event',),
+    (),
+    tuple(
+        f'~/{name}'
+        for name in (
+            'change_state',
+            'get_available_states',
+            'get_available_transitions',
+            'get_state',
+            'get_transition_graph',
+        )
+    ),
+)
 
 
 def access_of(entry: NodeEntry, values: dict[str, object]) -> Access:
@@ -50,7 +90,9 @@ def access_of(entry: NodeEntry, values: dict[str, object]) -> Access:
         BringupError: the node's topics follow its task file.
     """
     if entry.name not in ACCESS:
-        raise BringupError(f'topics of {entry.name} follow its task file, expected no --tasks beside --policy')
+        raise BringupError(
+            f'topics of {entry.name} follow its task file, expected no --tasks beside --policy'
+        )
     remaps = dict(node_remaps(entry, values))
     remaps['camera_info'] = node_parameters(entry, values).get('camera_info_topic') or 'camera_info'
     parts = (ACCESS[entry.name], EVERY, *((LIFECYCLE,) if entry.lifecycle else ()))
@@ -66,8 +108,11 @@ def access_of(entry: NodeEntry, values: dict[str, object]) -> Access:
     heard = {full(name): None for part in parts for name in part.subscribes}
     if 'image' in ACCESS[entry.name].subscribes:
         heard[f'{full("image")}/compressed'] = None
-    return Access(tuple(full(name) for part in parts for name in part.publishes), tuple(heard),
-                  tuple(full(name) for part in parts for name in part.serves))
+    return Access(
+        tuple(full(name) for part in parts for name in part.publishes),
+        tuple(heard),
+        tuple(full(name) for part in parts for name in part.serves),
+    )
 
 
 def policy_text(entries: Sequence[NodeEntry], values: dict[str, object]) -> str:
@@ -77,15 +122,20 @@ def policy_text(entries: Sequence[NodeEntry], values: dict[str, object]) -> str:
         BringupError: see `access_of`.
     """
     policy = ElementTree.Element('policy', version=_FORMAT)
-    enclave = ElementTree.SubElement(ElementTree.SubElement(policy, 'enclaves'), 'enclave', path=ENCLAVE)
+    enclave = ElementTree.SubElement(
+        ElementTree.SubElement(policy, 'enclaves'), 'enclave', path=ENCLAVE
+    )
     profiles = ElementTree.SubElement(enclave, 'profiles')
     for entry in entries:
         access = access_of(entry, values)
-        profile = ElementTree.SubElement(profiles, 'profile', node=entry.name,
-                                         ns='/' + str(values['namespace']).strip('/'))
-        for group, word, right, names in (('topics', 'topic', 'publish', access.publishes),
-                                          ('topics', 'topic', 'subscribe', access.subscribes),
-                                          ('services', 'service', 'reply', access.serves)):
+        profile = ElementTree.SubElement(
+            profiles, 'profile', node=entry.name, ns='/' + str(values['namespace']).strip('/')
+        )
+        for group, word, right, names in (
+            ('topics', 'topic', 'publish', access.publishes),
+            ('topics', 'topic', 'subscribe', access.subscribes),
+            ('services', 'service', 'reply', access.serves),
+        ):
             allowed = ElementTree.SubElement(profile, group, {right: 'ALLOW'})
             for name in names:
                 ElementTree.SubElement(allowed, word).text = name

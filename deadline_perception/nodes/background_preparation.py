@@ -5,6 +5,7 @@ is left takes a minute of one core. It is done in a process of its own, of a low
 Paths that are timed beside frames, to scale the times of another device, take too long: what the new network's first
 frames take follows in their place.
 """
+
 from __future__ import annotations
 
 import subprocess
@@ -42,10 +43,14 @@ class BackgroundPreparation:
             self._tried.add(loaded.unprepared)
             self._start(self._prepare, loaded)
 
-    def _start(self, work: Callable[[LoadedTask, threading.Event], None], loaded: LoadedTask) -> None:
+    def _start(
+        self, work: Callable[[LoadedTask, threading.Event], None], loaded: LoadedTask
+    ) -> None:
         self.end()
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=work, args=(loaded, self._ending), name='preparation', daemon=True)
+        self._thread = threading.Thread(
+            target=work, args=(loaded, self._ending), name='preparation', daemon=True
+        )
         self._thread.start()
 
     def end(self) -> None:
@@ -56,15 +61,29 @@ class BackgroundPreparation:
 
     def _prepare(self, loaded: LoadedTask, ending: threading.Event) -> None:
         log = self._node.get_logger()
-        command = module_command('deadline_perception.tools.command_line', 'profile', '--prepare-only', '--weights',
-                                 str(loaded.unprepared), '--threads', str(loaded.options.threads))
+        command = module_command(
+            'deadline_perception.tools.command_line',
+            'profile',
+            '--prepare-only',
+            '--weights',
+            str(loaded.unprepared),
+            '--threads',
+            str(loaded.options.threads),
+        )
         try:
-            process = start_tied(command, niceness=_NICENESS, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                 text=True)
+            process = start_tied(
+                command,
+                niceness=_NICENESS,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         except (LoadError, OSError) as error:
             log.warning(f'segments are not prepared: {error}')
             return
-        log.info('segments run eagerly and are prepared beside the node; it changes over to them by itself')
+        log.info(
+            'segments run eagerly and are prepared beside the node; it changes over to them by itself'
+        )
         while not has_ended(process) and not ending.wait(_LOOK_S):
             pass
         if ending.is_set():

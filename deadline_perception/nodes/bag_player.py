@@ -1,4 +1,5 @@
 """The node `bag_player`: plays an mcap or sqlite3 bag, with one camera under the name that the detector listens to."""
+
 from __future__ import annotations
 
 import threading
@@ -23,27 +24,65 @@ from deadline_perception.nodes.service_quality import REPLAY, newest, open_outpu
 from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS
 
 PARAMETERS = (
-    Parameter('bag', '', 'Bag to play: a bag folder, or a bare .mcap or .db3 file.', read_only=True),
-    Parameter('rate', 1.0, 'Speed of the replay, 2 is twice as fast as it was recorded.', '', 0.01, 100.0,
-              read_only=True),
-    Parameter('camera', '', 'Image topic of the bag that the detector is to see; empty: its only one, or the only one '
-              'in colour. Other image topics are played as they are, and nobody has to listen to them.',
-              read_only=True),
-    Parameter('image_topic', '', 'Name that the images of the camera are played under; empty: as recorded.',
-              read_only=True),
-    Parameter('camera_info_topic', '', "Name that the camera's calibration, camera_info beside its images in the bag, "
-              'is played under; empty: camera_info beside image_topic.', read_only=True),
-    Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '
-              'at once.', '', 0, 100, read_only=True),
-    Parameter('wait_timeout_s', 30.0, 'Longest time to wait for subscribers; then the node ends with an error.', 's',
-              0.1, 3600.0, read_only=True),
+    Parameter(
+        'bag', '', 'Bag to play: a bag folder, or a bare .mcap or .db3 file.', read_only=True
+    ),
+    Parameter(
+        'rate',
+        1.0,
+        'Speed of the replay, 2 is twice as fast as it was recorded.',
+        '',
+        0.01,
+        100.0,
+        read_only=True,
+    ),
+    Parameter(
+        'camera',
+        '',
+        'Image topic of the bag that the detector is to see; empty: its only one, or the only one '
+        'in colour. Other image topics are played as they are, and nobody has to listen to them.',
+        read_only=True,
+    ),
+    Parameter(
+        'image_topic',
+        '',
+        'Name that the images of the camera are played under; empty: as recorded.',
+        read_only=True,
+    ),
+    Parameter(
+        'camera_info_topic',
+        '',
+        "Name that the camera's calibration, camera_info beside its images in the bag, "
+        'is played under; empty: camera_info beside image_topic.',
+        read_only=True,
+    ),
+    Parameter(
+        'wait_for_subscribers',
+        1,
+        'Subscribers that the camera must have before the first message; 0 begins at once.',
+        '',
+        0,
+        100,
+        read_only=True,
+    ),
+    Parameter(
+        'wait_timeout_s',
+        30.0,
+        'Longest time to wait for subscribers; then the node ends with an error.',
+        's',
+        0.1,
+        3600.0,
+        read_only=True,
+    ),
 )
 _POLL_S = 0.05
 _CLOCK_RATE_HZ = 100.0
 _LONGEST_GAP_NS = 10_000_000_000  # longer pauses in a bag are shortened to this
 # Without a new subscriber: the middleware takes 3 s to introduce two processes again whose first introduction was lost.
 _SETTLE_S = 3.5
-_ACKNOWLEDGE_S = 4.0  # all topics together; the middleware asks subscribers for it only every few seconds
+_ACKNOWLEDGE_S = (
+    4.0  # all topics together; the middleware asks subscribers for it only every few seconds
+)
 
 
 class BagPlayerNode(Node):
@@ -72,8 +111,10 @@ class BagPlayerNode(Node):
             if topic.count and not is_excluded(topic.name):
                 self._open_topic(topic, renamed.get(topic.name, topic.name))
         if not self._outputs:
-            raise BagError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
-                           f'{", ".join(sorted(topic.name for topic in self._bag.topics))}')
+            raise BagError(
+                f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
+                f'{", ".join(sorted(topic.name for topic in self._bag.topics))}'
+            )
         if self._bag.ending:
             self.get_logger().warning(self._bag.ending)
         self._clock_out = None
@@ -89,7 +130,9 @@ class BagPlayerNode(Node):
             return {}
         suffix = '/compressed' if self._camera.is_compressed else ''
         before = self._camera.name.removesuffix(suffix)
-        after = self.resolve_topic_name((self._values['image_topic'] or before).removesuffix(suffix))
+        after = self.resolve_topic_name(
+            (self._values['image_topic'] or before).removesuffix(suffix)
+        )
         info = self._values['camera_info_topic'] or f'{after.rpartition("/")[0]}/camera_info'
         return {self._camera.name: after + suffix, f'{before.rpartition("/")[0]}/camera_info': info}
 
@@ -101,7 +144,9 @@ class BagPlayerNode(Node):
             return
         taken = {publisher.topic_name for publisher in self._outputs.values()}
         if self.resolve_topic_name(name) in taken:
-            self.get_logger().warning(f'{name} is not played: the camera {self._camera.name} takes its name')
+            self.get_logger().warning(
+                f'{name} is not played: the camera {self._camera.name} takes its name'
+            )
             return
         quality = REPLAY if topic.is_image else newest(100, latched=topic.latched)
         publisher = open_output(self, kind, name, quality)
@@ -145,7 +190,8 @@ class BagPlayerNode(Node):
             if now_s - begun_s > self._values['wait_timeout_s']:
                 self.get_logger().error(
                     f'after {self._values["wait_timeout_s"]:g} s {self._camera_out.topic_name} has fewer than {wanted} '
-                    f'subscribers; is the detector active? (ros2 topic info -v)')
+                    f'subscribers; is the detector active? (ros2 topic info -v)'
+                )
                 return False
         return False
 
@@ -157,8 +203,10 @@ class BagPlayerNode(Node):
         for publisher in self._outputs.values():
             if not self._stopped.is_set():
                 publisher.wait_for_all_acked(Duration(seconds=max(0.0, until_s - time.monotonic())))
-        self.get_logger().info(f'played {self._sent} messages, {self._sent_images} of them images of the camera, in '
-                               f'{(now_ns() - begun_ns) / 1e9:.1f} s')
+        self.get_logger().info(
+            f'played {self._sent} messages, {self._sent_images} of them images of the camera, in '
+            f'{(now_ns() - begun_ns) / 1e9:.1f} s'
+        )
         return 0
 
     def _play_messages(self) -> None:
@@ -169,8 +217,10 @@ class BagPlayerNode(Node):
                 gap_ns = max(0, bag_ns - before_ns)
                 if gap_ns > _LONGEST_GAP_NS:
                     self._shortened += 1
-                    self.get_logger().warning(f'a pause of {gap_ns / 1e9:.1f} s in the bag is shortened to '
-                                              f'{_LONGEST_GAP_NS / 1e9:g} s')
+                    self.get_logger().warning(
+                        f'a pause of {gap_ns / 1e9:.1f} s in the bag is shortened to '
+                        f'{_LONGEST_GAP_NS / 1e9:g} s'
+                    )
                 due_ns += int(min(gap_ns, _LONGEST_GAP_NS) / rate)
             if not self._wait_until(due_ns, bag_ns, rate):
                 return
@@ -213,12 +263,23 @@ class BagPlayerNode(Node):
         super().destroy_node()
 
     def _report(self) -> Report:
-        values = {'state': self._state, 'messages': self._sent, 'images': self._sent_images,
-                  'shortened_pauses': self._shortened, 'behind_ms': self._behind_ms,
-                  'stamps': 'as recorded, with /clock' if self._keeps_stamps else 'moved to the wall clock'}
+        values = {
+            'state': self._state,
+            'messages': self._sent,
+            'images': self._sent_images,
+            'shortened_pauses': self._shortened,
+            'behind_ms': self._behind_ms,
+            'stamps': 'as recorded, with /clock'
+            if self._keeps_stamps
+            else 'moved to the wall clock',
+        }
         if self._behind_ms > 100.0:
-            return Report(Level.WARN, f'the replay is {self._behind_ms:.0f} ms behind, the machine is too slow for '
-                                      f'rate {self._values["rate"]:g}', values)
+            return Report(
+                Level.WARN,
+                f'the replay is {self._behind_ms:.0f} ms behind, the machine is too slow for '
+                f'rate {self._values["rate"]:g}',
+                values,
+            )
         return Report(Level.OK, self._state, values)
 
 

@@ -1,4 +1,5 @@
 """The node `bag_recorder`: what the report needs becomes an mcap file that can be read whatever ends the recording."""
+
 from __future__ import annotations
 
 import signal
@@ -21,18 +22,25 @@ from deadline_perception.nodes.service_quality import SubscriptionEventCallbacks
 
 # What a run is judged by: the package's own topics, and of the camera all but the images.
 TOPICS = {
-    'detector/detections': 'vision_msgs/msg/Detection2DArray', 'detector/path': 'deadline_perception/msg/PathDecision',
-    'detector/latency': 'deadline_perception/msg/FrameLatency', 'detector/label_info': 'vision_msgs/msg/LabelInfo',
+    'detector/detections': 'vision_msgs/msg/Detection2DArray',
+    'detector/path': 'deadline_perception/msg/PathDecision',
+    'detector/latency': 'deadline_perception/msg/FrameLatency',
+    'detector/label_info': 'vision_msgs/msg/LabelInfo',
     'time_budget/budget': 'deadline_perception/msg/TimeBudget',
     'qos_scheduler/schedule': 'deadline_perception/msg/Schedule',
     'qos_scheduler/jobs': 'deadline_perception/msg/JobReport',
     'contention_monitor/state': 'deadline_perception/msg/ContentionState',
-    'vehicle_speed/speed': 'geometry_msgs/msg/TwistStamped', '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
-    'camera/camera_info': 'sensor_msgs/msg/CameraInfo', '/ground_truth': 'vision_msgs/msg/Detection2DArray'}
+    'vehicle_speed/speed': 'geometry_msgs/msg/TwistStamped',
+    '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
+    'camera/camera_info': 'sensor_msgs/msg/CameraInfo',
+    '/ground_truth': 'vision_msgs/msg/Detection2DArray',
+}
 LATCHED_TOPICS = ('detector/label_info', 'qos_scheduler/schedule')
 
 PARAMETERS = (
-    Parameter('output', 'recording.mcap', 'mcap file to write, which must not exist yet.', read_only=True),
+    Parameter(
+        'output', 'recording.mcap', 'mcap file to write, which must not exist yet.', read_only=True
+    ),
 )
 _TICK_S = 0.1
 _DEPTH = 1000  # messages per topic that the middleware keeps until they are taken
@@ -67,18 +75,25 @@ class BagRecorderNode(Node):
         """Asks for the end: what is still on its way is taken in, then the bag is closed. Safe in a signal handler."""
         self._ending_ticks = max(self._ending_ticks, 0)
 
-    def _subscribe(self, name: str, kind: type, *, reliable: bool = True, latched: bool = False) -> None:
+    def _subscribe(
+        self, name: str, kind: type, *, reliable: bool = True, latched: bool = False
+    ) -> None:
         quality = newest(_DEPTH, reliable=reliable, latched=latched)
-        events = SubscriptionEventCallbacks(incompatible_qos=lambda _: self._subscribe_weaker(name, kind))
+        events = SubscriptionEventCallbacks(
+            incompatible_qos=lambda _: self._subscribe_weaker(name, kind)
+        )
         old = self._topics.get(name)
         self._topics[name] = self.create_subscription(
-            kind, name, partial(self._take, name), quality, raw=True, event_callbacks=events)
+            kind, name, partial(self._take, name), quality, raw=True, event_callbacks=events
+        )
         if old is not None:
             self.destroy_subscription(old)
 
     def _subscribe_weaker(self, name: str, kind: type) -> None:
         if self._topics[name].qos_profile.reliability != QoSReliabilityPolicy.BEST_EFFORT:
-            self.get_logger().info(f'{name} is offered with best effort only, so messages may be lost on the way')
+            self.get_logger().info(
+                f'{name} is offered with best effort only, so messages may be lost on the way'
+            )
             self._subscribe(name, kind, reliable=False)
 
     def _take(self, name: str, raw: bytes) -> None:
@@ -92,7 +107,10 @@ class BagRecorderNode(Node):
         if self._ending_ticks < 0 or self.done.done():
             return
         self._ending_ticks += 1
-        if self._ending_ticks > _QUIET_TICKS <= self._quiet_ticks or self._ending_ticks > _LONGEST_END_TICKS:
+        if (
+            self._ending_ticks > _QUIET_TICKS <= self._quiet_ticks
+            or self._ending_ticks > _LONGEST_END_TICKS
+        ):
             self.done.set_result(self._close())
 
     def _close(self) -> int:
@@ -105,8 +123,10 @@ class BagRecorderNode(Node):
             self.get_logger().error(str(error))
             return 1
         counts = ', '.join(f'{topic} {count}' for topic, count in sorted(writer.written.items()))
-        self.get_logger().info(f'recorded {sum(writer.written.values())} messages to {self._values["output"]}: '
-                               f'{counts}')
+        self.get_logger().info(
+            f'recorded {sum(writer.written.values())} messages to {self._values["output"]}: '
+            f'{counts}'
+        )
         return 0
 
     def destroy_node(self) -> None:
@@ -118,8 +138,12 @@ class BagRecorderNode(Node):
     def _report(self) -> Report:
         if self._writer is None:
             return Report(Level.OK, 'closed')
-        values = {'messages': self._taken, 'waiting': self._writer.waiting, 'dropped': self._writer.dropped,
-                  **{f'messages {topic}': count for topic, count in self._writer.written.items()}}
+        values = {
+            'messages': self._taken,
+            'waiting': self._writer.waiting,
+            'dropped': self._writer.dropped,
+            **{f'messages {topic}': count for topic, count in self._writer.written.items()},
+        }
         if self._writer.failure:
             return Report(Level.ERROR, f'messages are not written: {self._writer.failure}', values)
         return Report(Level.OK, f'recording to {self._values["output"]}', values)
@@ -127,6 +151,7 @@ class BagRecorderNode(Node):
 
 def main() -> int:
     """Runs the node as a process; signals end the recording in an orderly way."""
+
     def create() -> BagRecorderNode:
         node = BagRecorderNode()
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,5 @@
 """The messages of a bag, read ahead on a thread of its own, and which of its topics is the camera."""
+
 from __future__ import annotations
 
 import fnmatch
@@ -12,8 +13,13 @@ from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 
 # What running nodes publish themselves.
-EXCLUDED = ('/clock', '/rosout', '/parameter_events', '/diagnostics',
-            *(f'*/{entry.name}/*' for entry in NODES + OPTIONAL_NODES))
+EXCLUDED = (
+    '/clock',
+    '/rosout',
+    '/parameter_events',
+    '/diagnostics',
+    *(f'*/{entry.name}/*' for entry in NODES + OPTIONAL_NODES),
+)
 _READ_AHEAD = 32
 _COMPRESSED = '/compressed'
 # One channel, or 16 bits and more for a distance: grey, infrared and depth images.
@@ -28,7 +34,9 @@ def open_bag(name: str) -> BagFile:
         BagError: the name is empty, or nothing of the bag can be read.
     """
     if not name:
-        raise BagError('bag is empty, expected the name of a bag folder or of an .mcap or .db3 file')
+        raise BagError(
+            'bag is empty, expected the name of a bag folder or of an .mcap or .db3 file'
+        )
     return BagFile(Path(name).expanduser())
 
 
@@ -67,24 +75,42 @@ def choose_camera(bag: BagFile, camera: str = '') -> BagTopic | None:
     Raises:
         BagError: there is no such topic, or more than one that it could be.
     """
-    images = sorted((topic for topic in bag.topics
-                     if topic.is_image and topic.count and not is_excluded(topic.name)),
-                    key=lambda topic: topic.name)
+    images = sorted(
+        (
+            topic
+            for topic in bag.topics
+            if topic.is_image and topic.count and not is_excluded(topic.name)
+        ),
+        key=lambda topic: topic.name,
+    )
     if camera:
-        wanted = [topic for name in (camera, camera + _COMPRESSED) for topic in images if topic.name == name]
+        wanted = [
+            topic
+            for name in (camera, camera + _COMPRESSED)
+            for topic in images
+            if topic.name == name
+        ]
         if not wanted:
-            raise BagError(f'bag {bag.file} has no camera {camera}, expected one of its image topics: '
-                           f'{", ".join(topic.name for topic in images) or "none"}')
+            raise BagError(
+                f'bag {bag.file} has no camera {camera}, expected one of its image topics: '
+                f'{", ".join(topic.name for topic in images) or "none"}'
+            )
         return wanted[0]
     names = {topic.name for topic in images}
-    images = [topic for topic in images if topic.name.removesuffix(_COMPRESSED) not in names - {topic.name}]
+    images = [
+        topic
+        for topic in images
+        if topic.name.removesuffix(_COMPRESSED) not in names - {topic.name}
+    ]
     if len(images) < 2:
         return images[0] if images else None
     encodings = {topic: _encoding(bag, topic) for topic in images}
     coloured = [topic for topic, encoding in encodings.items() if not _NOT_COLOUR.match(encoding)]
     if len(coloured) != 1:
         found = ', '.join(f'{topic.name} ({encoding})' for topic, encoding in encodings.items())
-        raise BagError(f'bag {bag.file} holds {len(images)} cameras, expected the argument camera to name one: {found}')
+        raise BagError(
+            f'bag {bag.file} holds {len(images)} cameras, expected the argument camera to name one: {found}'
+        )
     return coloured[0]
 
 

@@ -1,4 +1,5 @@
 """Message types at run time: their Python classes."""
+
 from __future__ import annotations
 
 import importlib
@@ -20,5 +21,7 @@ def message_class(msgtype: str) -> type:
     try:
         return getattr(importlib.import_module(f'{package}.msg'), name.removeprefix('msg/'))
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise MessageTypeError(f'message type {msgtype} is not installed, expected a name such as '
-                               f'sensor_msgs/msg/Image of an installed package') from error
+        raise MessageTypeError(
+            f'message type {msgtype} is not installed, expected a name such as '
+            f'sensor_msgs/msg/Image of an installed package'
+        ) from error

@@ -1,4 +1,5 @@
 """Writes messages to an mcap file on a thread of its own, so that whoever receives them never waits for the disk."""
+
 from __future__ import annotations
 
 import os
@@ -11,7 +12,9 @@ from mcap.writer import CompressionType, Writer
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 
-FLUSH_PERIOD_S = 0.5  # what a power cut or a killed recorder takes away at most, beside the disk's own delay
+FLUSH_PERIOD_S = (
+    0.5  # what a power cut or a killed recorder takes away at most, beside the disk's own delay
+)
 
 
 class RecordingFailed(DeadlinePerceptionError):
@@ -34,14 +37,18 @@ class BagWriter:
 
     def __init__(self, file: Path, store) -> None:
         if file.suffix != '.mcap':
-            raise RecordingFailed(f'{file} cannot be recorded to, expected a name that ends with .mcap')
+            raise RecordingFailed(
+                f'{file} cannot be recorded to, expected a name that ends with .mcap'
+            )
         self._file = file
         self._store = store
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._stream = file.open('xb')
         except FileExistsError as error:
-            raise RecordingFailed(f'{error.filename} exists already, expected a new name for the recording') from error
+            raise RecordingFailed(
+                f'{error.filename} exists already, expected a new name for the recording'
+            ) from error
         except OSError as error:
             raise RecordingFailed(f'{file} cannot be written: {error.strerror}') from error
         self._writer = Writer(self._stream, compression=CompressionType.NONE)
@@ -77,14 +84,18 @@ class BagWriter:
         self._queue.put(None)
         self._thread.join()
         if self.failure:
-            raise RecordingFailed(f'recording {self._file} lacks {self.dropped} messages: {self.failure}')
+            raise RecordingFailed(
+                f'recording {self._file} lacks {self.dropped} messages: {self.failure}'
+            )
 
     def _run(self) -> None:
         self._attempt(self._writer.start, 'ros2')
         flushed_s, entry = time.monotonic(), ()
         while entry is not None:
             try:
-                entry = self._queue.get(timeout=max(0.0, flushed_s + FLUSH_PERIOD_S - time.monotonic()))
+                entry = self._queue.get(
+                    timeout=max(0.0, flushed_s + FLUSH_PERIOD_S - time.monotonic())
+                )
             except queue.Empty:
                 self._attempt(self._flush)
                 flushed_s = time.monotonic()
@@ -112,11 +123,14 @@ class BagWriter:
 
     def _write(self, topic: str, what: str | int, raw: bytes | None) -> None:
         if raw is not None:
-            self._writer.add_message(self._channels[topic], log_time=what, data=raw, publish_time=what)
+            self._writer.add_message(
+                self._channels[topic], log_time=what, data=raw, publish_time=what
+            )
             self.written[topic] += 1
             return
         if what not in self._schemas:
             definition, _ = self._store.generate_msgdef(what, ros_version=2)
             self._schemas[what] = self._writer.register_schema(what, 'ros2msg', definition.encode())
-        self._channels[topic] = self._writer.register_channel(topic, 'cdr', self._schemas[what],
-                                                              {'offered_qos_profiles': ''})
+        self._channels[topic] = self._writer.register_channel(
+            topic, 'cdr', self._schemas[what], {'offered_qos_profiles': ''}
+        )

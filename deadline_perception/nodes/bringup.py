@@ -3,6 +3,7 @@
 `python -m deadline_perception.nodes bringup --help` starts them all, each in a process of its own, and plays and
 records a bag where one is named.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -46,8 +47,13 @@ def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
     """
     if values['tasks'] and not Path(str(values['tasks'])).expanduser().is_file():
         raise BringupError(f'task file {values["tasks"]} does not exist')
-    return tuple(entry for entry in NODES + OPTIONAL_NODES
-                 if not (entry.wanted_by and not values[entry.wanted_by] or entry.unless and values[entry.unless]))
+    return tuple(
+        entry
+        for entry in NODES + OPTIONAL_NODES
+        if not (
+            entry.wanted_by and not values[entry.wanted_by] or entry.unless and values[entry.unless]
+        )
+    )
 
 
 def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
@@ -95,7 +101,9 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
     if not entry.pinned_environment:
         return {}
     files = parameter_files(entry, values)
-    threads = parameters_of(_full_name(entry, values), read_sections(files)).get('threads', DEFAULT_THREADS)
+    threads = parameters_of(_full_name(entry, values), read_sections(files)).get(
+        'threads', DEFAULT_THREADS
+    )
     try:
         return process_environment(threads)
     except (TypeError, ValueError) as error:
@@ -109,13 +117,18 @@ def unused_sections(values: dict[str, object]) -> list[str]:
         BringupError: the file is not there.
         ParameterFileError: it cannot be used.
     """
-    nodes = {entry.name: _full_name(entry, values) for entry in (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)}
+    nodes = {
+        entry.name: _full_name(entry, values)
+        for entry in (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
+    }
     lines = []
     for pattern in read_sections(parameter_files(PLAYER, values)[1:]):
         if not any(fits(pattern, node) for node in nodes.values()):
             near = difflib.get_close_matches(pattern.rpartition('/')[2], nodes, n=1) or ['detector']
-            lines.append(f'params_file {values["params_file"]}: {pattern} is no node here, and its parameters have no '
-                         f'effect; expected a name such as {nodes[near[0]]}')
+            lines.append(
+                f'params_file {values["params_file"]}: {pattern} is no node here, and its parameters have no '
+                f'effect; expected a name such as {nodes[near[0]]}'
+            )
     return lines
 
 
@@ -123,13 +136,28 @@ def _full_name(entry: NodeEntry, values: dict[str, object]) -> str:
     return '/' + '/'.join(filter(None, (str(values['namespace']).strip('/'), entry.name)))
 
 
-def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
+def process_order(
+    entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False
+) -> ProcessOrder:
     """How a node is started as a process; nodes are started again when they end by themselves."""
-    files = [word for file in parameter_files(entry, values) for word in ('--params-file', str(file))]
-    command = module_command(NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values), *files,
-                             *ros_arguments(entry, values))
-    return ProcessOrder(entry.name, tuple(command), node_environment(entry, values),
-                        respawn=entry in NODES + OPTIONAL_NODES, ends_run=ends_run)
+    files = [
+        word for file in parameter_files(entry, values) for word in ('--params-file', str(file))
+    ]
+    command = module_command(
+        NODES_PACKAGE,
+        entry.name,
+        '--ros-args',
+        *common_ros_arguments(values),
+        *files,
+        *ros_arguments(entry, values),
+    )
+    return ProcessOrder(
+        entry.name,
+        tuple(command),
+        node_environment(entry, values),
+        respawn=entry in NODES + OPTIONAL_NODES,
+        ends_run=ends_run,
+    )
 
 
 def start_orders(values: dict[str, object]) -> list[ProcessOrder]:
@@ -154,8 +182,12 @@ def start_orders(values: dict[str, object]) -> list[ProcessOrder]:
 
 def readiness_order(values: dict[str, object]) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
-    awaited = [entry.name for entry in wanted_nodes(values)] + ([RECORDER.name] if values['record'] else [])
-    command = module_command(NODES_PACKAGE, 'readiness', *awaited, '--ros-args', *common_ros_arguments(values))
+    awaited = [entry.name for entry in wanted_nodes(values)] + (
+        [RECORDER.name] if values['record'] else []
+    )
+    command = module_command(
+        NODES_PACKAGE, 'readiness', *awaited, '--ros-args', *common_ros_arguments(values)
+    )
     # Now and then the middleware does not introduce a new process to the others; the next one meets them.
     player = replace(process_order(PLAYER, values, ends_run=True), retries=2)
     return ProcessOrder('readiness', tuple(command), then=(player,))
@@ -180,8 +212,10 @@ def prepare_replay(values: dict[str, object]) -> dict[str, object]:
         return values
     transport = 'compressed' if camera.is_compressed else 'raw'
     if values['image_transport'] not in ('', transport):
-        raise BringupError(f'image_transport is {values["image_transport"]!r}, but {camera.name} of the bag holds '
-                           f'{camera.msgtype}; expected {transport!r}, or nothing')
+        raise BringupError(
+            f'image_transport is {values["image_transport"]!r}, but {camera.name} of the bag holds '
+            f'{camera.msgtype}; expected {transport!r}, or nothing'
+        )
     return {**values, 'image_transport': transport}
 
 
@@ -203,18 +237,32 @@ def check_recording(file: Path) -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line of the start-up without ROS: the arguments of the launch files, with dashes."""
-    parser = argparse.ArgumentParser(prog='python -m deadline_perception.nodes bringup', description=(
-        'Starts all nodes, plays and records a bag where one is named, and ends everything when it has been played.'),
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog='python -m deadline_perception.nodes bringup',
+        description=(
+            'Starts all nodes, plays and records a bag where one is named, and ends everything when it has been played.'
+        ),
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     for argument in ARGUMENTS:
         option = '--' + argument.name.replace('_', '-')
         if isinstance(argument.default, bool):
-            parser.add_argument(option, action=argparse.BooleanOptionalAction, default=argument.default,
-                                help=argument.description)
+            parser.add_argument(
+                option,
+                action=argparse.BooleanOptionalAction,
+                default=argument.default,
+                help=argument.description,
+            )
         else:
-            parser.add_argument(option, default=argument.default, metavar='X', help=argument.description)
-    parser.add_argument('--policy', action='store_true', help='start nothing: print what these nodes may publish, '
-                        'subscribe to and serve, as a policy file of SROS2')
+            parser.add_argument(
+                option, default=argument.default, metavar='X', help=argument.description
+            )
+    parser.add_argument(
+        '--policy',
+        action='store_true',
+        help='start nothing: print what these nodes may publish, '
+        'subscribe to and serve, as a policy file of SROS2',
+    )
     return parser
 
 
@@ -244,7 +292,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 # RViz's layout shows the topics of nodes without a namespace; a relative name lies in the one of RViz itself.
-RVIZ_REMAPS = tuple((f'/{topic}', topic) for topic in ('path_visualizer/image', 'path_visualizer/markers'))
+RVIZ_REMAPS = tuple(
+    (f'/{topic}', topic) for topic in ('path_visualizer/image', 'path_visualizer/markers')
+)
 
 
 def rviz_order(values: dict[str, object]) -> ProcessOrder:
@@ -255,8 +305,21 @@ def rviz_order(values: dict[str, object]) -> ProcessOrder:
     """
     program = shutil.which('rviz2')
     if program is None:
-        raise BringupError('use_rviz is set, but rviz2 is not installed; it comes with ROS, not with the PyPI wheels')
+        raise BringupError(
+            'use_rviz is set, but rviz2 is not installed; it comes with ROS, not with the PyPI wheels'
+        )
     layout = share_folder() / 'config' / 'perception.rviz'
     remaps = [word for topic, outside in RVIZ_REMAPS for word in ('-r', f'{topic}:={outside}')]
-    return ProcessOrder('rviz2', (program, '-d', str(layout), '--ros-args', *common_ros_arguments(values), *remaps,
-                                  '-p', f'use_sim_time:={as_text(values["use_sim_time"])}'))
+    return ProcessOrder(
+        'rviz2',
+        (
+            program,
+            '-d',
+            str(layout),
+            '--ros-args',
+            *common_ros_arguments(values),
+            *remaps,
+            '-p',
+            f'use_sim_time:={as_text(values["use_sim_time"])}',
+        ),
+    )

@@ -1,4 +1,5 @@
 """The lifecycle node `contention_monitor`: how busy the machine is, and by what factor that stretches a frame."""
+
 from __future__ import annotations
 
 import math
@@ -18,25 +19,60 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
-from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, level_at
-from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe, probe_pause_ms
+from deadline_perception.timing.contention.levels import (
+    ContentionGrading,
+    ContentionLevel,
+    level_at,
+)
+from deadline_perception.timing.contention.probe import (
+    PROBE_ROUNDS,
+    PROBE_SHARE,
+    Probe,
+    probe_pause_ms,
+)
 from deadline_perception.timing.contention.sensors import (
-    JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, find_jetson_gpu, open_nvml, read_contention)
+    JETSON_GPU_LOADS,
+    Nvml,
+    Readings,
+    SensorAbsent,
+    find_jetson_gpu,
+    open_nvml,
+    read_contention,
+)
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
 RATE_HZ = 3.0
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
-    Parameter('device', 'cpu', 'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
-              'in any case.', read_only=True),
-    Parameter('priority', 'auto', "Niceness of the probe; set it as the detector's parameter of that name. Raised "
-              'frames hardly wait for other programs, and a probe that does would say that they do.', choices=MODES,
-              read_only=True),
-    Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the "
-              "first that exists when the node is configured is read; [''] where the boards known so far have it.",
-              read_only=True),
-    Parameter('levels', '', 'File of contention levels that `deadline-perception machine grade` wrote; empty: the '
-              'slowdown alone is published.', read_only=True),
+    Parameter(
+        'device',
+        'cpu',
+        'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
+        'in any case.',
+        read_only=True,
+    ),
+    Parameter(
+        'priority',
+        'auto',
+        "Niceness of the probe; set it as the detector's parameter of that name. Raised "
+        'frames hardly wait for other programs, and a probe that does would say that they do.',
+        choices=MODES,
+        read_only=True,
+    ),
+    Parameter(
+        'gpu_load_files',
+        [''],
+        "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the "
+        "first that exists when the node is configured is read; [''] where the boards known so far have it.",
+        read_only=True,
+    ),
+    Parameter(
+        'levels',
+        '',
+        'File of contention levels that `deadline-perception machine grade` wrote; empty: the '
+        'slowdown alone is published.',
+        read_only=True,
+    ),
 )
 
 
@@ -58,8 +94,10 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     A frame that was answered before its network had ended counts as far as it came. If it ended after all, it is told
     again as late, and counts in full instead.
     """
-    observe = {FrameLatency.COASTED: estimator.observe_unfinished, FrameLatency.LATE: estimator.observe_late}.get(
-        message.outcome, estimator.observe_frame)
+    observe = {
+        FrameLatency.COASTED: estimator.observe_unfinished,
+        FrameLatency.LATE: estimator.observe_late,
+    }.get(message.outcome, estimator.observe_frame)
     observe(message.idle_forecast_ms, message.network_ms, message.bound_ms)
 
 
@@ -93,13 +131,17 @@ class ContentionMonitorNode(ManagedNode):
             self._why_no_nvml = ''
         except SensorAbsent as error:
             self._nvml, self._why_no_nvml = None, f'nvml: {error}'
-        gpu_files = [file.lstrip('/') for file in self._values['gpu_load_files'] if file] or JETSON_GPU_LOADS
+        gpu_files = [
+            file.lstrip('/') for file in self._values['gpu_load_files'] if file
+        ] or JETSON_GPU_LOADS
         self._gpu_files = find_jetson_gpu(files=gpu_files)
         self._sources: set[str] = set()
         self._levels, self._why_no_levels = (), ''
         if self._values['levels']:
             try:
-                self._levels = ContentionGrading.load(Path(self._values['levels']).expanduser()).levels
+                self._levels = ContentionGrading.load(
+                    Path(self._values['levels']).expanduser()
+                ).levels
             except DeadlinePerceptionError as error:
                 self.get_logger().error(f'{error}; the state has no level')
                 self._why_no_levels = str(error)
@@ -114,9 +156,12 @@ class ContentionMonitorNode(ManagedNode):
         """Starts to measure and to publish."""
         self._priority = ThreadPriority(self._values['priority'], lock_memory=False)
         self._priority.raise_thread(Role.SUPPORTING)
-        self._frames_in = [self.create_subscription(FrameLatency, topic, lambda message: None, FRAMES,
-                                                    callback_group=self._taken)
-                           for topic in ('detector/latency', 'detector/late')]
+        self._frames_in = [
+            self.create_subscription(
+                FrameLatency, topic, lambda message: None, FRAMES, callback_group=self._taken
+            )
+            for topic in ('detector/latency', 'detector/late')
+        ]
         # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
         self._timer = steady_timer(self, 1.0 / RATE_HZ, self._measure)
         return super().on_activate(state)
@@ -138,7 +183,9 @@ class ContentionMonitorNode(ManagedNode):
         taken = []
         for subscription in self._frames_in:
             with subscription.handle:
-                while (one := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
+                while (
+                    one := subscription.handle.take_message(subscription.msg_type, subscription.raw)
+                ) is not None:
                     taken.append(one)
         # In the order in which they were told: a late frame takes the place of what was said of it just before.
         for message, _ in sorted(taken, key=lambda one: one[1]['source_timestamp']):
@@ -149,20 +196,37 @@ class ContentionMonitorNode(ManagedNode):
     def _measure(self) -> None:
         self._run_probe()
         self._frames_came = self._take_frames()
-        self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml, gpu_files=self._gpu_files,
-                                         expected=self._sources)
+        self._readings = read_contention(
+            before=self._readings.cpu_times,
+            nvml=self._nvml,
+            gpu_files=self._gpu_files,
+            expected=self._sources,
+        )
         self._sources |= set(self._readings.sources)
         self._publish_state()
 
     def _publish_state(self) -> None:
         slowdown = self._estimator.slowdown
         message = ContentionState(
-            slowdown=slowdown, level=level_at(self._levels, slowdown) if self._levels else -1, levels=len(self._levels),
-            probe_ms=self._probe_ms, probe_idle_ms=self._probe.idle_ms,
+            slowdown=slowdown,
+            level=level_at(self._levels, slowdown) if self._levels else -1,
+            levels=len(self._levels),
+            probe_ms=self._probe_ms,
+            probe_idle_ms=self._probe.idle_ms,
             sources=[*self._readings.sources, *self._estimator.sources],
-            degraded=bool(self._problem), reason=self._problem,
-            **{name: getattr(self._readings, name) for name in (
-                'cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used')})
+            degraded=bool(self._problem),
+            reason=self._problem,
+            **{
+                name: getattr(self._readings, name)
+                for name in (
+                    'cpu_utilisation',
+                    'cpu_pressure',
+                    'memory_pressure',
+                    'gpu_utilisation',
+                    'gpu_memory_used',
+                )
+            },
+        )
         message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
         self._publish(message)
 
@@ -184,15 +248,23 @@ class ContentionMonitorNode(ManagedNode):
         if self._state != 'active':
             return Report(Level.OK, self._state, {'state': self._state})
         readings, slowdown = self._readings, self._estimator.slowdown
-        values = {'state': self._state, 'slowdown': slowdown, 'probe_ms': self._probe_ms,
-                  'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
-                  'cpu_utilisation': readings.cpu_utilisation, 'gpu_utilisation': readings.gpu_utilisation,
-                  'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
-                  'rejected_observations': self._estimator.rejected,
-                  'refused_messages': self._intake.refused, 'priority': self._priority.in_force}
+        values = {
+            'state': self._state,
+            'slowdown': slowdown,
+            'probe_ms': self._probe_ms,
+            'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
+            'cpu_utilisation': readings.cpu_utilisation,
+            'gpu_utilisation': readings.gpu_utilisation,
+            'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
+            'rejected_observations': self._estimator.rejected,
+            'refused_messages': self._intake.refused,
+            'priority': self._priority.in_force,
+        }
         if self._levels:
             values['level'] = f'{level_at(self._levels, slowdown)} of 0 to {len(self._levels) - 1}'
-        return report_of(values, f'slowdown {slowdown:.2f}', concerns=(self._problem, self._intake.concern))
+        return report_of(
+            values, f'slowdown {slowdown:.2f}', concerns=(self._problem, self._intake.concern)
+        )
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ It keeps the newest images, and as detections come takes the image of their stam
 as many as what is left of the budget allows, each at the largest level that fits. Every message of detections is
 answered by one: boxes for which there was no time, or no image, go on as they came, and are counted.
 """
+
 from __future__ import annotations
 
 import math
@@ -16,7 +17,12 @@ from functools import partial
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import CompressedImage, Image
-from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
+from vision_msgs.msg import (
+    Detection2D,
+    Detection2DArray,
+    ObjectHypothesis,
+    ObjectHypothesisWithPose,
+)
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.core.share_folder import share_folder
@@ -44,26 +50,59 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 from deadline_perception.timing.time_model import Reserve
 
 PARAMETERS = (
-    Parameter('model', 'crop_classifier', 'Weights of a nested classifier: a safetensors file, or the name of one in '
-              'models/.', read_only=True),
-    *rows('autostart', 'image_transport', 'reliability', 'profile', 'device', 'threads', 'default_budget_ms',
-          'budget_timeout_ms', read_only=True, waits_for=''),
-    Parameter('engine', 'auto', 'What runs the segments on the CPU, as for the detector.', choices=ENGINES,
-              read_only=True),
-    Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves "
-              "of the budget.", 'ms', 0.0, 1000.0),
+    Parameter(
+        'model',
+        'crop_classifier',
+        'Weights of a nested classifier: a safetensors file, or the name of one in models/.',
+        read_only=True,
+    ),
+    *rows(
+        'autostart',
+        'image_transport',
+        'reliability',
+        'profile',
+        'device',
+        'threads',
+        'default_budget_ms',
+        'budget_timeout_ms',
+        read_only=True,
+        waits_for='',
+    ),
+    Parameter(
+        'engine',
+        'auto',
+        'What runs the segments on the CPU, as for the detector.',
+        choices=ENGINES,
+        read_only=True,
+    ),
+    Parameter(
+        'extra_ms',
+        0.0,
+        "Time after the detector's deadline that may be taken. 0: only what the detector leaves "
+        'of the budget.',
+        'ms',
+        0.0,
+        1000.0,
+    ),
 )
 _LEAST_RESERVE_MS, _LONGEST_RESERVE_MS = 2.0, 15.0
 _CACHED_IMAGES = 8  # until their detections come
-_LEAST_SCORE = 0.2  # of a detection: what is less likely there than this takes no time of the others
+_LEAST_SCORE = (
+    0.2  # of a detection: what is less likely there than this takes no time of the others
+)
 _LEAST_SIZE_PX = 8.0  # of the longer side: smaller signs cannot be read
 _LEAST_AGREEMENT = 0.5  # probability of the classes that the detector's class may be, below which the two contradict
 _SHOWN = 3  # hypotheses of the classifier that are published
 _STOP_TIMEOUT_S = 3.0
-_NO_IMAGE, _LATE = 'missing_images', 'late_rounds'  # why detections are passed on when their time is up
+_NO_IMAGE, _LATE = (
+    'missing_images',
+    'late_rounds',
+)  # why detections are passed on when their time is up
 
 
-def refined(detection: Detection2D, scores: Sequence[float], class_names: Sequence[str]) -> Detection2D | None:
+def refined(
+    detection: Detection2D, scores: Sequence[float], class_names: Sequence[str]
+) -> Detection2D | None:
     """A detection with what the classifier says put before what the detector said; None where they contradict.
 
     The score of a hypothesis is the detector's, times its share among the classes that the detector's class may be.
@@ -74,7 +113,9 @@ def refined(detection: Detection2D, scores: Sequence[float], class_names: Sequen
         class_names: what the scores stand for.
     """
     best = best_hypothesis(detection)
-    possible = {name: float(scores[class_names.index(name)]) for name in possible_classes(best.class_id)}
+    possible = {
+        name: float(scores[class_names.index(name)]) for name in possible_classes(best.class_id)
+    }
     agreed = sum(possible.values())
     if agreed < _LEAST_AGREEMENT:
         return None
@@ -82,10 +123,21 @@ def refined(detection: Detection2D, scores: Sequence[float], class_names: Sequen
         return detection
     found = sorted(possible, key=possible.get, reverse=True)[:_SHOWN]
     pose = detection.results[0].pose
-    hypotheses = [ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(
-        class_id=name, score=min(1.0, best.score * possible[name] / agreed)), pose=pose) for name in found]
-    return Detection2D(header=detection.header, results=[*hypotheses, *detection.results], bbox=detection.bbox,
-                       id=detection.id)
+    hypotheses = [
+        ObjectHypothesisWithPose(
+            hypothesis=ObjectHypothesis(
+                class_id=name, score=min(1.0, best.score * possible[name] / agreed)
+            ),
+            pose=pose,
+        )
+        for name in found
+    ]
+    return Detection2D(
+        header=detection.header,
+        results=[*hypotheses, *detection.results],
+        bbox=detection.bbox,
+        id=detection.id,
+    )
 
 
 class CropClassifierNode(ManagedNode):
@@ -95,7 +147,9 @@ class CropClassifierNode(ManagedNode):
         super().__init__('crop_classifier')
         self._values = declare(self, PARAMETERS)
         self._worker: Executor | None = None
-        self._hung: Executor | None = None  # of the last activation: while it is at work, there is no next
+        self._hung: Executor | None = (
+            None  # of the last activation: while it is at work, there is no next
+        )
         self._loaded: LoadedTask | None = None
         self._problem = ''
         self._images_in: ImageInput | None = None
@@ -103,7 +157,9 @@ class CropClassifierNode(ManagedNode):
         self._counts: Counter[str] = Counter()
         self._reported: Counter[str] = Counter()
         self._levels: Counter[str] = Counter()
-        self._lock = threading.Lock()  # of images and open rounds; nothing is computed or published under it
+        self._lock = (
+            threading.Lock()
+        )  # of images and open rounds; nothing is computed or published under it
         self._begin(self._values['autostart'], self._values['device'])
 
     # --- lifecycle ---
@@ -129,9 +185,11 @@ class CropClassifierNode(ManagedNode):
         task = self._loaded.task
         missing = [name for name in CLASS_NAMES if name not in task.network.class_names]
         if task.result_type is not Classification or missing:
-            raise SetupError(f'model is {self._values["model"]!r}, which gives {task.result_type.__name__} of '
-                             f'{", ".join(task.network.class_names[:8])}, expected a classifier of crops that knows '
-                             f'{", ".join(missing[:8] or CLASS_NAMES[:8])}')
+            raise SetupError(
+                f'model is {self._values["model"]!r}, which gives {task.result_type.__name__} of '
+                f'{", ".join(task.network.class_names[:8])}, expected a classifier of crops that knows '
+                f'{", ".join(missing[:8] or CLASS_NAMES[:8])}'
+            )
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to listen and to work."""
@@ -140,8 +198,10 @@ class CropClassifierNode(ManagedNode):
         self._reported.clear()
         self._levels.clear()
         self._ages = ImageAge(self.get_parameter('use_sim_time').value)
-        self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
-                                            budget_timeout_ms=values['budget_timeout_ms'])
+        self._conditions = ConditionTracker(
+            default_budget_ms=values['default_budget_ms'],
+            budget_timeout_ms=values['budget_timeout_ms'],
+        )
         self._reserve = Reserve(_LEAST_RESERVE_MS, _LONGEST_RESERVE_MS, quantile=0.95)
         self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
         # Rounds of detections that neither the worker nor the watchdog has taken; the reason of each says what it
@@ -151,10 +211,21 @@ class CropClassifierNode(ManagedNode):
         self._watchdog.watch(self._look)
         result = super().on_activate(state)
         # Two images wait, since those of detections lie some frames back.
-        self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
-                                     on_image=self._on_image, depth=2)
-        self._intake.listen(Detection2DArray, 'detector/detections', self._on_detections, RESULTS,
-                            on_refused=self._on_refused)
+        self._images_in = ImageInput(
+            self,
+            'image',
+            values['image_transport'],
+            values['reliability'],
+            on_image=self._on_image,
+            depth=2,
+        )
+        self._intake.listen(
+            Detection2DArray,
+            'detector/detections',
+            self._on_detections,
+            RESULTS,
+            on_refused=self._on_refused,
+        )
         self._intake.listen_to_conditions(self._conditions)
         return result
 
@@ -170,7 +241,9 @@ class CropClassifierNode(ManagedNode):
         self._hung = None
         if not self._worker.wait_until_idle(_STOP_TIMEOUT_S):  # what is at work is published first
             self._hung = self._worker
-            self.get_logger().error(f'the network did not let go of a crop within {_STOP_TIMEOUT_S:.0f} s')
+            self.get_logger().error(
+                f'the network did not let go of a crop within {_STOP_TIMEOUT_S:.0f} s'
+            )
         self._watchdog.stop()
 
     def _still_hangs(self) -> bool:
@@ -191,7 +264,14 @@ class CropClassifierNode(ManagedNode):
         if stamp_ns <= 0:  # it has none, and belongs to no detections
             return
         with self._lock:
-            one = next((one for one in self._open if one.reason == _NO_IMAGE and one.stamp.stamp_ns == stamp_ns), None)
+            one = next(
+                (
+                    one
+                    for one in self._open
+                    if one.reason == _NO_IMAGE and one.stamp.stamp_ns == stamp_ns
+                ),
+                None,
+            )
             if one is None:
                 self._images.put(stamp_ns, message)
         if one is not None:
@@ -201,8 +281,10 @@ class CropClassifierNode(ManagedNode):
         stamp_ns = stamp_to_ns(message.header.stamp)
         age = self._ages.read(stamp_ns, self.get_clock().now().nanoseconds)
         if age.reason:
-            self.get_logger().warning(f'{age.reason}; the deadline counts from the arrival',
-                                      throttle_duration_sec=THROTTLE_S)
+            self.get_logger().warning(
+                f'{age.reason}; the deadline counts from the arrival',
+                throttle_duration_sec=THROTTLE_S,
+            )
         conditions = self._conditions.now()
         one = Job(message, now_ms(), age)
         one.conditions = conditions
@@ -247,7 +329,9 @@ class CropClassifierNode(ManagedNode):
 
     def _submit(self, one: Job, image: Image | CompressedImage) -> None:
         one.reason = _LATE
-        self._worker.submit(partial(self._answer, one, image)).add_done_callback(partial(self._ended, one))
+        self._worker.submit(partial(self._answer, one, image)).add_done_callback(
+            partial(self._ended, one)
+        )
 
     def _ended(self, one: Job, future: Future) -> None:
         """On the worker: a round that failed is passed on all the same, and the next one is served."""
@@ -286,7 +370,9 @@ class CropClassifierNode(ManagedNode):
             return None
         boxes = [box_xyxy_px(detections[at]) for at in chosen]
         order = importance_order(boxes, [best_hypothesis(detections[at]).class_id for at in chosen])
-        found = self._classifier.run(pixels, boxes, order, until_ms=one.until_ms, slowdown=one.conditions.slowdown)
+        found = self._classifier.run(
+            pixels, boxes, order, until_ms=one.until_ms, slowdown=one.conditions.slowdown
+        )
         names, answers = self._loaded.task.network.class_names, list(detections)
         for at, result, path in zip(chosen, found.results, found.paths):
             if result is None:
@@ -296,7 +382,9 @@ class CropClassifierNode(ManagedNode):
             self._counts['contradicted' if answer is None else 'classified'] += 1
             answers[at] = detections[at] if answer is None else answer
         self._counts['refused_boxes'] += found.refused
-        self._counts['out_of_time'] += len(chosen) - found.refused - sum(one is not None for one in found.results)
+        self._counts['out_of_time'] += (
+            len(chosen) - found.refused - sum(one is not None for one in found.results)
+        )
         return Detection2DArray(header=one.message.header, detections=answers)
 
     def _chosen(self, detections: Sequence[Detection2D]) -> list[int]:
@@ -304,8 +392,11 @@ class CropClassifierNode(ManagedNode):
         chosen = []
         for at, detection in enumerate(detections):
             best = best_hypothesis(detection) if detection.results else None
-            if best is None or best.score < _LEAST_SCORE \
-                    or max(detection.bbox.size_x, detection.bbox.size_y) < _LEAST_SIZE_PX:
+            if (
+                best is None
+                or best.score < _LEAST_SCORE
+                or max(detection.bbox.size_x, detection.bbox.size_y) < _LEAST_SIZE_PX
+            ):
                 continue
             if best.class_id in REFINED or best.class_id in CLASS_NAMES:
                 chosen.append(at)
@@ -317,29 +408,66 @@ class CropClassifierNode(ManagedNode):
 
     def _report(self) -> Report:
         counts = self._counts.copy()
-        values = {'state': self._state, **{name: counts[name] for name in (
-            'rounds', 'classified', 'contradicted', 'out_of_time', _LATE, _NO_IMAGE, 'rejected_images',
-            'failed_rounds', 'refused_boxes', 'refused_detections', 'unknown_classes')},
+        values = {
+            'state': self._state,
+            **{
+                name: counts[name]
+                for name in (
+                    'rounds',
+                    'classified',
+                    'contradicted',
+                    'out_of_time',
+                    _LATE,
+                    _NO_IMAGE,
+                    'rejected_images',
+                    'failed_rounds',
+                    'refused_boxes',
+                    'refused_detections',
+                    'unknown_classes',
+                )
+            },
             'refused_messages': self._intake.refused,
-            'levels': ' '.join(f'{name}:{count}' for name, count in sorted(self._levels.copy().items()))}
+            'levels': ' '.join(
+                f'{name}:{count}' for name, count in sorted(self._levels.copy().items())
+            ),
+        }
         if self._state != 'active':
             return Report(Level.OK, self._state, values)
         calibrator, conditions = self._loaded.task.times.calibrator, self._conditions.now()
-        values |= {'budget_ms': conditions.budget_ms, 'images_without_detections': self._images.unused,
-                   'middleware_lost': self._images_in.flow.lost,
-                   'calibration_factor': calibrator.factor,
-                   'bound_misses': calibrator.misses, 'bound_crops': calibrator.frames,
-                   'slowdown': conditions.slowdown}
+        values |= {
+            'budget_ms': conditions.budget_ms,
+            'images_without_detections': self._images.unused,
+            'middleware_lost': self._images_in.flow.lost,
+            'calibration_factor': calibrator.factor,
+            'bound_misses': calibrator.misses,
+            'bound_crops': calibrator.frames,
+            'slowdown': conditions.slowdown,
+        }
         new, self._reported = counts - self._reported, counts
-        concerns = [f'{new[name]} {words}' for name, words in (
-            (_NO_IMAGE, 'messages of detections had no image in time'),
-            (_LATE, 'came when their deadline had passed'),
-            ('out_of_time', 'boxes did not fit into the time left'),
-            ('failed_rounds', 'rounds failed'), ('rejected_images', 'images cannot be used')) if new[name]]
+        concerns = [
+            f'{new[name]} {words}'
+            for name, words in (
+                (_NO_IMAGE, 'messages of detections had no image in time'),
+                (_LATE, 'came when their deadline had passed'),
+                ('out_of_time', 'boxes did not fit into the time left'),
+                ('failed_rounds', 'rounds failed'),
+                ('rejected_images', 'images cannot be used'),
+            )
+            if new[name]
+        ]
         problem, self._problem = self._problem, ''
-        concerns += [*self._images_in.concerns, self._intake.concern, problem, *self._loaded.degraded]
-        return report_of(values, 'classifying' if counts['rounds'] else 'active, no detections yet',
-                         concerns=concerns, faults=(self._images_in.fault,))
+        concerns += [
+            *self._images_in.concerns,
+            self._intake.concern,
+            problem,
+            *self._loaded.degraded,
+        ]
+        return report_of(
+            values,
+            'classifying' if counts['rounds'] else 'active, no detections yet',
+            concerns=concerns,
+            faults=(self._images_in.fault,),
+        )
 
 
 def main() -> int:

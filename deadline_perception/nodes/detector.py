@@ -4,6 +4,7 @@ A callback only leaves the image for a thread of its own, which converts it, run
 publishes; a watchdog publishes in its place when that does not answer in time. While an image is at work, or waits, no
 other is taken off the middleware, which keeps the newest: taking one costs time of Python that the frame at work needs.
 """
+
 from __future__ import annotations
 
 import sys
@@ -27,7 +28,12 @@ from deadline_perception.nodes.detector_parameters import (
     make_rules,
     network_options,
 )
-from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, label_info, path_decision
+from deadline_perception.nodes.frame_messages import (
+    RESULT_KINDS,
+    frame_latency,
+    label_info,
+    path_decision,
+)
 from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
@@ -73,7 +79,9 @@ class DetectorNode(ManagedNode):
         self._rate = RateLimit()
         self._intake = MessageIntake(self)
         self._status = DetectorStatus()
-        self._reload = ReloadService(self, lambda: self._detector, self._replacement, self._replaced)
+        self._reload = ReloadService(
+            self, lambda: self._detector, self._replacement, self._replaced
+        )
         self._preparation = BackgroundPreparation(self, self._reload)
         self._begin(self._values['autostart'])
 
@@ -87,8 +95,10 @@ class DetectorNode(ManagedNode):
             loaded = self._detector.loaded
             kind = RESULT_KINDS.get(loaded.task.result_type)
             if kind is None:
-                raise SetupError(f'network gives {loaded.task.result_type.__name__}, expected one of '
-                                 f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
+                raise SetupError(
+                    f'network gives {loaded.task.result_type.__name__}, expected one of '
+                    f'{", ".join(known.__name__ for known in RESULT_KINDS)}'
+                )
         except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)
         for warning in (*loaded.notices, *loaded.degraded):
@@ -101,8 +111,10 @@ class DetectorNode(ManagedNode):
         self._publish_late_latency = self._output(FrameLatency, '~/late')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
         self._health.hardware_id = str(loaded.facts)
-        self.get_logger().info(f'configured: {network.config_name} on {loaded.facts}, '
-                               f'{loaded.ready_paths} of {len(network.path_space)} paths ready')
+        self.get_logger().info(
+            f'configured: {network.config_name} on {loaded.facts}, '
+            f'{loaded.ready_paths} of {len(network.path_space)} paths ready'
+        )
         self._preparation.begin(loaded)
         return super().on_configure(state)
 
@@ -111,22 +123,46 @@ class DetectorNode(ManagedNode):
         values, loaded = self._values.snapshot(), self._detector.loaded
         self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
-        self._ages, self._rate, self._dropped = ImageAge(self.get_parameter('use_sim_time').value), RateLimit(), 0
-        self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
-                                            budget_timeout_ms=values['budget_timeout_ms'], standing=loaded.degraded)
+        self._ages, self._rate, self._dropped = (
+            ImageAge(self.get_parameter('use_sim_time').value),
+            RateLimit(),
+            0,
+        )
+        self._conditions = ConditionTracker(
+            default_budget_ms=values['default_budget_ms'],
+            budget_timeout_ms=values['budget_timeout_ms'],
+            standing=loaded.degraded,
+        )
         # No locked memory with a GPU, whose driver maps more than there is.
-        priority = ThreadPriority(values['priority'], cores=parse_cores(values['cores']),
-                                  lock_memory=loaded.facts.kind == 'cpu')
+        priority = ThreadPriority(
+            values['priority'],
+            cores=parse_cores(values['cores']),
+            lock_memory=loaded.facts.kind == 'cpu',
+        )
         priority.raise_thread(Role.SUPPORTING)
         result = super().on_activate(state)
-        self._publish_labels(label_info(loaded.task.network.class_names, self.get_clock().now().to_msg()))
-        self._pipeline = self._detector.open(self, make_rules(values), priority=priority,
-                                             prepare=lambda: self._messages.result, collects_garbage=True)
-        self.get_logger().info('; '.join((f'inference runs with {priority.in_force}', *priority.refusals)))
+        self._publish_labels(
+            label_info(loaded.task.network.class_names, self.get_clock().now().to_msg())
+        )
+        self._pipeline = self._detector.open(
+            self,
+            make_rules(values),
+            priority=priority,
+            prepare=lambda: self._messages.result,
+            collects_garbage=True,
+        )
+        self.get_logger().info(
+            '; '.join((f'inference runs with {priority.in_force}', *priority.refusals))
+        )
         self._intake.listen_to_conditions(self._conditions)
         self._images = ImageInput(
-            self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
-            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
+            self,
+            'image',
+            values['image_transport'],
+            values['reliability'],
+            on_image=self._on_image,
+            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image,
+        )
         self._flow = self._images.flow
         return result
 
@@ -153,7 +189,9 @@ class DetectorNode(ManagedNode):
         if self._detector is not None:
             self._detector.close()
             self._detector = None
-        cuda = getattr(sys.modules.get('torch'), 'cuda', None)  # none while torch is still being imported
+        cuda = getattr(
+            sys.modules.get('torch'), 'cuda', None
+        )  # none while torch is still being imported
         if cuda is not None and cuda.is_initialized():
             cuda.empty_cache()
 
@@ -170,10 +208,14 @@ class DetectorNode(ManagedNode):
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, dropped: int) -> None:
         arrival_ms = now_ms() - ms_from_ns(waited_ns)
-        stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns)
+        stamp = self._ages.read(
+            stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns
+        )
         if stamp.reason:
-            self.get_logger().warning(f'{stamp.reason}; the deadline counts from the arrival',
-                                      throttle_duration_sec=THROTTLE_S)
+            self.get_logger().warning(
+                f'{stamp.reason}; the deadline counts from the arrival',
+                throttle_duration_sec=THROTTLE_S,
+            )
         self._dropped += dropped
         pipeline = self._pipeline
         if pipeline is not None and self._rate.takes(arrival_ms, self._values['max_rate_hz']):
@@ -193,8 +235,11 @@ class DetectorNode(ManagedNode):
                 self.get_logger().warning(f'image rejected: {error}')
             return None
         if self._image_size not in (None, image.shape[:2]):
-            self.get_logger().warning(f'image size changed from {self._image_size[1]} x {self._image_size[0]} px to '
-                                      f'{image.shape[1]} x {image.shape[0]} px', throttle_duration_sec=THROTTLE_S)
+            self.get_logger().warning(
+                f'image size changed from {self._image_size[1]} x {self._image_size[0]} px to '
+                f'{image.shape[1]} x {image.shape[0]} px',
+                throttle_duration_sec=THROTTLE_S,
+            )
         self._image_size = image.shape[:2]
         return image
 
@@ -206,8 +251,11 @@ class DetectorNode(ManagedNode):
         self._status.note(record)
         self._conditions.hear_frame(record)
         self._publish_latency(self._latency_message(record))
-        self._publish_path(path_decision(record, policy=task.policy.name,
-                                         target_miss_probability=task.times.calibrator.alpha))
+        self._publish_path(
+            path_decision(
+                record, policy=task.policy.name, target_miss_probability=task.times.calibrator.alpha
+            )
+        )
 
     def on_late_record(self, record: JobRecord) -> None:
         self._conditions.hear_frame(record)
@@ -215,8 +263,13 @@ class DetectorNode(ManagedNode):
 
     def _latency_message(self, record: JobRecord) -> FrameLatency:
         status = self._status
-        return frame_latency(record, device=str(self._detector.loaded.facts), replaced_total=status.replaced,
-                             rejected_total=status.rejected_total, lost_total=self._lost_total)
+        return frame_latency(
+            record,
+            device=str(self._detector.loaded.facts),
+            replaced_total=status.replaced,
+            rejected_total=status.rejected_total,
+            lost_total=self._lost_total,
+        )
 
     @property
     def _lost_total(self) -> int:
@@ -230,8 +283,9 @@ class DetectorNode(ManagedNode):
     def on_failure(self, error: Exception) -> None:
         self._status.fail(error)
         if self.context.ok():
-            self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}',
-                                    throttle_duration_sec=THROTTLE_S)
+            self.get_logger().error(
+                f'a frame failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S
+            )
 
     def on_notice(self, words: str) -> None:
         self.get_logger().error(words)
@@ -240,31 +294,51 @@ class DetectorNode(ManagedNode):
 
     def _report(self) -> Report:
         status, pipeline = self._status, self._pipeline
-        values = {'state': self._state, **status.values(), 'middleware_lost': self._lost_total,
-                  'left_out_by_rate': self._rate.left_out, 'refused_messages': self._intake.refused}
+        values = {
+            'state': self._state,
+            **status.values(),
+            'middleware_lost': self._lost_total,
+            'left_out_by_rate': self._rate.left_out,
+            'refused_messages': self._intake.refused,
+        }
         problem = '' if pipeline is None else self._detector.fault
         if problem:
             return Report(Level.ERROR, problem, values)
         loaded = None if self._detector is None else self._detector.loaded
         degraded = () if loaded is None else loaded.degraded
         if pipeline is None:
-            return Report(Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values)
+            return Report(
+                Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values
+            )
         calibrator, priority = loaded.task.times.calibrator, self._detector.priority
         corrected = loaded.task.times.miss_correction
         certificate = calibrator.certificate()
-        values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
-                   'bound_misses': certificate.misses,
-                   'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
-                   'miss_correction': corrected.factor, 'feasible_frames': corrected.frames,
-                   'late_feasible_frames': corrected.late,
-                   'unpublished_frames': pipeline.unpublished, 'ready_paths': loaded.ready_paths,
-                   'engine': loaded.task.network.engine.identity,
-                   'priority': priority.in_force, 'priority_refused': '; '.join(priority.refusals)}
+        values |= {
+            'late_results': pipeline.late_results,
+            'calibration_factor': calibrator.factor,
+            'bound_misses': certificate.misses,
+            'bound_frames': certificate.frames,
+            'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
+            'miss_correction': corrected.factor,
+            'feasible_frames': corrected.frames,
+            'late_feasible_frames': corrected.late,
+            'unpublished_frames': pipeline.unpublished,
+            'ready_paths': loaded.ready_paths,
+            'engine': loaded.task.network.engine.identity,
+            'priority': priority.in_force,
+            'priority_refused': '; '.join(priority.refusals),
+        }
         images = self._images
         # Each once: the last frame says why it was degraded, too.
-        concerns = dict.fromkeys((*images.concerns, *status.concerns(), self._intake.concern, *degraded))
-        return report_of(values, 'detecting' if status.frames else 'active, no image yet',
-                         concerns=concerns, faults=(images.fault,))
+        concerns = dict.fromkeys(
+            (*images.concerns, *status.concerns(), self._intake.concern, *degraded)
+        )
+        return report_of(
+            values,
+            'detecting' if status.frames else 'active, no image yet',
+            concerns=concerns,
+            faults=(images.fault,),
+        )
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
 """The parameters of the detector node, and what they are turned into."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,51 +18,143 @@ from deadline_perception.runtime.tracks import LatePolicy
 from deadline_perception.timing.time_model import BOTH, BOUNDS, FEW_FRAMES
 
 PARAMETERS = (
-    Parameter('autostart', True, 'Configure and activate without waiting for a lifecycle manager.', read_only=True),
+    Parameter(
+        'autostart',
+        True,
+        'Configure and activate without waiting for a lifecycle manager.',
+        read_only=True,
+    ),
     TRANSPORT,
     RELIABILITY,
-    Parameter('model', DEFAULT_MODEL, 'Weights: a safetensors file, or the name of one in models/. Or a set of own '
-              'models: the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, '
-              'called with the device.'),
-    Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),
+    Parameter(
+        'model',
+        DEFAULT_MODEL,
+        'Weights: a safetensors file, or the name of one in models/. Or a set of own '
+        'models: the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, '
+        'called with the device.',
+    ),
+    Parameter(
+        'profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."
+    ),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
-    Parameter('engine', 'auto', 'What runs the segments of weights on the CPU. openvino: compiled ones, 8 bit where '
-              'that is as accurate, which `deadline-perception profile` prepares. auto: these where they are '
-              'ready, else eager; weights that come with their quantised models are prepared beside the node.',
-              choices=ENGINES),
-    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation. Others than the first help as their cores '
-              'are free; eager ones wait for each other beside busy programs.', minimum=1, maximum=256),
-    Parameter('priority', 'auto', 'What the kernel is asked for on behalf of the threads that compute and answer. '
-              'auto: real-time priority where that is permitted, else raised niceness where that is, and locked '
-              'memory; what is in force is told in the diagnostics. off: nothing.', choices=MODES),
-    Parameter('cores', '', 'Cores on which those threads run, such as 0,2-3; empty: wherever this process may.'),
-    Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality that is '
-              'likely to fit the time left and that later operators can still bring home within a bound that fits, '
-              'decided again at every operator. Or your own: package.module:callable, called with path space, forecast '
-              'and quality.'),
-    Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
-              maximum=0.5),
-    Parameter('bounds', BOTH, 'What bounds of times are made of. calibrated: measured times and what frames show. '
-              'wcet: the analytical worst case of the latency profile alone. both: the smaller one until the '
-              f'calibration has seen {FEW_FRAMES} frames, then calibrated.', choices=BOUNDS),
-    Parameter('calibration_file', '', 'Keeps what the calibration learnt over a restart with the same network, '
-              'device and threads; empty: nothing is kept.'),
-    Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', unit='ms', minimum=1.0,
-              maximum=60000.0),
-    Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', unit='ms',
-              minimum=10.0, maximum=60000.0),
-    Parameter('max_rate_hz', 0.0, 'At most so many images a second are answered, and the others left out, so that '
-              'other programs have the processor; 0: all.', unit='Hz', minimum=0.0, maximum=1000.0),
-    Parameter('min_score', 0.05, 'Objects and classes of a lower score are not published. The report and average '
-              'precision need the low ones; a robot that acts on each takes 0.3 to 0.5.', minimum=0.0, maximum=1.0),
-    Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, coasted tracks of the previous '
-              'detections (for other results the last one again); or the own ones, late.', choices=('coasted', 'late')),
+    Parameter(
+        'engine',
+        'auto',
+        'What runs the segments of weights on the CPU. openvino: compiled ones, 8 bit where '
+        'that is as accurate, which `deadline-perception profile` prepares. auto: these where they are '
+        'ready, else eager; weights that come with their quantised models are prepared beside the node.',
+        choices=ENGINES,
+    ),
+    Parameter(
+        'threads',
+        DEFAULT_THREADS,
+        'Threads per network operation. Others than the first help as their cores '
+        'are free; eager ones wait for each other beside busy programs.',
+        minimum=1,
+        maximum=256,
+    ),
+    Parameter(
+        'priority',
+        'auto',
+        'What the kernel is asked for on behalf of the threads that compute and answer. '
+        'auto: real-time priority where that is permitted, else raised niceness where that is, and locked '
+        'memory; what is in force is told in the diagnostics. off: nothing.',
+        choices=MODES,
+    ),
+    Parameter(
+        'cores',
+        '',
+        'Cores on which those threads run, such as 0,2-3; empty: wherever this process may.',
+    ),
+    Parameter(
+        'policy',
+        'frontier',
+        'How the path of a frame is chosen. frontier: the one of highest quality that is '
+        'likely to fit the time left and that later operators can still bring home within a bound that fits, '
+        'decided again at every operator. Or your own: package.module:callable, called with path space, forecast '
+        'and quality.',
+    ),
+    Parameter(
+        'target_miss_probability',
+        0.01,
+        'Share of frames that may exceed their bound.',
+        minimum=0.0001,
+        maximum=0.5,
+    ),
+    Parameter(
+        'bounds',
+        BOTH,
+        'What bounds of times are made of. calibrated: measured times and what frames show. '
+        'wcet: the analytical worst case of the latency profile alone. both: the smaller one until the '
+        f'calibration has seen {FEW_FRAMES} frames, then calibrated.',
+        choices=BOUNDS,
+    ),
+    Parameter(
+        'calibration_file',
+        '',
+        'Keeps what the calibration learnt over a restart with the same network, '
+        'device and threads; empty: nothing is kept.',
+    ),
+    Parameter(
+        'default_budget_ms',
+        100.0,
+        'Budget until the first one is heard.',
+        unit='ms',
+        minimum=1.0,
+        maximum=60000.0,
+    ),
+    Parameter(
+        'budget_timeout_ms',
+        1000.0,
+        'An older budget is stale, and the smallest is in force.',
+        unit='ms',
+        minimum=10.0,
+        maximum=60000.0,
+    ),
+    Parameter(
+        'max_rate_hz',
+        0.0,
+        'At most so many images a second are answered, and the others left out, so that '
+        'other programs have the processor; 0: all.',
+        unit='Hz',
+        minimum=0.0,
+        maximum=1000.0,
+    ),
+    Parameter(
+        'min_score',
+        0.05,
+        'Objects and classes of a lower score are not published. The report and average '
+        'precision need the low ones; a robot that acts on each takes 0.3 to 0.5.',
+        minimum=0.0,
+        maximum=1.0,
+    ),
+    Parameter(
+        'late_policy',
+        'coasted',
+        'When time runs out: publish, in time, coasted tracks of the previous '
+        'detections (for other results the last one again); or the own ones, late.',
+        choices=('coasted', 'late'),
+    ),
 )
-_OF_NETWORK = ('model', 'profile', 'device', 'engine', 'threads', 'policy', 'target_miss_probability',
-               'calibration_file', 'bounds')
-_WAITS_FOR = {**dict.fromkeys(_OF_NETWORK, 'configure'), **dict.fromkeys(('model', 'profile'), 'configure or ~/reload'),
-              **dict.fromkeys(('autostart', 'max_rate_hz'), '')}
-PARAMETERS = tuple(replace(row, waits_for=_WAITS_FOR.get(row.name, 'activate')) for row in PARAMETERS)
+_OF_NETWORK = (
+    'model',
+    'profile',
+    'device',
+    'engine',
+    'threads',
+    'policy',
+    'target_miss_probability',
+    'calibration_file',
+    'bounds',
+)
+_WAITS_FOR = {
+    **dict.fromkeys(_OF_NETWORK, 'configure'),
+    **dict.fromkeys(('model', 'profile'), 'configure or ~/reload'),
+    **dict.fromkeys(('autostart', 'max_rate_hz'), ''),
+}
+PARAMETERS = tuple(
+    replace(row, waits_for=_WAITS_FOR.get(row.name, 'activate')) for row in PARAMETERS
+)
 
 
 def rows(*names: str, **changes: object) -> tuple[Parameter, ...]:
@@ -86,5 +179,8 @@ def network_options(values: Mapping[str, Value]) -> NetworkOptions:
 
 def make_rules(values: Mapping[str, Value]) -> FrameRules:
     """How images are answered. Frames under the policy `frontier` end before the next image where they can."""
-    return FrameRules(min_score=values['min_score'], late_policy=LatePolicy(values['late_policy']),
-                      spare_next_image=values['policy'] == 'frontier')
+    return FrameRules(
+        min_score=values['min_score'],
+        late_policy=LatePolicy(values['late_policy']),
+        spare_next_image=values['policy'] == 'frontier',
+    )

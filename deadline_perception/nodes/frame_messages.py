@@ -1,4 +1,5 @@
 """What is published about a frame: its result in the message of its type, and how it came about."""
+
 from __future__ import annotations
 
 import math
@@ -28,9 +29,20 @@ class ClassesMessage:
 
     def fill(self, found: Classification, header: Header) -> ClassificationMessage:
         """The message of some scores."""
-        order = [label for label in np.argsort(-found.scores, kind='stable').tolist() if found.scores[label] > 0]
-        return ClassificationMessage(header=header, results=[
-            ObjectHypothesis(class_id=self._class_names[label], score=float(found.scores[label])) for label in order])
+        order = [
+            label
+            for label in np.argsort(-found.scores, kind='stable').tolist()
+            if found.scores[label] > 0
+        ]
+        return ClassificationMessage(
+            header=header,
+            results=[
+                ObjectHypothesis(
+                    class_id=self._class_names[label], score=float(found.scores[label])
+                )
+                for label in order
+            ],
+        )
 
 
 @dataclass(frozen=True)
@@ -45,15 +57,23 @@ class ResultKind:
     maker: type
 
 
-RESULT_KINDS = {Detections: ResultKind('~/detections', Detection2DArray,
-                                       lambda class_names: DetectionsMessage(class_names, _ROOM_FOR_OBJECTS)),
-                Classification: ResultKind('~/classification', ClassificationMessage, ClassesMessage)}
+RESULT_KINDS = {
+    Detections: ResultKind(
+        '~/detections',
+        Detection2DArray,
+        lambda class_names: DetectionsMessage(class_names, _ROOM_FOR_OBJECTS),
+    ),
+    Classification: ResultKind('~/classification', ClassificationMessage, ClassesMessage),
+}
 
 
 def label_info(class_names: Sequence[str], stamp: Time) -> LabelInfo:
     """What the numbers of classes stand for."""
-    message = LabelInfo(class_map=[VisionClass(class_id=number, class_name=name)
-                                   for number, name in enumerate(class_names)])
+    message = LabelInfo(
+        class_map=[
+            VisionClass(class_id=number, class_name=name) for number, name in enumerate(class_names)
+        ]
+    )
     message.header.stamp = stamp
     return message
 
@@ -68,9 +88,17 @@ def operator_decisions(record: JobRecord) -> list[OperatorDecision]:
             continue
         operator, decision = space.operator(segment.operator), decided.get(segment.operator)
         level = record.path.settings[space.place[operator.name]]
-        message = OperatorDecision(name=operator.name, kind=operator.kind, level=level, levels=len(operator.settings),
-                                   setting=setting_text(operator.settings[level]), decided=decision is not None,
-                                   remaining_ms=math.nan, bound_ms=math.nan, decision_us=math.nan)
+        message = OperatorDecision(
+            name=operator.name,
+            kind=operator.kind,
+            level=level,
+            levels=len(operator.settings),
+            setting=setting_text(operator.settings[level]),
+            decided=decision is not None,
+            remaining_ms=math.nan,
+            bound_ms=math.nan,
+            decision_us=math.nan,
+        )
         if decision is not None:
             message.changed, message.remaining_ms = decision.changed, decision.remaining_ms
             message.bound_ms, message.decision_us = decision.bound_ms, decision.decision_us
@@ -78,14 +106,26 @@ def operator_decisions(record: JobRecord) -> list[OperatorDecision]:
     return messages
 
 
-def path_decision(record: JobRecord, *, policy: str, target_miss_probability: float) -> PathDecision:
+def path_decision(
+    record: JobRecord, *, policy: str, target_miss_probability: float
+) -> PathDecision:
     """Which path a frame took, and why. A frame that never came to a plan has an empty path and NaN times."""
     conditions = record.conditions
     message = PathDecision(
-        header=record.message.header, budget_ms=conditions.budget_ms, remaining_ms=record.remaining_ms,
-        slowdown=conditions.slowdown, contention_source=conditions.contention_source, policy=policy,
-        target_miss_probability=target_miss_probability, decision_us=record.decision_us, forecast_ms=math.nan,
-        bound_ms=math.nan, wcet_ms=record.wcet_ms, quality=math.nan, reason=record.explanation)
+        header=record.message.header,
+        budget_ms=conditions.budget_ms,
+        remaining_ms=record.remaining_ms,
+        slowdown=conditions.slowdown,
+        contention_source=conditions.contention_source,
+        policy=policy,
+        target_miss_probability=target_miss_probability,
+        decision_us=record.decision_us,
+        forecast_ms=math.nan,
+        bound_ms=math.nan,
+        wcet_ms=record.wcet_ms,
+        quality=math.nan,
+        reason=record.explanation,
+    )
     if record.plan is not None:
         message.planned_path, message.path = str(record.plan.path), str(record.path)
         message.feasible, message.quality = bool(record.plan.feasible), float(record.plan.quality)
@@ -95,21 +135,39 @@ def path_decision(record: JobRecord, *, policy: str, target_miss_probability: fl
     return message
 
 
-def frame_latency(record: JobRecord, *, device: str, replaced_total: int, rejected_total: int,
-                  lost_total: int) -> FrameLatency:
+def frame_latency(
+    record: JobRecord, *, device: str, replaced_total: int, rejected_total: int, lost_total: int
+) -> FrameLatency:
     """Where the time of a frame went; the parts add up to `total_ms`."""
     planned = record.plan is not None
     return FrameLatency(
-        header=record.message.header, outcome=int(record.outcome), path=str(record.path) if planned else '',
-        budget_ms=record.conditions.budget_ms, age_ms=record.stamp.age_ms, queue_ms=record.queue_ms,
-        convert_ms=record.convert_ms, decision_ms=record.decision_ms,
-        phases=[PhaseTime(name=phase, ms=float(took_ms)) for phase, took_ms in record.phase_ms.items()],
-        publish_ms=record.publish_ms, network_ms=float(record.network_ms),
-        overhead_ms=record.overhead_ms, total_ms=record.total_ms,
+        header=record.message.header,
+        outcome=int(record.outcome),
+        path=str(record.path) if planned else '',
+        budget_ms=record.conditions.budget_ms,
+        age_ms=record.stamp.age_ms,
+        queue_ms=record.queue_ms,
+        convert_ms=record.convert_ms,
+        decision_ms=record.decision_ms,
+        phases=[
+            PhaseTime(name=phase, ms=float(took_ms)) for phase, took_ms in record.phase_ms.items()
+        ],
+        publish_ms=record.publish_ms,
+        network_ms=float(record.network_ms),
+        overhead_ms=record.overhead_ms,
+        total_ms=record.total_ms,
         forecast_ms=record.plan.forecast_ms * record.slowdown if planned else math.nan,
-        idle_forecast_ms=float(record.forecast_ms), bound_ms=float(record.bound_ms), wcet_ms=float(record.wcet_ms),
+        idle_forecast_ms=float(record.forecast_ms),
+        bound_ms=float(record.bound_ms),
+        wcet_ms=float(record.wcet_ms),
         evidence_age_ms=float(record.evidence_age_ms),
-        feasible=record.feasible, deadline_met=bool(record.deadline_met),
-        replaced_frames=record.superseded, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,
-        middleware_lost_total=lost_total, device=device, degraded=bool(record.reasons),
-        reason='; '.join(record.reasons))
+        feasible=record.feasible,
+        deadline_met=bool(record.deadline_met),
+        replaced_frames=record.superseded,
+        replaced_frames_total=replaced_total,
+        rejected_frames_total=rejected_total,
+        middleware_lost_total=lost_total,
+        device=device,
+        degraded=bool(record.reasons),
+        reason='; '.join(record.reasons),
+    )

@@ -1,4 +1,5 @@
 """What a node says about itself on /diagnostics, by timer."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,8 +35,13 @@ class Report:
     values: Mapping[str, object] = field(default_factory=dict)
 
 
-def report_of(values: Mapping[str, object], fine: str, *, concerns: Iterable[str] = (), faults: Iterable[str] = (),
-              ) -> Report:
+def report_of(
+    values: Mapping[str, object],
+    fine: str,
+    *,
+    concerns: Iterable[str] = (),
+    faults: Iterable[str] = (),
+) -> Report:
     """An error with all faults, else a warning with all concerns, else that it is fine; empty texts do not count."""
     for level, texts in ((Level.ERROR, faults), (Level.WARN, concerns)):
         message = '; '.join(filter(None, texts))
@@ -77,9 +83,14 @@ class Health:
         report = self._read()
         self._log(report)
         status = DiagnosticStatus(
-            level=bytes([report.level]), name=f'{self._node.get_fully_qualified_name().lstrip("/")}: status',
-            message=report.message, hardware_id=self.hardware_id,
-            values=[KeyValue(key=key, value=as_text(value)) for key, value in report.values.items()])
+            level=bytes([report.level]),
+            name=f'{self._node.get_fully_qualified_name().lstrip("/")}: status',
+            message=report.message,
+            hardware_id=self.hardware_id,
+            values=[
+                KeyValue(key=key, value=as_text(value)) for key, value in report.values.items()
+            ],
+        )
         message = DiagnosticArray(status=[status])
         message.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(message)

@@ -2,6 +2,7 @@
 
 Taking an image costs time of Python that a frame at work needs, so it is not taken for nothing.
 """
+
 from __future__ import annotations
 
 import sys
@@ -20,17 +21,28 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.service_quality import newest, subscription_events
 from deadline_perception.runtime.image_flow import ImageFlow
 
-LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
+LONGEST_TRANSPORT_NS = (
+    10_000_000_000  # an image that seems to have waited longer was received by another clock
+)
 # Humble's rclpy does not tell a callback which number a message has.
 _TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
 _STRENGTHEN_PERIOD_S = 1.0
 
 # Of every node that listens to a camera.
-TRANSPORT = Parameter('image_transport', 'raw', 'Form of the camera images: sensor_msgs/Image, or compressed, '
-                      'sensor_msgs/CompressedImage on IMAGE/compressed.', choices=('raw', 'compressed'))
+TRANSPORT = Parameter(
+    'image_transport',
+    'raw',
+    'Form of the camera images: sensor_msgs/Image, or compressed, '
+    'sensor_msgs/CompressedImage on IMAGE/compressed.',
+    choices=('raw', 'compressed'),
+)
 RELIABILITY = Parameter(
-    'reliability', 'auto', 'Whether lost images are sent again. auto: while no camera offers best effort only. Large '
-    'images lose parts even within one machine when it is busy.', choices=('auto', 'reliable', 'best_effort'))
+    'reliability',
+    'auto',
+    'Whether lost images are sent again. auto: while no camera offers best effort only. Large '
+    'images lose parts even within one machine when it is busy.',
+    choices=('auto', 'reliable', 'best_effort'),
+)
 
 
 class WhileWanted(MutuallyExclusiveCallbackGroup):
@@ -64,12 +76,22 @@ class ImageInput:
         flow: whether images come.
     """
 
-    def __init__(self, node: Node, topic: str, transport: str, reliability: str, *,
-                 on_image: Callable[[Image | CompressedImage, int, int], None],
-                 is_wanted: Callable[[], bool] = lambda: True, depth: int = 1) -> None:
+    def __init__(
+        self,
+        node: Node,
+        topic: str,
+        transport: str,
+        reliability: str,
+        *,
+        on_image: Callable[[Image | CompressedImage, int, int], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+        depth: int = 1,
+    ) -> None:
         self._node, self._group, self._on_image = node, WhileWanted(is_wanted), on_image
         self._is_wanted, self._reliability, self._depth = is_wanted, reliability, depth
-        self._kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
+        self._kind, ending = (
+            (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
+        )
         self.flow = ImageFlow(node.resolve_topic_name(topic) + ending)
         self._last_number: int | None = None
         self._missing = self._left_out = 0
@@ -107,24 +129,38 @@ class ImageInput:
         def weaken(_event: object) -> None:
             """Events of one publisher each; the second of them finds the weaker subscription in place."""
             if self._subscription is subscription:
-                self._node.get_logger().info(f'{topic} is offered with best effort only: lost images stay lost')
+                self._node.get_logger().info(
+                    f'{topic} is offered with best effort only: lost images stay lost'
+                )
                 self._subscribe('best_effort')
-                self._strengthener = steady_timer(self._node, _STRENGTHEN_PERIOD_S, self._strengthen)
+                self._strengthener = steady_timer(
+                    self._node, _STRENGTHEN_PERIOD_S, self._strengthen
+                )
 
         events = subscription_events(self._node, topic, on_lost=self.flow.lose)
         if reliability == 'auto':
             events.incompatible_qos = weaken
         quality = newest(self._depth, reliable=reliability != 'best_effort')
-        callback = self._on_message if _TELLS_NUMBERS else lambda message: self._on_message(message, {})
+        callback = (
+            self._on_message if _TELLS_NUMBERS else lambda message: self._on_message(message, {})
+        )
 
         def subscribe() -> Subscription:
-            return self._node.create_subscription(self._kind, topic, callback, quality, event_callbacks=events,
-                                                  callback_group=self._group)
+            return self._node.create_subscription(
+                self._kind,
+                topic,
+                callback,
+                quality,
+                event_callbacks=events,
+                callback_group=self._group,
+            )
 
         self._last_number = None
         try:
             subscription = subscribe()
-        except RuntimeError:  # Humble's Fast DDS cannot tell what it lost: rclpy's UnsupportedEventTypeError
+        except (
+            RuntimeError
+        ):  # Humble's Fast DDS cannot tell what it lost: rclpy's UnsupportedEventTypeError
             events.message_lost = None
             subscription = subscribe()
         self._subscription = subscription
@@ -134,10 +170,14 @@ class ImageInput:
     def _strengthen(self) -> None:
         """Subscribes reliably again once nobody is left who offers best effort only."""
         best_effort = ReliabilityPolicy.BEST_EFFORT
-        if self._subscription is None or any(end.qos_profile.reliability == best_effort for end in self._cameras()):
+        if self._subscription is None or any(
+            end.qos_profile.reliability == best_effort for end in self._cameras()
+        ):
             return
         self._end_strengthener()
-        self._node.get_logger().info(f'{self.flow.topic} is offered reliably: lost images are sent again')
+        self._node.get_logger().info(
+            f'{self.flow.topic} is offered reliably: lost images are sent again'
+        )
         self._subscribe(self._reliability)
 
     def _end_strengthener(self) -> None:
@@ -148,8 +188,11 @@ class ImageInput:
     def _on_message(self, message: Image | CompressedImage, info: Mapping[str, object]) -> None:
         self.flow.come()
         waited_ns = time.time_ns() - (info.get('received_timestamp') or sys.maxsize)
-        self._on_image(message, waited_ns if 0 < waited_ns < LONGEST_TRANSPORT_NS else 0,
-                       self._count_left_out(info.get('publication_sequence_number')))
+        self._on_image(
+            message,
+            waited_ns if 0 < waited_ns < LONGEST_TRANSPORT_NS else 0,
+            self._count_left_out(info.get('publication_sequence_number')),
+        )
 
     def _count_left_out(self, number: int | None) -> int:
         """Images that a newer one replaced in the middleware since the last: missing in its numbers, and not lost."""
@@ -164,4 +207,8 @@ class ImageInput:
     def _cameras(self) -> list[TopicEndpointInfo]:
         """Publishers that are heard; those of another type under the same name are not."""
         name, topic = f'sensor_msgs/msg/{self._kind.__name__}', self._subscription.topic_name
-        return [info for info in self._node.get_publishers_info_by_topic(topic) if info.topic_type == name]
+        return [
+            info
+            for info in self._node.get_publishers_info_by_topic(topic)
+            if info.topic_type == name
+        ]

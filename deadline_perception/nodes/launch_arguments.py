@@ -1,4 +1,5 @@
 """The arguments of the launch files and of the start-up without ROS: one table, and the check of what is given."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -42,8 +43,12 @@ class Argument:
 
     def declaration(self) -> dict[str, object]:
         """The same as what launch's DeclareLaunchArgument takes."""
-        return {'name': self.name, 'default_value': as_text(self.default), 'description': self.description,
-                'choices': list(self.choices) or None}
+        return {
+            'name': self.name,
+            'default_value': as_text(self.default),
+            'description': self.description,
+            'choices': list(self.choices) or None,
+        }
 
     def value_of(self, given: Value) -> Value:
         """A given text or value as the type of the argument.
@@ -79,7 +84,9 @@ class Argument:
         except ValueError:
             number = float('nan')
         if not self.minimum <= number <= self.maximum:
-            raise ArgumentError(f'{self.name} is {given!r}, expected a number in [{self.minimum:g}, {self.maximum:g}]')
+            raise ArgumentError(
+                f'{self.name} is {given!r}, expected a number in [{self.minimum:g}, {self.maximum:g}]'
+            )
         return number
 
 
@@ -87,31 +94,78 @@ ARGUMENTS = (
     Argument('namespace', '', 'namespace of all nodes, such as /front'),
     Argument('use_sim_time', False, 'take the time from /clock'),
     Argument('params_file', '', 'parameter file that overrides those of config/'),
-    Argument('image_topic', 'camera/image_raw', 'camera images, without /compressed; as all topics, a name that does '
-             'not begin with / lies in the namespace'),
-    Argument('camera_info_topic', '', 'calibration of the camera; empty: camera_info beside the images'),
+    Argument(
+        'image_topic',
+        'camera/image_raw',
+        'camera images, without /compressed; as all topics, a name that does '
+        'not begin with / lies in the namespace',
+    ),
+    Argument(
+        'camera_info_topic', '', 'calibration of the camera; empty: camera_info beside the images'
+    ),
     Argument('odometry_topic', 'odom', 'speed of the vehicle as nav_msgs/Odometry'),
     Argument('speed_topic', 'vehicle/speed', 'speed of the vehicle as geometry_msgs/TwistStamped'),
-    Argument('image_transport', '', 'raw or compressed; empty: as in the parameter files, and of a replay as in the '
-             'bag', choices=('', 'raw', 'compressed')),
-    Argument('model', '', 'weights (safetensors), the name of a shipped model, or a set of own models (set.yaml, see '
-             'deadline-perception adopt); empty: as in config/detector.yaml'),
+    Argument(
+        'image_transport',
+        '',
+        'raw or compressed; empty: as in the parameter files, and of a replay as in the bag',
+        choices=('', 'raw', 'compressed'),
+    ),
+    Argument(
+        'model',
+        '',
+        'weights (safetensors), the name of a shipped model, or a set of own models (set.yaml, see '
+        'deadline-perception adopt); empty: as in config/detector.yaml',
+    ),
     Argument('profile', '', "latency profile; empty: this device's own"),
-    Argument('levels', '', 'contention levels, as `deadline-perception machine grade` writes them; empty: none'),
-    Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
-    Argument('classify_crops', False, 'bring up crop_classifier as well; off, because it takes a second copy of every '
-             'image and time of a core, which the detector may need. It needs a latency profile of its own: '
-             'deadline-perception profile --weights models/crop_classifier.safetensors'),
+    Argument(
+        'levels',
+        '',
+        'contention levels, as `deadline-perception machine grade` writes them; empty: none',
+    ),
+    Argument(
+        'device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'
+    ),
+    Argument(
+        'classify_crops',
+        False,
+        'bring up crop_classifier as well; off, because it takes a second copy of every '
+        'image and time of a core, which the detector may need. It needs a latency profile of its own: '
+        'deadline-perception profile --weights models/crop_classifier.safetensors',
+    ),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
-    Argument('tasks', '', 'task file: several networks, scheduled on one machine, in the place of the detector'),
+    Argument(
+        'tasks',
+        '',
+        'task file: several networks, scheduled on one machine, in the place of the detector',
+    ),
     Argument('use_rviz', False, 'start RViz as well, where it is installed'),
-    Argument('log_level', 'info', 'of all nodes', choices=('debug', 'info', 'warn', 'error', 'fatal')),
+    Argument(
+        'log_level', 'info', 'of all nodes', choices=('debug', 'info', 'warn', 'error', 'fatal')
+    ),
     Argument('bag', '', 'bag to play; everything ends when it has been played', launch=False),
-    Argument('rate', 1.0, 'speed of the replay, from 0.01 to 100', launch=False, minimum=0.01, maximum=100.0),
-    Argument('camera', '', 'image topic of the bag that is played as image_topic; empty: its only camera, or the only '
-             'one in colour', launch=False),
-    Argument('record', '', 'mcap file to record what the report needs to: all topics of the nodes but images, '
-             'camera_info and ground truth', launch=False),
+    Argument(
+        'rate',
+        1.0,
+        'speed of the replay, from 0.01 to 100',
+        launch=False,
+        minimum=0.01,
+        maximum=100.0,
+    ),
+    Argument(
+        'camera',
+        '',
+        'image topic of the bag that is played as image_topic; empty: its only camera, or the only '
+        'one in colour',
+        launch=False,
+    ),
+    Argument(
+        'record',
+        '',
+        'mcap file to record what the report needs to: all topics of the nodes but images, '
+        'camera_info and ground truth',
+        launch=False,
+    ),
 )
 
 
@@ -128,10 +182,15 @@ def read_values(given: Mapping[str, Value], pushed: str = '') -> dict[str, Value
     Raises:
         ArgumentError: a value is illegal.
     """
-    values = {argument.name: argument.value_of(given.get(argument.name, argument.default)) for argument in ARGUMENTS}
+    values = {
+        argument.name: argument.value_of(given.get(argument.name, argument.default))
+        for argument in ARGUMENTS
+    }
     if str(values['image_topic']).endswith('/compressed'):
-        raise ArgumentError(f'image_topic is {values["image_topic"]!r}, expected the name without /compressed, and '
-                            f'image_transport compressed')
+        raise ArgumentError(
+            f'image_topic is {values["image_topic"]!r}, expected the name without /compressed, and '
+            f'image_transport compressed'
+        )
     if pushed and not str(values['namespace']).startswith('/'):
         values['namespace'] = '/'.join(filter(None, (pushed.rstrip('/'), values['namespace'])))
     return values

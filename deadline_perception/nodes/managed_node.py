@@ -1,4 +1,5 @@
 """A lifecycle node that starts itself when wanted, and survives requests that do not fit its state."""
+
 from __future__ import annotations
 
 import os
@@ -10,7 +11,12 @@ from functools import partial
 
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import ChangeState
-from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import (
+    LifecycleNode,
+    LifecyclePublisher,
+    LifecycleState,
+    TransitionCallbackReturn,
+)
 from rclpy.qos import QoSProfile
 
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -20,10 +26,11 @@ from deadline_perception.nodes.process import interruptible
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events
 from deadline_perception.runtime.process_memory import give_back_memory
 
-
 # What loading raises of files and parameters that do not fit, with words for whoever gave them.
 _EXPECTED = (DeadlinePerceptionError, ValueError, OSError)
-MOST_LOADING_S = 1800.0  # of a configuration; a model file may compute without end, and no thread can be ended
+MOST_LOADING_S = (
+    1800.0  # of a configuration; a model file may compute without end, and no thread can be ended
+)
 REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h: only another process can go on
 _HANGS = 'the network still hangs in a frame'
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
@@ -32,7 +39,11 @@ END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
 def cause(error: BaseException) -> str:
     """Why something failed, in one line; by its type as well where the words were not written for a person."""
     words = ' '.join(str(error).split())
-    return words if words and isinstance(error, _EXPECTED) else f'{type(error).__name__}: {words}'.rstrip(': ')
+    return (
+        words
+        if words and isinstance(error, _EXPECTED)
+        else f'{type(error).__name__}: {words}'.rstrip(': ')
+    )
 
 
 class ManagedNode(LifecycleNode):
@@ -50,22 +61,32 @@ class ManagedNode(LifecycleNode):
         super().__init__(name, **options)
         self._outputs: list[LifecyclePublisher] = []
         # rclpy's own table of the methods above, the same from Humble to Kilted.
-        self._callbacks = {state: partial(self._told, callback) for state, callback in self._callbacks.items()}
-        self._callbacks[State.TRANSITION_STATE_CONFIGURING] = partial(self._limited, self.on_configure)
-        for state, what in ((State.TRANSITION_STATE_CONFIGURING, 'configured'),
-                            (State.TRANSITION_STATE_ACTIVATING, 'activated')):
+        self._callbacks = {
+            state: partial(self._told, callback) for state, callback in self._callbacks.items()
+        }
+        self._callbacks[State.TRANSITION_STATE_CONFIGURING] = partial(
+            self._limited, self.on_configure
+        )
+        for state, what in (
+            (State.TRANSITION_STATE_CONFIGURING, 'configured'),
+            (State.TRANSITION_STATE_ACTIVATING, 'activated'),
+        ):
             self._callbacks[state] = partial(self._unless_it_hangs, what, self._callbacks[state])
 
     def _still_hangs(self) -> bool:
         """A job that was at work when the node was last active has not come back."""
         return False
 
-    def _unless_it_hangs(self, what: str, transition: Callable, state: LifecycleState) -> TransitionCallbackReturn:
+    def _unless_it_hangs(
+        self, what: str, transition: Callable, state: LifecycleState
+    ) -> TransitionCallbackReturn:
         """No thread can be ended, and what computes beside a hanging one would wait for the same locks and memory."""
         if not self._still_hangs():
             return transition(state)
-        self._refusal = (f'cannot be {what}: {_HANGS}. This process ends with status '
-                         f'{REPLACE_STATUS}, so that launch or a service manager replaces it')
+        self._refusal = (
+            f'cannot be {what}: {_HANGS}. This process ends with status '
+            f'{REPLACE_STATUS}, so that launch or a service manager replaces it'
+        )
         self._health.publish()
         self.get_logger().fatal(self._refusal)
         ending = threading.Timer(END_AFTER_S, os._exit, (REPLACE_STATUS,))
@@ -77,7 +98,10 @@ class ManagedNode(LifecycleNode):
         """Logs what a transition raises, which rclpy turns into its result without a word."""
         try:
             return callback(state)
-        except (Exception, SystemExit) as error:  # rclpy goes on with on_error; a library's exit is not the process's
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # rclpy goes on with on_error; a library's exit is not the process's
             if self.context.ok():
                 self._refusal = f'a transition failed: {cause(error)}'
                 self.get_logger().error(traceback.format_exc())
@@ -97,14 +121,17 @@ class ManagedNode(LifecycleNode):
     def _end_overdue(self) -> None:
         self.get_logger().fatal(
             f'cannot be configured: loading has taken more than {MOST_LOADING_S:.0f} s. This process ends with status '
-            f'{REPLACE_STATUS}, so that launch or a service manager replaces it')
+            f'{REPLACE_STATUS}, so that launch or a service manager replaces it'
+        )
         os._exit(REPLACE_STATUS)
 
     def _refuse(self, error: BaseException) -> TransitionCallbackReturn:
         """Stays unconfigured, and says why."""
         again, self._refusal = bool(self._refusal), f'cannot be configured: {cause(error)}'
         if not isinstance(error, _EXPECTED):
-            self.get_logger().error(''.join(traceback.format_exception(type(error), error, error.__traceback__)))
+            self.get_logger().error(
+                ''.join(traceback.format_exception(type(error), error, error.__traceback__))
+            )
         self._release()
         self._health.publish()  # which logs what is new
         if again:
@@ -113,7 +140,9 @@ class ManagedNode(LifecycleNode):
 
     def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Callable:
         """What publishes to a topic, until `_release`."""
-        publisher = self.create_lifecycle_publisher(kind, topic, quality, event_callbacks=publisher_events(self, topic))
+        publisher = self.create_lifecycle_publisher(
+            kind, topic, quality, event_callbacks=publisher_events(self, topic)
+        )
         self._outputs.append(publisher)
         return publisher.publish
 
@@ -173,7 +202,9 @@ class ManagedNode(LifecycleNode):
 
     def _refusal_or_report(self) -> Report:
         report = self._report()
-        problem = self._refusal or (_HANGS if self._state != 'active' and self._still_hangs() else '')
+        problem = self._refusal or (
+            _HANGS if self._state != 'active' and self._still_hangs() else ''
+        )
         return replace(report, level=Level.ERROR, message=problem) if problem else report
 
     def _start(self) -> None:
@@ -181,16 +212,21 @@ class ManagedNode(LifecycleNode):
         if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
             self.trigger_activate()
 
-    def _LifecycleNodeMixin__on_change_state(self, request: ChangeState.Request,
-                                             response: ChangeState.Response) -> ChangeState.Response:
+    def _LifecycleNodeMixin__on_change_state(
+        self, request: ChangeState.Request, response: ChangeState.Response
+    ) -> ChangeState.Response:
         """Stands before rclpy's own service callback, which lets an illegal transition end the whole process."""
         # The name that Python gives to that private method. Same in rclpy from Humble to Kilted.
         legal = self._state_machine.available_transitions
         wanted = request.transition
-        if not any(wanted.label == label if wanted.label else wanted.id == number for number, label, *_ in legal):
+        if not any(
+            wanted.label == label if wanted.label else wanted.id == number
+            for number, label, *_ in legal
+        ):
             self.get_logger().warning(
                 f'transition {wanted.label or wanted.id} refused: in state {self._state_machine.current_state[1]}, '
-                f'expected one of {", ".join(f"{label} ({number})" for number, label, *_ in legal)}')
+                f'expected one of {", ".join(f"{label} ({number})" for number, label, *_ in legal)}'
+            )
             response.success = False
             return response
         return super()._LifecycleNodeMixin__on_change_state(request, response)

@@ -1,4 +1,5 @@
 """Detections as markers for RViz: frames in the camera's view, drawn on a plane ahead of it."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,7 +17,9 @@ from deadline_perception.evaluation.annotate import class_colour, class_name
 FOCAL_RANGE_PX = (1.0, 100_000.0)
 FARTHEST_CENTRE_PX = 100_000.0
 _DISTANCE_M = 5.0  # of the plane that boxes are drawn on: what is drawn looks the same at any, from the camera
-_LIFETIME = Duration(sec=2)  # of what is not replaced, so that nobody takes the last boxes of a dead node for new ones
+_LIFETIME = Duration(
+    sec=2
+)  # of what is not replaced, so that nobody takes the last boxes of a dead node for new ones
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,14 @@ class PinholeCamera:
     def __post_init__(self) -> None:
         smallest_px, largest_px = FOCAL_RANGE_PX
         if not all(smallest_px <= focal_px <= largest_px for focal_px in self.focal_px):
-            raise ValueError(f'focal length is {self.focal_px} px, expected [{smallest_px:g}, {largest_px:g}] px')
+            raise ValueError(
+                f'focal length is {self.focal_px} px, expected [{smallest_px:g}, {largest_px:g}] px'
+            )
         if not all(abs(centre_px) <= FARTHEST_CENTRE_PX for centre_px in self.centre_px):
-            raise ValueError(f'principal point is {self.centre_px} px, expected at most {FARTHEST_CENTRE_PX:g} px from '
-                             f'the corner')
+            raise ValueError(
+                f'principal point is {self.centre_px} px, expected at most {FARTHEST_CENTRE_PX:g} px from '
+                f'the corner'
+            )
 
     def at_distance(self, points_px: np.ndarray, distance_m: float) -> np.ndarray:
         """Points `[N, 2]` in px as `[N, 3]` in m on the plane z = distance."""
@@ -48,31 +55,57 @@ class PinholeCamera:
         return np.column_stack([flat, np.full(len(flat), distance_m)])
 
 
-def detection_markers(detections: Detections, class_names: Sequence[str], header: Header, camera: PinholeCamera,
-                      headline: str) -> MarkerArray:
+def detection_markers(
+    detections: Detections,
+    class_names: Sequence[str],
+    header: Header,
+    camera: PinholeCamera,
+    headline: str,
+) -> MarkerArray:
     """One line list and one text per object, and one headline; the array replaces what was shown before."""
     markers = [Marker(header=header, action=Marker.DELETEALL)]
-    for number, (box, score, label) in enumerate(zip(
-            detections.boxes_xyxy_px, detections.scores, detections.labels)):
+    for number, (box, score, label) in enumerate(
+        zip(detections.boxes_xyxy_px, detections.scores, detections.labels)
+    ):
         x0, y0, x1, y1 = box
-        corners = camera.at_distance(np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)]), _DISTANCE_M)
+        corners = camera.at_distance(
+            np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)]), _DISTANCE_M
+        )
         name = class_name(int(label), class_names)
         colour = _colour(name)
-        frame = Marker(header=header, ns='boxes', id=number, type=Marker.LINE_STRIP, color=colour, lifetime=_LIFETIME)
+        frame = Marker(
+            header=header,
+            ns='boxes',
+            id=number,
+            type=Marker.LINE_STRIP,
+            color=colour,
+            lifetime=_LIFETIME,
+        )
         frame.scale.x = 0.004 * _DISTANCE_M
         frame.pose.orientation.w = 1.0
         frame.points = [_point(corner) for corner in (*corners, corners[0])]
-        markers += [frame, _text(header, 'labels', number, f'{name} {score:.2f}', corners[0], colour)]
+        markers += [
+            frame,
+            _text(header, 'labels', number, f'{name} {score:.2f}', corners[0], colour),
+        ]
     top = camera.at_distance(np.array([(camera.centre_px[0], 0.0)]), _DISTANCE_M)[0]
     white = ColorRGBA(r=1.0, g=1.0, b=1.0, a=1.0)
     markers.append(_text(header, 'headline', 0, headline, top, white))
     return MarkerArray(markers=markers)
 
 
-def _text(header: Header, namespace: str, number: int, text: str, place: np.ndarray,
-          colour: ColorRGBA) -> Marker:
-    marker = Marker(header=header, ns=namespace, id=number, type=Marker.TEXT_VIEW_FACING, color=colour, text=text,
-                    lifetime=_LIFETIME)
+def _text(
+    header: Header, namespace: str, number: int, text: str, place: np.ndarray, colour: ColorRGBA
+) -> Marker:
+    marker = Marker(
+        header=header,
+        ns=namespace,
+        id=number,
+        type=Marker.TEXT_VIEW_FACING,
+        color=colour,
+        text=text,
+        lifetime=_LIFETIME,
+    )
     marker.pose.position = _point(place - np.array((0.0, 0.02 * _DISTANCE_M, 0.0)))
     marker.pose.orientation.w = 1.0
     marker.scale.z = 0.03 * _DISTANCE_M

@@ -2,6 +2,7 @@
 
 What lies outside is counted, told, and not used. Images are the exception: `image_message.to_bgr` judges them.
 """
+
 from __future__ import annotations
 
 import math
@@ -53,7 +54,9 @@ class Range:
             if isinstance(value, str) and not value.isprintable():
                 return f'{self.field} is {value[:40]!a}, expected printable characters'
             number = len(value) if hasattr(value, '__len__') else value
-            if not self.minimum <= number <= self.maximum and not (self.may_be_nan and math.isnan(number)):
+            if not self.minimum <= number <= self.maximum and not (
+                self.may_be_nan and math.isnan(number)
+            ):
                 what = f'number in {self.field}' if hasattr(value, '__len__') else self.field
                 legal = f'[{self.minimum:.10g}, {self.maximum:.10g}] {self.unit}'.rstrip()
                 return f'{what} is {number:g}, expected {legal}'
@@ -69,19 +72,35 @@ def _values(value: object, parts: list[str]) -> Iterator[object]:
         yield from _values(element, parts[1:])
 
 
-_CONTENTION = (Range('slowdown', 1.0, MAX_SLOWDOWN), Range('level', -1, 1000), Range('levels', 0, 1000),
-               Range('sources', 0, 100), Range('sources[]', 0, LONGEST_TEXT))
-_BUDGET = (Range('budget_ms', 0.001, MAX_BUDGET_MS, 'ms'), Range('min_budget_ms', 0.0, MAX_BUDGET_MS, 'ms'),
-           Range('reason', 0, LONGEST_TEXT))
+_CONTENTION = (
+    Range('slowdown', 1.0, MAX_SLOWDOWN),
+    Range('level', -1, 1000),
+    Range('levels', 0, 1000),
+    Range('sources', 0, 100),
+    Range('sources[]', 0, LONGEST_TEXT),
+)
+_BUDGET = (
+    Range('budget_ms', 0.001, MAX_BUDGET_MS, 'ms'),
+    Range('min_budget_ms', 0.0, MAX_BUDGET_MS, 'ms'),
+    Range('reason', 0, LONGEST_TEXT),
+)
 _DETECTIONS = (
-    Range('detections', 0, MOST_DETECTIONS), Range('detections[].results', 0, MOST_HYPOTHESES),
+    Range('detections', 0, MOST_DETECTIONS),
+    Range('detections[].results', 0, MOST_HYPOTHESES),
     Range('detections[].bbox.center.position.x', -LARGEST_PX, LARGEST_PX, 'px'),
     Range('detections[].bbox.center.position.y', -LARGEST_PX, LARGEST_PX, 'px'),
-    Range('detections[].bbox.size_x', 0.0, LARGEST_PX, 'px'), Range('detections[].bbox.size_y', 0.0, LARGEST_PX, 'px'),
+    Range('detections[].bbox.size_x', 0.0, LARGEST_PX, 'px'),
+    Range('detections[].bbox.size_y', 0.0, LARGEST_PX, 'px'),
     Range('detections[].results[].hypothesis.score', 0.0, 1.0),
-    Range('detections[].results[].hypothesis.class_id', 0, LONGEST_TEXT))
-_LATENCY = (*(Range(name, 0.0, LARGEST_MS, 'ms', may_be_nan=True) for name in (
-    'budget_ms', 'total_ms', 'network_ms', 'idle_forecast_ms', 'bound_ms')), Range('path', 0, LONGEST_TEXT))
+    Range('detections[].results[].hypothesis.class_id', 0, LONGEST_TEXT),
+)
+_LATENCY = (
+    *(
+        Range(name, 0.0, LARGEST_MS, 'ms', may_be_nan=True)
+        for name in ('budget_ms', 'total_ms', 'network_ms', 'idle_forecast_ms', 'bound_ms')
+    ),
+    Range('path', 0, LONGEST_TEXT),
+)
 # By topic, as the nodes of this package call it: what a type may hold depends on what it says there.
 RANGES = {
     'time_budget/budget': _BUDGET,
@@ -89,12 +108,19 @@ RANGES = {
     'detector/detections': _DETECTIONS,
     'detector/latency': _LATENCY,
     'detector/late': _LATENCY,
-    'vehicle_speed/speed': (Range('twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s', may_be_nan=True),),
-    'vehicle/speed': (Range('twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
-                      Range('twist.linear.y', -FASTEST_MPS, FASTEST_MPS, 'm/s')),
-    'odom': (Range('twist.twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
-             Range('twist.twist.linear.y', -FASTEST_MPS, FASTEST_MPS, 'm/s')),
-    'camera_info': (Range('k[]', -1e6, 1e6, 'px'),)}
+    'vehicle_speed/speed': (
+        Range('twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s', may_be_nan=True),
+    ),
+    'vehicle/speed': (
+        Range('twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
+        Range('twist.linear.y', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
+    ),
+    'odom': (
+        Range('twist.twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
+        Range('twist.twist.linear.y', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
+    ),
+    'camera_info': (Range('k[]', -1e6, 1e6, 'px'),),
+}
 
 
 def problem_with(topic: str, message: object) -> str:
@@ -115,8 +141,16 @@ class MessageIntake:
         self.refused, self.last_problem, self._refused_ms = 0, '', -math.inf
         self._subscriptions: list[Subscription] = []
 
-    def listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile, *, meaning: str = '',
-               on_refused: Callable = lambda message: None) -> Subscription:
+    def listen(
+        self,
+        kind: type,
+        topic: str,
+        callback: Callable,
+        quality: QoSProfile,
+        *,
+        meaning: str = '',
+        on_refused: Callable = lambda message: None,
+    ) -> Subscription:
         """Subscribes to a topic, as the node calls it; `callback` is given each legal message.
 
         Args:
@@ -130,12 +164,14 @@ class MessageIntake:
             (callback if self.accepts(meaning, message) else on_refused)(message)
 
         subscription = self._node.create_subscription(
-            kind, topic, on_message, quality, event_callbacks=subscription_events(self._node, topic))
+            kind, topic, on_message, quality, event_callbacks=subscription_events(self._node, topic)
+        )
         self._subscriptions.append(subscription)
         return subscription
 
     def listen_to_conditions(self, conditions: ConditionTracker) -> None:
         """Subscribes to budget and contention."""
+
         def on_budget(message: TimeBudget) -> None:
             reason = (message.reason or 'degraded') if message.degraded else ''
             conditions.hear_budget(message.budget_ms, message.min_budget_ms, reason)
@@ -159,7 +195,9 @@ class MessageIntake:
             return True
         self.refused += 1
         self.last_problem, self._refused_ms = f'{topic}: {problem}', self._clock_ms()
-        self._node.get_logger().warning(f'message not used: {self.last_problem}', throttle_duration_sec=THROTTLE_S)
+        self._node.get_logger().warning(
+            f'message not used: {self.last_problem}', throttle_duration_sec=THROTTLE_S
+        )
         return False
 
     @property

@@ -3,6 +3,7 @@
 Images of common encodings are read by `datasets/image_message.py`, which bags need as well; all others go through
 cv_bridge where it is installed.
 """
+
 from __future__ import annotations
 
 import array
@@ -12,7 +13,12 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
-from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
+from vision_msgs.msg import (
+    Detection2D,
+    Detection2DArray,
+    ObjectHypothesis,
+    ObjectHypothesisWithPose,
+)
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets import image_message
@@ -20,8 +26,11 @@ from deadline_perception.datasets.image_message import ImageError
 
 try:
     from cv_bridge import CvBridge
+
     _BRIDGE = CvBridge()
-    _BRIDGE.encoding_to_cvtype2('bgr8')  # loads its compiled part, which may not fit the numpy at hand
+    _BRIDGE.encoding_to_cvtype2(
+        'bgr8'
+    )  # loads its compiled part, which may not fit the numpy at hand
 except ImportError:  # it comes with a ROS install, not with the PyPI wheels
     _BRIDGE = None
 _BILLION = 1_000_000_000
@@ -39,8 +48,10 @@ def ns_to_stamp(stamp_ns: int) -> Time:
         ValueError: the time does not fit into the message.
     """
     seconds, nanoseconds = divmod(int(stamp_ns), _BILLION)
-    if not -2 ** 31 <= seconds < 2 ** 31:
-        raise ValueError(f'stamp is {stamp_ns} ns, expected seconds within 32 bits, [-2147483648, 2147483647] s')
+    if not -(2**31) <= seconds < 2**31:
+        raise ValueError(
+            f'stamp is {stamp_ns} ns, expected seconds within 32 bits, [-2147483648, 2147483647] s'
+        )
     return Time(sec=seconds, nanosec=nanoseconds)
 
 
@@ -56,10 +67,17 @@ def to_bgr(message: Image | CompressedImage) -> np.ndarray:
 def _bridge_to_bgr(message: Image) -> np.ndarray:
     try:
         return _BRIDGE.imgmsg_to_cv2(message, 'bgr8')
-    except (TypeError, ValueError, RuntimeError, AttributeError) as error:  # its own is a TypeError; last: numpy 2
-        raise ImageError(f'image of {message.width} x {message.height} px with encoding {message.encoding!r} cannot be '
-                         f'converted by cv_bridge: {error}; expected a colour or grey image, best one of '
-                         f'{", ".join(image_message.ACCEPTED_ENCODINGS)}') from error
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        AttributeError,
+    ) as error:  # its own is a TypeError; last: numpy 2
+        raise ImageError(
+            f'image of {message.width} x {message.height} px with encoding {message.encoding!r} cannot be '
+            f'converted by cv_bridge: {error}; expected a colour or grey image, best one of '
+            f'{", ".join(image_message.ACCEPTED_ENCODINGS)}'
+        ) from error
 
 
 def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
@@ -67,7 +85,9 @@ def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
     height, width, _ = image_bgr.shape
     data = array.array('B')  # the message's own type: assigned without a check of every byte
     data.frombytes(memoryview(np.ascontiguousarray(image_bgr)).cast('B'))
-    return Image(header=header, height=height, width=width, encoding='bgr8', step=3 * width, data=data)
+    return Image(
+        header=header, height=height, width=width, encoding='bgr8', step=3 * width, data=data
+    )
 
 
 class DetectionsMessage:
@@ -93,20 +113,23 @@ class DetectionsMessage:
         """
         boxes, labels, names = detections.boxes_xyxy_px, detections.labels, self._class_names
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(names):
-            raise ValueError(f'labels lie in [{labels.min()}, {labels.max()}], expected indices below {len(names)}, '
-                             f'the number of class names')
+            raise ValueError(
+                f'labels lie in [{labels.min()}, {labels.max()}], expected indices below {len(names)}, '
+                f'the number of class names'
+            )
         while len(self._parts) < len(labels):
             self._parts.append(_blank_detection())
         centres = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
         sizes = (boxes[:, 2:] - boxes[:, :2]).tolist()
         for part, (x, y), (width, height), label, score in zip(
-                self._parts, centres, sizes, labels.tolist(), detections.scores.tolist()):
+            self._parts, centres, sizes, labels.tolist(), detections.scores.tolist()
+        ):
             part.header = header
             box, hypothesis = part.bbox, part.results[0].hypothesis
             box.center.position.x, box.center.position.y = x, y
             box.size_x, box.size_y = width, height
             hypothesis.class_id, hypothesis.score = names[label], score
-        return Detection2DArray(header=header, detections=self._parts[:len(labels)])
+        return Detection2DArray(header=header, detections=self._parts[: len(labels)])
 
 
 def _blank_detection() -> Detection2D:
@@ -125,16 +148,25 @@ def message_to_detections(message: Detection2DArray) -> tuple[Detections, tuple[
     names = tuple(dict.fromkeys(one.class_id for one in best))
     boxes = [box_xyxy_px(detection) for detection in message.detections]
     scores, labels = [one.score for one in best], [names.index(one.class_id) for one in best]
-    return Detections(np.array(boxes, np.float32).reshape(-1, 4), np.array(scores, np.float32),
-                      np.array(labels, np.int64)), names
+    return Detections(
+        np.array(boxes, np.float32).reshape(-1, 4),
+        np.array(scores, np.float32),
+        np.array(labels, np.int64),
+    ), names
 
 
 def best_hypothesis(detection: Detection2D) -> ObjectHypothesis:
     """The hypothesis of the highest score; there must be one."""
-    return max((result.hypothesis for result in detection.results), key=lambda hypothesis: hypothesis.score)
+    return max(
+        (result.hypothesis for result in detection.results), key=lambda hypothesis: hypothesis.score
+    )
 
 
 def box_xyxy_px(detection: Detection2D) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a detection's box."""
-    centre, half_x, half_y = detection.bbox.center.position, detection.bbox.size_x / 2, detection.bbox.size_y / 2
+    centre, half_x, half_y = (
+        detection.bbox.center.position,
+        detection.bbox.size_x / 2,
+        detection.bbox.size_y / 2,
+    )
     return centre.x - half_x, centre.y - half_y, centre.x + half_x, centre.y + half_y

@@ -1,11 +1,15 @@
 """Settings of the middleware that must stand before a process joins ROS."""
+
 from __future__ import annotations
 
 import os
 
 from deadline_perception.core.share_folder import share_folder
 
-VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')  # Fast DDS 2 (to Jazzy) and 3
+VARIABLES = (
+    'FASTRTPS_DEFAULT_PROFILES_FILE',
+    'FASTDDS_DEFAULT_PROFILES_FILE',
+)  # Fast DDS 2 (to Jazzy) and 3
 
 
 def make_room_for_images() -> None:

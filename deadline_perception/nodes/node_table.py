@@ -1,4 +1,5 @@
 """Which nodes there are, and which of their topics and parameters the arguments of a start-up set."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -37,28 +38,78 @@ _VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
 NODES = (  # started again when they end by themselves
     NodeEntry('vehicle_speed', remaps=_VEHICLE),
     NodeEntry('time_budget', unless='tasks'),
-    NodeEntry('contention_monitor', lifecycle=True,
-              parameters=(('device', 'device'), ('autostart', 'autostart'), ('levels', 'levels'))),
-    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True, unless='tasks',
-              parameters=(('model', 'model'), ('profile', 'profile'), ('device', 'device'),
-                          ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
-    NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),), unless='tasks',
-              parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
+    NodeEntry(
+        'contention_monitor',
+        lifecycle=True,
+        parameters=(('device', 'device'), ('autostart', 'autostart'), ('levels', 'levels')),
+    ),
+    NodeEntry(
+        'detector',
+        remaps=(('image', 'image_topic'),),
+        lifecycle=True,
+        pinned_environment=True,
+        unless='tasks',
+        parameters=(
+            ('model', 'model'),
+            ('profile', 'profile'),
+            ('device', 'device'),
+            ('autostart', 'autostart'),
+            ('image_transport', 'image_transport'),
+        ),
+    ),
+    NodeEntry(
+        'path_visualizer',
+        remaps=(('image', 'image_topic'),),
+        unless='tasks',
+        parameters=(
+            ('image_transport', 'image_transport'),
+            ('camera_info_topic', 'camera_info_topic'),
+        ),
+    ),
 )
 OPTIONAL_NODES = (  # the same of those that an argument asks for
-    NodeEntry('crop_classifier', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
-              parameters=(('device', 'device'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
-              wanted_by='classify_crops', unless='tasks'),
-    NodeEntry('qos_scheduler', lifecycle=True, pinned_environment=True,
-              parameters=(('tasks', 'tasks'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
-              wanted_by='tasks'),
+    NodeEntry(
+        'crop_classifier',
+        remaps=(('image', 'image_topic'),),
+        lifecycle=True,
+        pinned_environment=True,
+        parameters=(
+            ('device', 'device'),
+            ('autostart', 'autostart'),
+            ('image_transport', 'image_transport'),
+        ),
+        wanted_by='classify_crops',
+        unless='tasks',
+    ),
+    NodeEntry(
+        'qos_scheduler',
+        lifecycle=True,
+        pinned_environment=True,
+        parameters=(
+            ('tasks', 'tasks'),
+            ('autostart', 'autostart'),
+            ('image_transport', 'image_transport'),
+        ),
+        wanted_by='tasks',
+    ),
 )
 # What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
-PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
-                   parameters=(('bag', 'bag'), ('rate', 'rate'), ('camera', 'camera'),
-                                ('image_topic', 'image_topic'), ('camera_info_topic', 'camera_info_topic')))
-RECORDER = NodeEntry('bag_recorder', remaps=(('camera/camera_info', 'camera_info_topic'),),
-                     parameters=(('output', 'record'),))
+PLAYER = NodeEntry(
+    'bag_player',
+    remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
+    parameters=(
+        ('bag', 'bag'),
+        ('rate', 'rate'),
+        ('camera', 'camera'),
+        ('image_topic', 'image_topic'),
+        ('camera_info_topic', 'camera_info_topic'),
+    ),
+)
+RECORDER = NodeEntry(
+    'bag_recorder',
+    remaps=(('camera/camera_info', 'camera_info_topic'),),
+    parameters=(('output', 'record'),),
+)
 
 
 def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, object]:
@@ -70,8 +121,11 @@ def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, ob
 
 def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, str]]:
     """The topics that the arguments rename."""
-    return [(topic, str(_value(values, argument))) for topic, argument in entry.remaps
-            if _value(values, argument) != '']
+    return [
+        (topic, str(_value(values, argument)))
+        for topic, argument in entry.remaps
+        if _value(values, argument) != ''
+    ]
 
 
 def _value(values: dict[str, object], argument: str) -> object:

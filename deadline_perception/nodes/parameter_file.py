@@ -1,4 +1,5 @@
 """What ROS parameter files say to one node, by ROS's own rules, for what must be known before the node starts."""
+
 from __future__ import annotations
 
 import re
@@ -33,7 +34,9 @@ def read_sections(files: Sequence[Path]) -> dict[str, dict[str, object]]:
             for name, parameters in _sections(content or {}, ''):
                 sections.setdefault(name, {}).update(parameters)
         except RecursionError as error:
-            raise ParameterFileError(f'parameter file {file} cannot be used: it is nested too deeply') from error
+            raise ParameterFileError(
+                f'parameter file {file} cannot be used: it is nested too deeply'
+            ) from error
         except (OSError, yaml.YAMLError, ValueError) as error:
             reason = ' '.join(str(error).split())
             raise ParameterFileError(f'parameter file {file} cannot be used: {reason}') from error
@@ -42,12 +45,16 @@ def read_sections(files: Sequence[Path]) -> dict[str, dict[str, object]]:
 
 def _sections(content: object, name: str) -> Iterator[tuple[str, dict[str, object]]]:
     if not isinstance(content, dict):
-        raise ValueError(f'{name or "its content"} is {str(content)[:40]!r}, expected nodes with {_PARAMETERS}')
+        raise ValueError(
+            f'{name or "its content"} is {str(content)[:40]!r}, expected nodes with {_PARAMETERS}'
+        )
     for key, value in content.items():
         if key != _PARAMETERS:
             yield from _sections(value, f'{name.rstrip("/")}/{str(key).lstrip("/")}')
         elif not _NAME.fullmatch(name) or not isinstance(value or {}, dict):
-            raise ValueError(f'{_PARAMETERS} of {name[:40] or "nothing"} is not the parameters of a node by name')
+            raise ValueError(
+                f'{_PARAMETERS} of {name[:40] or "nothing"} is not the parameters of a node by name'
+            )
         else:
             yield name, value or {}
 

@@ -1,4 +1,5 @@
 """Declares a node's parameters from one table, and validates every change of them together with all the others."""
+
 from __future__ import annotations
 
 import difflib
@@ -7,7 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
 from rclpy.node import Node
 
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -82,7 +88,12 @@ class Parameter:
             return f'{self.name} is {value!r}, expected {"a list" if is_list else "a single value"}'
         for element in value if is_list else [value]:
             if type(element) is not type(self._sample):
-                wanted = {bool: 'true or false', int: 'a whole number', float: 'a decimal number', str: 'a text'}
+                wanted = {
+                    bool: 'true or false',
+                    int: 'a whole number',
+                    float: 'a decimal number',
+                    str: 'a text',
+                }
                 return f'{self.name} is {value!r}, expected {wanted[type(self._sample)]}'
             is_outside = self.minimum is not None and not self.minimum <= element <= self.maximum
             if is_outside or (self.choices and element not in self.choices):
@@ -93,11 +104,16 @@ class Parameter:
     def descriptor(self) -> ParameterDescriptor:
         """What tools show of this parameter: meaning, unit, range."""
         text = self.description + (f' Unit: {self.unit}.' if self.unit else '')
-        described = ParameterDescriptor(name=self.name, description=text, read_only=self.read_only,
-                                        additional_constraints=self.legal_range)
+        described = ParameterDescriptor(
+            name=self.name,
+            description=text,
+            read_only=self.read_only,
+            additional_constraints=self.legal_range,
+        )
         if self.minimum is not None and type(self.default) is float:
-            described.floating_point_range = [FloatingPointRange(from_value=float(self.minimum),
-                                                                 to_value=float(self.maximum))]
+            described.floating_point_range = [
+                FloatingPointRange(from_value=float(self.minimum), to_value=float(self.maximum))
+            ]
         if self.minimum is not None and type(self.default) is int:
             described.integer_range = [IntegerRange(from_value=self.minimum, to_value=self.maximum)]
         return described
@@ -135,12 +151,18 @@ def unknown_names(table: Sequence[Parameter], given: Mapping[str, object]) -> li
         if name in names or name.startswith(_FOREIGN):
             continue
         near = difflib.get_close_matches(name, names, n=1)
-        lines.append(f'parameter {name} does not exist and has no effect' + (f', is {near[0]} meant?' if near else ''))
+        lines.append(
+            f'parameter {name} does not exist and has no effect'
+            + (f', is {near[0]} meant?' if near else '')
+        )
     return lines
 
 
-def declare(node: Node, table: Sequence[Parameter],
-            apply: Callable[[Mapping[str, Value]], None] | None = None) -> ParameterValues:
+def declare(
+    node: Node,
+    table: Sequence[Parameter],
+    apply: Callable[[Mapping[str, Value]], None] | None = None,
+) -> ParameterValues:
     """Declares a table's parameters on a node and keeps watch over every later change.
 
     Args:
@@ -152,7 +174,9 @@ def declare(node: Node, table: Sequence[Parameter],
         ParameterError: a value at the start is illegal, or the set is.
     """
     # rclpy tells the given values only one by one, as they are declared; the set must be known before that.
-    given = {name: override.value for name, override in getattr(node, '_parameter_overrides', {}).items()}
+    given = {
+        name: override.value for name, override in getattr(node, '_parameter_overrides', {}).items()
+    }
     values = validate(table, given)
     _apply(apply, values)
     for line in unknown_names(table, given):
@@ -170,8 +194,11 @@ def declare(node: Node, table: Sequence[Parameter],
             _apply(apply, proposed)
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
-        waiting = [f'{row.name} takes force at the next {row.waits_for}' for row in table
-                   if row.waits_for and proposed[row.name] != in_force[row.name]]
+        waiting = [
+            f'{row.name} takes force at the next {row.waits_for}'
+            for row in table
+            if row.waits_for and proposed[row.name] != in_force[row.name]
+        ]
         in_force.data = proposed
         said.extend(waiting)
         if waiting:
@@ -193,7 +220,9 @@ def declare(node: Node, table: Sequence[Parameter],
     return in_force
 
 
-def _apply(apply: Callable[[Mapping[str, Value]], None] | None, values: Mapping[str, Value]) -> None:
+def _apply(
+    apply: Callable[[Mapping[str, Value]], None] | None, values: Mapping[str, Value]
+) -> None:
     if apply is None:
         return
     try:

@@ -2,6 +2,7 @@
 
 Listens to the camera only while somebody looks at the annotated image, so that it costs nothing otherwise.
 """
+
 from __future__ import annotations
 
 import math
@@ -21,7 +22,12 @@ from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT, ImageInput
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 from deadline_perception.nodes.message_intake import MessageIntake
-from deadline_perception.nodes.messages import bgr_to_image, message_to_detections, stamp_to_ns, to_bgr
+from deadline_perception.nodes.messages import (
+    bgr_to_image,
+    message_to_detections,
+    stamp_to_ns,
+    to_bgr,
+)
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
@@ -32,8 +38,12 @@ from deadline_perception.runtime.tracks import Outcome
 PARAMETERS = (
     replace(TRANSPORT, read_only=True),
     replace(RELIABILITY, read_only=True),
-    Parameter('camera_info_topic', '', "Topic of the camera's calibration; empty: camera_info beside the image.",
-              read_only=True),
+    Parameter(
+        'camera_info_topic',
+        '',
+        "Topic of the camera's calibration; empty: camera_info beside the image.",
+        read_only=True,
+    ),
     Parameter('min_score', 0.3, 'Detections with a lower score are not drawn.', '', 0.0, 1.0),
 )
 _CACHED_IMAGES = 20  # until their detections come
@@ -72,9 +82,11 @@ class PathVisualizerNode(Node):
         self._intake = MessageIntake(self)
         self._image_out = open_output(self, Image, '~/image')
         self._markers_out = open_output(self, MarkerArray, '~/markers')
-        for kind, topic, callback in ((Detection2DArray, 'detector/detections', self._on_answer),
-                                      (FrameLatency, 'detector/latency', self._on_answer),
-                                      (ContentionState, 'contention_monitor/state', self._on_contention)):
+        for kind, topic, callback in (
+            (Detection2DArray, 'detector/detections', self._on_answer),
+            (FrameLatency, 'detector/latency', self._on_answer),
+            (ContentionState, 'contention_monitor/state', self._on_contention),
+        ):
             self._intake.listen(kind, topic, callback, RESULTS)
         steady_timer(self, _LOOK_PERIOD_S, self._look_for_viewers)
         self._health = Health(self, self._report)
@@ -84,8 +96,14 @@ class PathVisualizerNode(Node):
         values, shown = self._values, self._image_out.get_subscription_count() > 0
         watched = shown or self._markers_out.get_subscription_count() > 0
         if shown and self._images_in is None:
-            self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
-                                         on_image=self._on_image, depth=_IMAGE_DEPTH)
+            self._images_in = ImageInput(
+                self,
+                'image',
+                values['image_transport'],
+                values['reliability'],
+                on_image=self._on_image,
+                depth=_IMAGE_DEPTH,
+            )
         elif not shown and self._images_in is not None:
             self._images_in.close()
             self._images_in = None
@@ -93,9 +111,13 @@ class PathVisualizerNode(Node):
             self._undrawn.clear()
         if watched and self._info_in is None:
             # Empty: where image_transport puts it.
-            info = values['camera_info_topic'] or f'{self.resolve_topic_name("image").rpartition("/")[0]}/camera_info'
-            self._info_in = self._intake.listen(CameraInfo, info, self._on_camera_info, ANY_SOURCE,
-                                                meaning='camera_info')
+            info = (
+                values['camera_info_topic']
+                or f'{self.resolve_topic_name("image").rpartition("/")[0]}/camera_info'
+            )
+            self._info_in = self._intake.listen(
+                CameraInfo, info, self._on_camera_info, ANY_SOURCE, meaning='camera_info'
+            )
         elif not watched and self._info_in is not None:
             self._intake.close(self._info_in)
             self._info_in = None
@@ -140,9 +162,15 @@ class PathVisualizerNode(Node):
             return
         detections = detections.with_score(self._values['min_score'])
         if self._markers_out.get_subscription_count():
-            self._markers_out.publish(detection_markers(
-                detections, names, found.header, self._camera or _ASSUMED_CAMERA,
-                headline(latency, self._contention)))
+            self._markers_out.publish(
+                detection_markers(
+                    detections,
+                    names,
+                    found.header,
+                    self._camera or _ASSUMED_CAMERA,
+                    headline(latency, self._contention),
+                )
+            )
         if self._image_out.get_subscription_count():
             frame, image = Frame(detections, names, latency), self._images.take(stamp_ns)
             if image is None:
@@ -159,10 +187,17 @@ class PathVisualizerNode(Node):
         latency = frame.latency
         # The bound concerns the network alone; the bar shows the whole frame.
         bound_ms = latency.total_ms - latency.network_ms + latency.bound_ms
-        drawn = annotate(picture, frame.detections, frame.names, budget_ms=latency.budget_ms, bound_ms=bound_ms,
-                         latency_ms=latency.total_ms, path=latency.path,
-                         outcome=OUTCOMES.get(latency.outcome, f'outcome {latency.outcome}'),
-                         met=latency.deadline_met)
+        drawn = annotate(
+            picture,
+            frame.detections,
+            frame.names,
+            budget_ms=latency.budget_ms,
+            bound_ms=bound_ms,
+            latency_ms=latency.total_ms,
+            path=latency.path,
+            outcome=OUTCOMES.get(latency.outcome, f'outcome {latency.outcome}'),
+            met=latency.deadline_met,
+        )
         self._image_out.publish(bgr_to_image(drawn, latency.header))
         self._drawn += 1
 
@@ -171,9 +206,14 @@ class PathVisualizerNode(Node):
         self._problem = problem
 
     def _report(self) -> Report:
-        values = {'drawn': self._drawn, 'frames_without_image': self._undrawn.unused,
-                  'images_without_frame': self._images.unused, 'rejected': self._rejected,
-                  'viewers': self._image_out.get_subscription_count() + self._markers_out.get_subscription_count()}
+        values = {
+            'drawn': self._drawn,
+            'frames_without_image': self._undrawn.unused,
+            'images_without_frame': self._images.unused,
+            'rejected': self._rejected,
+            'viewers': self._image_out.get_subscription_count()
+            + self._markers_out.get_subscription_count(),
+        }
         values['refused_messages'] = self._intake.refused
         problem, self._problem = self._problem, ''
         without_image = self._undrawn.unused - self._told_without_image
@@ -184,7 +224,9 @@ class PathVisualizerNode(Node):
         if self._images_in is not None:
             values['middleware_lost'] = self._images_in.flow.lost
             concerns += self._images_in.concerns
-        return report_of(values, 'nobody is watching' if self._info_in is None else 'drawing', concerns=concerns)
+        return report_of(
+            values, 'nobody is watching' if self._info_in is None else 'drawing', concerns=concerns
+        )
 
 
 def headline(latency: FrameLatency, contention: ContentionState | None = None) -> str:
@@ -194,7 +236,11 @@ def headline(latency: FrameLatency, contention: ContentionState | None = None) -
     level = ''
     if contention is not None and contention.levels:
         level = f'  contention {contention.level} of 0 to {contention.levels - 1}, slowdown {contention.slowdown:.2f}'
-    worst = f'  bound {latency.bound_ms:.0f}, WCET {latency.wcet_ms:.0f} ms' if latency.wcet_ms > 0.0 else ''
+    worst = (
+        f'  bound {latency.bound_ms:.0f}, WCET {latency.wcet_ms:.0f} ms'
+        if latency.wcet_ms > 0.0
+        else ''
+    )
     return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}{worst}{level}'
 
 

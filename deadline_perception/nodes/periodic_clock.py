@@ -2,6 +2,7 @@
 
 The system clock is no choice: a timer on it is silent from a step back until the old time is reached again.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

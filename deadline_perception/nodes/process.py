@@ -1,4 +1,5 @@
 """Runs a node as a process: clean end on SIGINT and SIGTERM, one line for an expected error, never half a process."""
+
 from __future__ import annotations
 
 import faulthandler
@@ -21,12 +22,24 @@ from rclpy.task import Future
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
 
-_EXPECTED = (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError)
+_EXPECTED = (
+    DeadlinePerceptionError,
+    ParameterException,
+    NameValidationException,
+    ValueError,
+    OSError,
+)
 _END_S = 4.5  # after a signal, and again for the node to close; launch kills a process after 10 s
 
 
-def run_node(name: str, create: Callable[[], Node], *, done: Callable[[Node], Future] | None = None,
-             own_signals: bool = False, sends_images: bool = False) -> int:
+def run_node(
+    name: str,
+    create: Callable[[], Node],
+    *,
+    done: Callable[[Node], Future] | None = None,
+    own_signals: bool = False,
+    sends_images: bool = False,
+) -> int:
     """Creates a node, spins it until a signal comes or it is done, and ends the process.
 
     Args:
@@ -52,10 +65,19 @@ def run_node(name: str, create: Callable[[], Node], *, done: Callable[[Node], Fu
             if sends_images:
                 make_room_for_images()
             try:
-                rclpy.init(args=sys.argv, signal_handler_options=(
-                    SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
-            except (RuntimeError, ValueError) as error:  # rclpy's own kinds: a wrong argument, an unreadable file
-                print(f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr)
+                rclpy.init(
+                    args=sys.argv,
+                    signal_handler_options=(
+                        SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL
+                    ),
+                )
+            except (
+                RuntimeError,
+                ValueError,
+            ) as error:  # rclpy's own kinds: a wrong argument, an unreadable file
+                print(
+                    f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr
+                )
                 return 1
             node = create()
             executor = SingleThreadedExecutor()
@@ -65,7 +87,9 @@ def run_node(name: str, create: Callable[[], Node], *, done: Callable[[Node], Fu
             status = 0
         except Exception as error:
             status = _failure_status(name, error, created=node is not None)
-    except KeyboardInterrupt:  # also where one of the others is dealt with: rclpy ends its context before this comes
+    except (
+        KeyboardInterrupt
+    ):  # also where one of the others is dealt with: rclpy ends its context before this comes
         status = 0
     _end_process(node, executor, status, own_signals=own_signals)
 
@@ -76,7 +100,9 @@ def _spin(executor: Executor, future: Future) -> int:
     return future.result() if future.done() else 0
 
 
-def _end_process(node: Node | None, executor: Executor | None, status: int, *, own_signals: bool) -> NoReturn:
+def _end_process(
+    node: Node | None, executor: Executor | None, status: int, *, own_signals: bool
+) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
     if not own_signals:
@@ -85,7 +111,10 @@ def _end_process(node: Node | None, executor: Executor | None, status: int, *, o
     # executor still exists: a segmentation fault in one of ten ends, before executors were kept until here.
     uninstall_signal_handlers()
     _close(node, executor)
-    for number in (signal.SIGINT, signal.SIGTERM):  # rclpy's end brought back Python's handlers, whose end kills
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # rclpy's end brought back Python's handlers, whose end kills
         signal.signal(number, signal.SIG_IGN)
     # Nodes have written what they keep. Python's own end would go through a network of hundreds of MB, for seconds that
     # launch does not wait, and stop threads that still load one in the middle of C++ code: `terminate called`, SIGABRT.
@@ -103,7 +132,9 @@ def _failure_status(name: str, error: Exception, *, created: bool) -> int:
         print(f'{name}: {error}', file=sys.stderr)
     else:
         traceback.print_exc()
-        print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
+        print(
+            f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr
+        )
     return 1
 
 
@@ -171,7 +202,9 @@ def interruptible() -> Iterator[None]:
 
 
 def _close(node: Node | None, executor: Executor | None) -> None:
-    if executor is not None:  # which may hold handles of the node, and must not be left to the garbage collector
+    if (
+        executor is not None
+    ):  # which may hold handles of the node, and must not be left to the garbage collector
         executor.shutdown(0.0)
     if node is not None:
         node.destroy_node()

@@ -4,6 +4,7 @@ It loads the networks of a task file, gives each a level and a period so that al
 EDF, and runs them, one at a time per device. When contention, speed or the set of tasks changes, there is a new
 schedule, and the next jobs follow it; nothing is stopped.
 """
+
 from __future__ import annotations
 
 import math
@@ -55,16 +56,39 @@ from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.tracks import Outcome
 
 PARAMETERS = (
-    Parameter('tasks', '', 'Task file (YAML): a name for each task, and its network, camera, levels and periods.',
-              waits_for='configure'),
-    Parameter('active_tasks', [''], 'Names of the tasks that take part; empty: all. A change makes a new schedule.'),
+    Parameter(
+        'tasks',
+        '',
+        'Task file (YAML): a name for each task, and its network, camera, levels and periods.',
+        waits_for='configure',
+    ),
+    Parameter(
+        'active_tasks',
+        [''],
+        'Names of the tasks that take part; empty: all. A change makes a new schedule.',
+    ),
     *rows('autostart', 'image_transport', 'reliability', 'threads', 'priority', 'cores'),
-    Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
-              'name.', choices=ENGINES, waits_for='configure'),
-    Parameter('target_miss_probability', 0.01, 'Share of jobs that may exceed their bound.',
-              minimum=0.0001, maximum=0.5, waits_for='configure'),
-    Parameter('raise_levels', True, 'Use what jobs leave of their time for higher levels while all deadlines are met.',
-              waits_for='activate'),
+    Parameter(
+        'engine',
+        'auto',
+        "What runs the segments of weights on the CPU, as the detector's parameter of that name.",
+        choices=ENGINES,
+        waits_for='configure',
+    ),
+    Parameter(
+        'target_miss_probability',
+        0.01,
+        'Share of jobs that may exceed their bound.',
+        minimum=0.0001,
+        maximum=0.5,
+        waits_for='configure',
+    ),
+    Parameter(
+        'raise_levels',
+        True,
+        'Use what jobs leave of their time for higher levels while all deadlines are met.',
+        waits_for='activate',
+    ),
 )
 _LOOK_PERIOD_S = 0.5  # between two comparisons of bounds and conditions with those of the schedule
 _STOP_TIMEOUT_S = 3.0
@@ -73,8 +97,7 @@ _DEFAULT_SPEED_MPS = 13.9  # 50 km/h, until the first one is heard
 
 @dataclass(eq=False)
 class _Seat(FrameClient):
-    """A task as the node serves it: its messages, and the image at work. Told of its jobs on threads of its executor.
-    """
+    """A task as the node serves it: its messages, and the image at work. Told of its jobs on threads of its executor."""
 
     node: QosSchedulerNode
     task: NestedTask
@@ -87,11 +110,14 @@ class _Seat(FrameClient):
 
     def convert(self, job: Job) -> np.ndarray | None:
         try:
-            self.image_bgr = job.message.pixels_bgr if isinstance(job.message, Crop) else to_bgr(job.message)
+            self.image_bgr = (
+                job.message.pixels_bgr if isinstance(job.message, Crop) else to_bgr(job.message)
+            )
         except DeadlinePerceptionError as error:
             self.rejected += 1
-            self.node.get_logger().warning(f'{self.task.name}: image rejected: {error}',
-                                           throttle_duration_sec=THROTTLE_S)
+            self.node.get_logger().warning(
+                f'{self.task.name}: image rejected: {error}', throttle_duration_sec=THROTTLE_S
+            )
             return None
         return self.image_bgr
 
@@ -118,7 +144,9 @@ class QosSchedulerNode(ManagedNode):
         self._values = declare(self, PARAMETERS, self._check)
         self._loader: Executor | None = None
         self._schedulers: dict[str, NetworkScheduler] = {}
-        self._hung: list[NetworkScheduler] = []  # of the last activation: while one is, there is no next
+        self._hung: list[
+            NetworkScheduler
+        ] = []  # of the last activation: while one is, there is no next
         self._schedules: dict[str, NetworkSchedule] = {}
         self._priority: ThreadPriority | None = None
         self._timer = None
@@ -137,14 +165,18 @@ class QosSchedulerNode(ManagedNode):
         for name, seat in self._seats.items():
             leader = self._seats.get(seat.task.request.crops_of)
             if leader is not None and leader.task.network.result_type is not Detections:
-                raise SetupError(f'crops_of of task {name} is {leader.task.name}, which gives '
-                                 f'{leader.task.network.result_type.__name__}, expected a task of a detector')
+                raise SetupError(
+                    f'crops_of of task {name} is {leader.task.name}, which gives '
+                    f'{leader.task.network.result_type.__name__}, expected a task of a detector'
+                )
 
     def _check_active(self, names: Sequence[str]) -> None:
         """Refuses tasks that the file does not have, once it is read: they would stop all others."""
         unknown = sorted({name for name in names if name} - set(self._seats)) if self._seats else []
         if unknown:
-            raise SetupError(f'active_tasks names {", ".join(unknown)}, expected some of {", ".join(self._seats)}')
+            raise SetupError(
+                f'active_tasks names {", ".join(unknown)}, expected some of {", ".join(self._seats)}'
+            )
 
     # --- lifecycle ---
 
@@ -154,27 +186,41 @@ class QosSchedulerNode(ManagedNode):
         self._loader = Executor('loading')
         try:
             if not values['tasks']:
-                raise SetupError('tasks is empty, expected a task file; docs/several_networks.md has an example')
+                raise SetupError(
+                    'tasks is empty, expected a task file; docs/several_networks.md has an example'
+                )
             requests = read_tasks(Path(values['tasks']).expanduser())
             for request in requests:
-                task = self._loader.do(partial(
-                    load_nested_task, request, share_folder() / 'models', threads=values['threads'],
-                    engine=values['engine'], target_miss_probability=values['target_miss_probability']))
+                task = self._loader.do(
+                    partial(
+                        load_nested_task,
+                        request,
+                        share_folder() / 'models',
+                        threads=values['threads'],
+                        engine=values['engine'],
+                        target_miss_probability=values['target_miss_probability'],
+                    )
+                )
                 self._seats[request.name] = self._seat(task)
             self._check_leaders()
             self._check_active(values['active_tasks'])
         except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)
         for name, seat in self._seats.items():
-            seat.followers = tuple(other for other, follower in self._seats.items()
-                                   if follower.task.request.crops_of == name)
+            seat.followers = tuple(
+                other
+                for other, follower in self._seats.items()
+                if follower.task.request.crops_of == name
+            )
         self._publish_schedule = self._output(Schedule, '~/schedule', LATCHED)
         self._publish_job = self._output(JobReport, '~/jobs', FRAMES)
         for seat in self._seats.values():
             for notice in seat.task.notices:
                 self.get_logger().warning(f'{seat.task.name}: {notice}')
-            self.get_logger().info(f'configured: task {seat.task.name}, {seat.task.network.config_name} with '
-                                   f'{len(seat.task.paths)} levels on {seat.task.request.device}')
+            self.get_logger().info(
+                f'configured: task {seat.task.name}, {seat.task.network.config_name} with '
+                f'{len(seat.task.paths)} levels on {seat.task.request.device}'
+            )
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -185,13 +231,25 @@ class QosSchedulerNode(ManagedNode):
         result = super().on_activate(state)
         for device in dict.fromkeys(seat.task.request.device for seat in self._seats.values()):
             executor = Executor()
-            executor.start(self._priority, self.on_failure, prepare=partial(use_threads, values['threads']),
-                           collects_garbage=True)
+            executor.start(
+                self._priority,
+                self.on_failure,
+                prepare=partial(use_threads, values['threads']),
+                collects_garbage=True,
+            )
             self._schedulers[device] = NetworkScheduler(
-                executor, {name: (seat.task, seat) for name, seat in self._seats.items()
-                           if seat.task.request.device == device}, raises_levels=values['raise_levels'])
+                executor,
+                {
+                    name: (seat.task, seat)
+                    for name, seat in self._seats.items()
+                    if seat.task.request.device == device
+                },
+                raises_levels=values['raise_levels'],
+            )
         for seat in self._seats.values():
-            seat.publish_labels(label_info(seat.task.network.class_names, self.get_clock().now().to_msg()))
+            seat.publish_labels(
+                label_info(seat.task.network.class_names, self.get_clock().now().to_msg())
+            )
         self._look()
         self._subscribe(values)
         self._timer = steady_timer(self, _LOOK_PERIOD_S, self._look)
@@ -220,7 +278,9 @@ class QosSchedulerNode(ManagedNode):
         super()._release()
         seats, self._seats = self._seats, {}
         if self._loader is not None:
-            self._loader.submit(seats.clear)  # networks are let go of where they were loaded, which may take its time
+            self._loader.submit(
+                seats.clear
+            )  # networks are let go of where they were loaded, which may take its time
             self._loader.close(_STOP_TIMEOUT_S)
             self._loader = None
 
@@ -230,11 +290,18 @@ class QosSchedulerNode(ManagedNode):
         network = task.network
         kind = RESULT_KINDS.get(network.result_type)
         if kind is None:
-            raise SetupError(f'task {task.name}: network gives {network.result_type.__name__}, expected one of '
-                             f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
+            raise SetupError(
+                f'task {task.name}: network gives {network.result_type.__name__}, expected one of '
+                f'{", ".join(known.__name__ for known in RESULT_KINDS)}'
+            )
         topic = kind.topic.replace('~/', f'~/{task.name}/')
-        return _Seat(self, task, kind.maker(network.class_names), self._output(kind.message, topic),
-                     self._output(LabelInfo, f'~/{task.name}/label_info', LATCHED))
+        return _Seat(
+            self,
+            task,
+            kind.maker(network.class_names),
+            self._output(kind.message, topic),
+            self._output(LabelInfo, f'~/{task.name}/label_info', LATCHED),
+        )
 
     def _subscribe(self, values: Mapping[str, Value]) -> None:
         by_topic: dict[str, list[str]] = {}
@@ -242,14 +309,28 @@ class QosSchedulerNode(ManagedNode):
             if seat.task.request.crops_of:
                 continue
             by_topic.setdefault(seat.task.request.image_topic or f'~/{name}/image', []).append(name)
-        self._images = [ImageInput(self, topic, values['image_transport'], values['reliability'],
-                                   on_image=partial(self._on_image, tuple(names)))
-                        for topic, names in by_topic.items()]
-        self._intake.listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)
+        self._images = [
+            ImageInput(
+                self,
+                topic,
+                values['image_transport'],
+                values['reliability'],
+                on_image=partial(self._on_image, tuple(names)),
+            )
+            for topic, names in by_topic.items()
+        ]
+        self._intake.listen(
+            ContentionState, 'contention_monitor/state', self._on_contention, RESULTS
+        )
         self._intake.listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)
 
-    def _on_image(self, names: tuple[str, ...], message: Image | CompressedImage, waited_ns: int,
-                  left_out: int) -> None:
+    def _on_image(
+        self,
+        names: tuple[str, ...],
+        message: Image | CompressedImage,
+        waited_ns: int,
+        left_out: int,
+    ) -> None:
         for name in names:
             scheduler = self._schedulers.get(self._seats[name].task.request.device)
             if scheduler is not None:
@@ -270,8 +351,11 @@ class QosSchedulerNode(ManagedNode):
 
     def _active(self, device: str) -> list[NestedTask]:
         wanted = [name for name in self._values['active_tasks'] if name]
-        return [seat.task for name, seat in self._seats.items()
-                if seat.task.request.device == device and (not wanted or name in wanted)]
+        return [
+            seat.task
+            for name, seat in self._seats.items()
+            if seat.task.request.device == device and (not wanted or name in wanted)
+        ]
 
     def _look(self) -> None:
         """Makes new schedules where tasks or conditions have changed."""
@@ -288,20 +372,32 @@ class QosSchedulerNode(ManagedNode):
                 self._made += 1
                 scheduler.follow(schedule.plans)
                 self._schedules[device] = schedule
-                self._publish_schedule(schedule_message(schedule, tasks, device, self.get_clock().now().to_msg()))
-                words = ', '.join(f'{name} at level {plan.level} every {plan.period_ms:g} ms'
-                                  for name, plan in schedule.plans.items())
-                self.get_logger().info(f'schedule of {device}: {words}; utilisation '
-                                       f'{schedule.allocation.utilisation:.2f}', throttle_duration_sec=THROTTLE_S)
+                self._publish_schedule(
+                    schedule_message(schedule, tasks, device, self.get_clock().now().to_msg())
+                )
+                words = ', '.join(
+                    f'{name} at level {plan.level} every {plan.period_ms:g} ms'
+                    for name, plan in schedule.plans.items()
+                )
+                self.get_logger().info(
+                    f'schedule of {device}: {words}; utilisation '
+                    f'{schedule.allocation.utilisation:.2f}',
+                    throttle_duration_sec=THROTTLE_S,
+                )
 
     # --- on the threads of the executors ---
 
     def tell(self, task: NestedTask, record: JobRecord) -> None:
         """Publishes what a job of a task came to."""
         if record.outcome is Outcome.FAILED:  # such as results that are not finite
-            self._failure, self._failed_ms = f'a job of {task.name} failed: {record.failure}', now_ms()
+            self._failure, self._failed_ms = (
+                f'a job of {task.name} failed: {record.failure}',
+                now_ms(),
+            )
             self.get_logger().error(self._failure, throttle_duration_sec=THROTTLE_S)
-        header = Header(frame_id=record.message.header.frame_id, stamp=self.get_clock().now().to_msg())
+        header = Header(
+            frame_id=record.message.header.frame_id, stamp=self.get_clock().now().to_msg()
+        )
         self._publish_job(job_report(record, task, header))
 
     def hand_on(self, seat: _Seat, header: Header, found: Detections) -> None:
@@ -309,12 +405,16 @@ class QosSchedulerNode(ManagedNode):
         pixels = most_important_crop(seat.image_bgr, found)
         if pixels is not None:
             for name in seat.followers:
-                self._schedulers[self._seats[name].task.request.device].submit(name, Crop(pixels, header))
+                self._schedulers[self._seats[name].task.request.device].submit(
+                    name, Crop(pixels, header)
+                )
 
     def on_failure(self, error: Exception) -> None:
         """Logs an error of a job or of a thread."""
         if self.context.ok():
-            self.get_logger().error(f'a job failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
+            self.get_logger().error(
+                f'a job failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S
+            )
 
     # --- diagnostics ---
 
@@ -326,26 +426,46 @@ class QosSchedulerNode(ManagedNode):
         for device, scheduler in list(self._schedulers.items()):
             schedule, counts = self._schedules.get(device), scheduler.counts
             if schedule is not None:
-                values |= {f'{device} utilisation': schedule.allocation.utilisation,
-                           f'{device} quality': schedule.allocation.quality}
+                values |= {
+                    f'{device} utilisation': schedule.allocation.utilisation,
+                    f'{device} quality': schedule.allocation.quality,
+                }
                 concerns.append(f'{device}: {schedule.refusal}' if schedule.refusal else '')
             concerns += [f'{name} hangs' for name in scheduler.hanging]
             for name, count in counts.items():
                 plan = None if schedule is None else schedule.plans.get(name)
-                values |= {f'{name} level': 'rests' if plan is None else f'{plan.level} every {plan.period_ms:g} ms',
-                           f'{name} jobs': count.jobs, f'{name} misses': count.misses,
-                           f'{name} miss ratio upper 95 %': count.miss_ratio_upper_95,
-                           f'{name} raised levels': count.raised, f'{name} replaced images': count.replaced,
-                           f'{name} rejected images': self._seats[name].rejected}
+                values |= {
+                    f'{name} level': 'rests'
+                    if plan is None
+                    else f'{plan.level} every {plan.period_ms:g} ms',
+                    f'{name} jobs': count.jobs,
+                    f'{name} misses': count.misses,
+                    f'{name} miss ratio upper 95 %': count.miss_ratio_upper_95,
+                    f'{name} raised levels': count.raised,
+                    f'{name} replaced images': count.replaced,
+                    f'{name} rejected images': self._seats[name].rejected,
+                }
                 if count.last_failure:
                     values[f'{name} last failure'] = count.last_failure
-        values |= {'refused_messages': self._intake.refused, 'slowdown': self._slowdown, 'speed_mps': self._speed,
-                   'priority': self._priority.in_force}
+        values |= {
+            'refused_messages': self._intake.refused,
+            'slowdown': self._slowdown,
+            'speed_mps': self._speed,
+            'priority': self._priority.in_force,
+        }
         for images in self._images:
             concerns += images.concerns
             values[f'{images.flow.topic} lost images'] = images.flow.lost
-        concerns += [self._intake.concern, self._failure if now_ms() - self._failed_ms < TOLD_MS else '']
-        return report_of(values, 'scheduling', concerns=concerns, faults=[images.fault for images in self._images])
+        concerns += [
+            self._intake.concern,
+            self._failure if now_ms() - self._failed_ms < TOLD_MS else '',
+        ]
+        return report_of(
+            values,
+            'scheduling',
+            concerns=concerns,
+            faults=[images.fault for images in self._images],
+        )
 
 
 def main() -> int:

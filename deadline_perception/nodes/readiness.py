@@ -3,6 +3,7 @@ status 0 or 1.
 
 A bag that starts to play before everybody listens loses its first frames.
 """
+
 from __future__ import annotations
 
 import sys
@@ -34,8 +35,11 @@ class ReadinessNode(Node):
         super().__init__('readiness')
         self.finished = Future()
         self._names = list(awaited)
-        self._states = {entry.name: self.create_client(GetState, f'{entry.name}/get_state')
-                        for entry in (*NODES, *OPTIONAL_NODES) if entry.lifecycle and entry.name in self._names}
+        self._states = {
+            entry.name: self.create_client(GetState, f'{entry.name}/get_state')
+            for entry in (*NODES, *OPTIONAL_NODES)
+            if entry.lifecycle and entry.name in self._names
+        }
         self._asked: dict[str, tuple[Future, int]] = {}  # and in which round
         self._missing = list(self._names)
         self._rounds = 0
@@ -47,13 +51,19 @@ class ReadinessNode(Node):
             return
         self._rounds += 1
         namespace = self.get_namespace()
-        present = {name for name, found in self.get_node_names_and_namespaces() if found == namespace}
+        present = {
+            name for name, found in self.get_node_names_and_namespaces() if found == namespace
+        }
         self._missing = [name for name in self._names if name not in present]
-        self._missing += [name for name, client in self._states.items() if not self._is_active(name, client)]
+        self._missing += [
+            name for name, client in self._states.items() if not self._is_active(name, client)
+        ]
         if not self._missing:
             self.finished.set_result(0)
         elif self._rounds * PERIOD_S > TIMEOUT_S:
-            self.get_logger().error(f'not ready after {TIMEOUT_S:.0f} s: {", ".join(dict.fromkeys(self._missing))}')
+            self.get_logger().error(
+                f'not ready after {TIMEOUT_S:.0f} s: {", ".join(dict.fromkeys(self._missing))}'
+            )
             self.finished.set_result(1)
 
     def _is_active(self, name: str, client: Client) -> bool:
@@ -70,8 +80,12 @@ class ReadinessNode(Node):
         """A lifecycle node that refuses says so in its diagnostic."""
         for status in message.status:
             namespace, name = reporting_node(status.name)
-            if (status.level == DiagnosticStatus.ERROR and name in self._states
-                    and namespace == self.get_namespace().rstrip('/') and not self.finished.done()):
+            if (
+                status.level == DiagnosticStatus.ERROR
+                and name in self._states
+                and namespace == self.get_namespace().rstrip('/')
+                and not self.finished.done()
+            ):
                 self.get_logger().error(f'{name} will not get ready: {status.message}')
                 self.finished.set_result(1)
 

@@ -6,6 +6,7 @@ before is given back piece by piece in the gaps between frames: at once, it woul
 keeps the ordinary priority: frames go first, and one of a lower priority could be kept from the processor while it
 holds Python's lock.
 """
+
 from __future__ import annotations
 
 import gc
@@ -25,7 +26,9 @@ from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, Setu
 GAP_S = 0.2  # longest wait for the gap after a frame
 _Replaced = tuple[DeadlineDetector, LoadedTask]
 _SHARED_TURN_S = 1e-4
-NEXT_FRAME_S = 5.0  # without a frame for so long, the answer is that the next one will run on the new network
+NEXT_FRAME_S = (
+    5.0  # without a frame for so long, the answer is that the next one will run on the new network
+)
 
 
 @contextmanager
@@ -54,9 +57,19 @@ class ReloadService:
         replaced: is told what has taken that place.
     """
 
-    def __init__(self, node: Node, detector: Callable[[], DeadlineDetector | None],
-                 options: Callable[[LoadedTask], NetworkOptions], replaced: Callable[[LoadedTask], None]) -> None:
-        self._node, self._detector, self._options, self._replaced = node, detector, options, replaced
+    def __init__(
+        self,
+        node: Node,
+        detector: Callable[[], DeadlineDetector | None],
+        options: Callable[[LoadedTask], NetworkOptions],
+        replaced: Callable[[LoadedTask], None],
+    ) -> None:
+        self._node, self._detector, self._options, self._replaced = (
+            node,
+            detector,
+            options,
+            replaced,
+        )
         self._thread: Executor | None = None
         self._work: Future[None] | None = None
         service = node.create_service(Trigger, '~/reload', lambda request, response: response)
@@ -72,7 +85,9 @@ class ReloadService:
         """What the service does; `answer` gets its response, from the thread that loads. Returns whether it began."""
         response = Trigger.Response()
         if self._work is not None and not self._work.done():
-            response.message = 'not reloaded: another network is being loaded, expected one request at a time'
+            response.message = (
+                'not reloaded: another network is being loaded, expected one request at a time'
+            )
             answer(response)
             return False
         # One thread for all: each new one may take another arena of glibc's, in which what was freed stays allocated.
@@ -92,15 +107,23 @@ class ReloadService:
             detector.replace(running, loaded)
         except SetupError:  # another network has taken its place meanwhile
             return
-        self._node.get_logger().info(f'{running.options.model} goes by the times that its first frames took')
+        self._node.get_logger().info(
+            f'{running.options.model} goes by the times that its first frames took'
+        )
 
-    def _reload(self, response: Trigger.Response, answer: Callable[[Trigger.Response], None],
-                replaced: list[_Replaced]) -> None:
+    def _reload(
+        self,
+        response: Trigger.Response,
+        answer: Callable[[Trigger.Response], None],
+        replaced: list[_Replaced],
+    ) -> None:
         try:
             response.message = self._take_its_place(replaced)
             response.success = True
             self._node.get_logger().info(response.message)
-        except BaseException as error:  # whatever a network does as it is loaded, the client gets its answer
+        except (
+            BaseException
+        ) as error:  # whatever a network does as it is loaded, the client gets its answer
             response.message = f'not reloaded, and nothing changed: {cause(error)}'
             self._node.get_logger().error(response.message)
         answer(response)

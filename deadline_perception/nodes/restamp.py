@@ -1,4 +1,5 @@
 """Moves the time stamps of serialised messages to another clock, without decoding what need not be decoded."""
+
 from __future__ import annotations
 
 import struct
@@ -39,8 +40,9 @@ def _holds_header(store, kind: tuple, seen: set[str]) -> bool:
         return _holds_header(store, detail[0], seen)
     if node != Nodetype.NAME or detail in seen:
         return False
-    return detail == _HEADER or any(_holds_header(store, inner, seen | {detail})
-                                    for _, inner in store.fielddefs[detail][1])
+    return detail == _HEADER or any(
+        _holds_header(store, inner, seen | {detail}) for _, inner in store.fielddefs[detail][1]
+    )
 
 
 class Restamper:
@@ -80,7 +82,10 @@ class Restamper:
             return bytes(self._store.serialize_cdr(message, msgtype))
         order = '<' if raw[1] & 1 else '>'
         seconds, nanoseconds = struct.unpack(f'{order}iI', raw[_STAMP_BYTES])
-        moved = struct.pack(f'{order}iI', *divmod(self._new_stamp(seconds * _BILLION + nanoseconds, now_ns), _BILLION))
+        moved = struct.pack(
+            f'{order}iI',
+            *divmod(self._new_stamp(seconds * _BILLION + nanoseconds, now_ns), _BILLION),
+        )
         return b''.join((raw[:4], moved, memoryview(raw)[12:]))
 
     def _new_stamp(self, stamp_ns: int, now_ns: int) -> int:
@@ -95,9 +100,12 @@ class Restamper:
     def _move_all(self, value: object, now_ns: int) -> None:
         """Moves every header's stamp within a decoded message."""
         if getattr(value, '__msgtype__', '') == _HEADER:
-            seconds, nanoseconds = divmod(self._new_stamp(value.stamp.sec * _BILLION + value.stamp.nanosec, now_ns),
-                                          _BILLION)
-            object.__setattr__(value, 'stamp', self._store.types[_TIME](sec=seconds, nanosec=nanoseconds))
+            seconds, nanoseconds = divmod(
+                self._new_stamp(value.stamp.sec * _BILLION + value.stamp.nanosec, now_ns), _BILLION
+            )
+            object.__setattr__(
+                value, 'stamp', self._store.types[_TIME](sec=seconds, nanosec=nanoseconds)
+            )
         elif isinstance(value, list):
             for element in value:
                 self._move_all(element, now_ns)

@@ -1,4 +1,5 @@
 """What is published about a schedule and about the jobs that follow it."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,11 +14,18 @@ from deadline_perception.runtime.nested_task import NestedTask
 from deadline_perception.runtime.network_schedule import NetworkSchedule
 from deadline_perception.runtime.tracks import Outcome
 
-_OUTCOMES = {Outcome.DETECTED: JobReport.DONE, Outcome.LATE: JobReport.LATE, Outcome.ABORTED: JobReport.CUT,
-             Outcome.FAILED: JobReport.FAILED, Outcome.HUNG: JobReport.HUNG}
+_OUTCOMES = {
+    Outcome.DETECTED: JobReport.DONE,
+    Outcome.LATE: JobReport.LATE,
+    Outcome.ABORTED: JobReport.CUT,
+    Outcome.FAILED: JobReport.FAILED,
+    Outcome.HUNG: JobReport.HUNG,
+}
 
 
-def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], device: str, stamp: Time) -> Schedule:
+def schedule_message(
+    schedule: NetworkSchedule, tasks: Sequence[NestedTask], device: str, stamp: Time
+) -> Schedule:
     """A schedule of some tasks; the quality of each is without its weight, the sum with it.
 
     Args:
@@ -25,21 +33,47 @@ def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], dev
         device: that they share, as the frame of the header.
     """
     allocation = schedule.allocation
-    message = Schedule(feasible=allocation.schedulable, utilisation=allocation.utilisation,
-                       total_quality=allocation.quality, tasks=[
-                           TaskSchedule(task=task.name, level=option.level, period_ms=option.period_ms,
-                                        execution_time_ms=option.execution_time_ms,
-                                        quality=option.quality / task.request.weight)
-                           for task, option in zip(tasks, allocation.options)])
+    message = Schedule(
+        feasible=allocation.schedulable,
+        utilisation=allocation.utilisation,
+        total_quality=allocation.quality,
+        tasks=[
+            TaskSchedule(
+                task=task.name,
+                level=option.level,
+                period_ms=option.period_ms,
+                execution_time_ms=option.execution_time_ms,
+                quality=option.quality / task.request.weight,
+            )
+            for task, option in zip(tasks, allocation.options)
+        ],
+    )
     message.header.frame_id, message.header.stamp = device, stamp
     return message
 
 
 def job_report(record: JobRecord, task: NestedTask, header: Header) -> JobReport:
     """What became of a job; the header has the frame of its image, and when it ended by the node's clock."""
-    release_ns, deadline_ns, started_ns, finished_ns = (round(time_ms * NS_PER_MS) for time_ms in (
-        record.arrived_ms, record.arrived_ms + record.conditions.budget_ms, record.started_ms, record.answered_ms))
+    release_ns, deadline_ns, started_ns, finished_ns = (
+        round(time_ms * NS_PER_MS)
+        for time_ms in (
+            record.arrived_ms,
+            record.arrived_ms + record.conditions.budget_ms,
+            record.started_ms,
+            record.answered_ms,
+        )
+    )
     return JobReport(
-        header=header, task=task.name, path=str(record.path), outcome=_OUTCOMES[record.outcome],
-        planned_level=record.planned_level, level=record.level, release_ns=release_ns, deadline_ns=deadline_ns,
-        started_ns=started_ns, finished_ns=finished_ns, bound_ms=record.bound_ms, reason=record.failure)
+        header=header,
+        task=task.name,
+        path=str(record.path),
+        outcome=_OUTCOMES[record.outcome],
+        planned_level=record.planned_level,
+        level=record.level,
+        release_ns=release_ns,
+        deadline_ns=deadline_ns,
+        started_ns=started_ns,
+        finished_ns=finished_ns,
+        bound_ms=record.bound_ms,
+        reason=record.failure,
+    )

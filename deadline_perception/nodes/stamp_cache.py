@@ -1,4 +1,5 @@
 """Keeps the latest items by their stamp until what belongs to them comes."""
+
 from __future__ import annotations
 
 from collections import OrderedDict

@@ -1,4 +1,5 @@
 """The node `time_budget`: from the vehicle's speed to the time that perception may take."""
+
 from __future__ import annotations
 
 import math
@@ -22,20 +23,67 @@ ROAD_BUDGETS_MS = tuple(round(1000.0 / speed, 1) for speed in ROAD_SPEEDS_MPS)
 
 _RATE_HZ = 5.0  # also when no speed comes
 PARAMETERS = (
-    Parameter('policy', 'table', 'How a speed becomes a budget: by a table, or by the distance needed to stop.',
-              choices=('table', 'stopping_distance')),
-    Parameter('table_speeds_mps', ROAD_SPEEDS_MPS, 'Speeds of the table, ascending; between two of them the faster '
-              "one's budget holds.", 'm/s', 0.0, 200.0),
-    Parameter('table_budgets_ms', ROAD_BUDGETS_MS, 'Budgets of the table, one per speed, never rising; by default 1 m '
-              'of travel per frame.', 'ms', 0.1, 60000.0),
-    Parameter('sight_distance_m', 40.0, 'How far ahead an obstacle is seen (stopping distance).', 'm', 0.01, 1000.0),
-    Parameter('deceleration_mps2', 6.0, 'Braking deceleration (stopping distance).', 'm/s^2', 0.01, 50.0),
-    Parameter('actuation_latency_s', 0.1, 'From published detections to braking (stopping distance).', 's', 0.0, 10.0),
-    Parameter('clearance_m', 2.0, 'Distance to keep from the obstacle when stopped (stopping distance).', 'm', 0.0,
-              100.0),
-    Parameter('min_budget_ms', 30.0, 'Smallest budget; also in force while the speed is unknown.', 'ms', 0.1, 60000.0),
+    Parameter(
+        'policy',
+        'table',
+        'How a speed becomes a budget: by a table, or by the distance needed to stop.',
+        choices=('table', 'stopping_distance'),
+    ),
+    Parameter(
+        'table_speeds_mps',
+        ROAD_SPEEDS_MPS,
+        "Speeds of the table, ascending; between two of them the faster one's budget holds.",
+        'm/s',
+        0.0,
+        200.0,
+    ),
+    Parameter(
+        'table_budgets_ms',
+        ROAD_BUDGETS_MS,
+        'Budgets of the table, one per speed, never rising; by default 1 m of travel per frame.',
+        'ms',
+        0.1,
+        60000.0,
+    ),
+    Parameter(
+        'sight_distance_m',
+        40.0,
+        'How far ahead an obstacle is seen (stopping distance).',
+        'm',
+        0.01,
+        1000.0,
+    ),
+    Parameter(
+        'deceleration_mps2', 6.0, 'Braking deceleration (stopping distance).', 'm/s^2', 0.01, 50.0
+    ),
+    Parameter(
+        'actuation_latency_s',
+        0.1,
+        'From published detections to braking (stopping distance).',
+        's',
+        0.0,
+        10.0,
+    ),
+    Parameter(
+        'clearance_m',
+        2.0,
+        'Distance to keep from the obstacle when stopped (stopping distance).',
+        'm',
+        0.0,
+        100.0,
+    ),
+    Parameter(
+        'min_budget_ms',
+        30.0,
+        'Smallest budget; also in force while the speed is unknown.',
+        'ms',
+        0.1,
+        60000.0,
+    ),
     Parameter('max_budget_ms', 250.0, 'Largest budget, at standstill.', 'ms', 0.1, 60000.0),
-    Parameter('speed_timeout_s', 0.5, 'Age above which the speed counts as unknown.', 's', 0.01, 60.0),
+    Parameter(
+        'speed_timeout_s', 0.5, 'Age above which the speed counts as unknown.', 's', 0.01, 60.0
+    ),
 )
 
 
@@ -47,8 +95,13 @@ def make_policy(values: Mapping) -> StoppingDistanceBudget | TableBudget:
     """
     limits = values['min_budget_ms'], values['max_budget_ms']
     if values['policy'] == 'stopping_distance':
-        return StoppingDistanceBudget(values['sight_distance_m'], values['deceleration_mps2'],
-                                      values['actuation_latency_s'], values['clearance_m'], *limits)
+        return StoppingDistanceBudget(
+            values['sight_distance_m'],
+            values['deceleration_mps2'],
+            values['actuation_latency_s'],
+            values['clearance_m'],
+            *limits,
+        )
     return TableBudget(values['table_speeds_mps'], values['table_budgets_ms'], *limits)
 
 
@@ -77,9 +130,15 @@ class TimeBudgetNode(Node):
 
     def _publish(self) -> None:
         budget, speed_mps = self._current()
-        message = TimeBudget(budget_ms=budget.budget_ms, min_budget_ms=self._policy.min_budget_ms,
-                             max_budget_ms=self._policy.max_budget_ms, speed_mps=speed_mps,
-                             policy=self._policy.name, degraded=budget.degraded, reason=budget.reason)
+        message = TimeBudget(
+            budget_ms=budget.budget_ms,
+            min_budget_ms=self._policy.min_budget_ms,
+            max_budget_ms=self._policy.max_budget_ms,
+            speed_mps=speed_mps,
+            policy=self._policy.name,
+            degraded=budget.degraded,
+            reason=budget.reason,
+        )
         message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
         self._publisher.publish(message)
 
@@ -88,11 +147,15 @@ class TimeBudgetNode(Node):
         if self._heard_ns is None:
             return self._unknown('no speed has come yet on vehicle_speed/speed'), math.nan
         now_ns = self._clock_of_ages.now().nanoseconds
-        self._heard_ns = min(self._heard_ns, now_ns)  # a simulated clock that has gone back: the age begins anew
+        self._heard_ns = min(
+            self._heard_ns, now_ns
+        )  # a simulated clock that has gone back: the age begins anew
         age_s = (now_ns - self._heard_ns) / 1e9
         if age_s > self._values['speed_timeout_s']:
-            return self._unknown(f'the latest speed is {age_s:.2f} s old, expected at most '
-                                 f'{self._values["speed_timeout_s"]:g} s'), math.nan
+            return self._unknown(
+                f'the latest speed is {age_s:.2f} s old, expected at most '
+                f'{self._values["speed_timeout_s"]:g} s'
+            ), math.nan
         if math.isnan(self._speed_mps):
             return self._unknown('vehicle_speed does not know the speed, and says why'), math.nan
         return self._policy.budget_ms(self._speed_mps), self._speed_mps
@@ -102,16 +165,25 @@ class TimeBudgetNode(Node):
 
     def _report(self) -> Report:
         budget, speed_mps = self._current()
-        values = {'budget_ms': budget.budget_ms, 'speed_mps': speed_mps, 'policy': self._policy.name,
-                  'refused_messages': self._intake.refused}
+        values = {
+            'budget_ms': budget.budget_ms,
+            'speed_mps': speed_mps,
+            'policy': self._policy.name,
+            'refused_messages': self._intake.refused,
+        }
         concern = ''
         if budget.degraded:
             concern = f'{budget.budget_ms:g} ms is in force: {budget.reason}'
         elif budget.unclamped_ms < self._policy.min_budget_ms:
-            concern = (f'{speed_mps:.1f} m/s is too fast: it asks for {budget.unclamped_ms:.0f} ms, less than the '
-                       f'smallest budget of {self._policy.min_budget_ms:g} ms')
-        return report_of(values, f'{budget.budget_ms:.0f} ms at {speed_mps:.1f} m/s',
-                         concerns=(concern, self._intake.concern))
+            concern = (
+                f'{speed_mps:.1f} m/s is too fast: it asks for {budget.unclamped_ms:.0f} ms, less than the '
+                f'smallest budget of {self._policy.min_budget_ms:g} ms'
+            )
+        return report_of(
+            values,
+            f'{budget.budget_ms:.0f} ms at {speed_mps:.1f} m/s',
+            concerns=(concern, self._intake.concern),
+        )
 
 
 def main() -> int:

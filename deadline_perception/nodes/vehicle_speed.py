@@ -1,4 +1,5 @@
 """The node `vehicle_speed`: how fast the vehicle is, from odometry, a twist or a trace, and whether it knows."""
+
 from __future__ import annotations
 
 import math
@@ -20,11 +21,30 @@ from deadline_perception.runtime.speed_filter import SpeedFilter
 
 _RATE_HZ = 20.0
 PARAMETERS = (
-    Parameter('trace_file', '', 'Speed trace to replay: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes vehicle '
-              'JSON files or their folder. At its end the speed becomes unknown. Empty: the topics odom and '
-              'vehicle/speed, whichever speaks first.', read_only=True),
-    Parameter('time_constant_s', 0.2, 'Time constant of the low-pass filter; 0 switches it off.', 's', 0.0, 60.0),
-    Parameter('timeout_s', 0.5, 'Age of the latest speed above which the speed is unknown.', 's', 0.01, 60.0),
+    Parameter(
+        'trace_file',
+        '',
+        'Speed trace to replay: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes vehicle '
+        'JSON files or their folder. At its end the speed becomes unknown. Empty: the topics odom and '
+        'vehicle/speed, whichever speaks first.',
+        read_only=True,
+    ),
+    Parameter(
+        'time_constant_s',
+        0.2,
+        'Time constant of the low-pass filter; 0 switches it off.',
+        's',
+        0.0,
+        60.0,
+    ),
+    Parameter(
+        'timeout_s',
+        0.5,
+        'Age of the latest speed above which the speed is unknown.',
+        's',
+        0.01,
+        60.0,
+    ),
 )
 
 
@@ -56,7 +76,9 @@ class VehicleSpeedNode(Node):
         self._clock_of_ages = periodic_clock(self)
         self._replay = None
         if self._values['trace_file']:
-            self._replay = TraceReplay(read_speed_trace(Path(self._values['trace_file']).expanduser()))
+            self._replay = TraceReplay(
+                read_speed_trace(Path(self._values['trace_file']).expanduser())
+            )
         else:
             self._intake.listen(Odometry, 'odom', self._on_odometry, ANY_SOURCE)
             self._intake.listen(TwistStamped, 'vehicle/speed', self._on_twist, ANY_SOURCE)
@@ -66,7 +88,10 @@ class VehicleSpeedNode(Node):
 
     def _apply(self, values: Mapping) -> None:
         wanted = (values['time_constant_s'], values['timeout_s'])
-        if self._filter is None or wanted != (self._values['time_constant_s'], self._values['timeout_s']):
+        if self._filter is None or wanted != (
+            self._values['time_constant_s'],
+            self._values['timeout_s'],
+        ):
             self._filter = SpeedFilter(*wanted)
 
     def _now_s(self) -> float:
@@ -74,7 +99,9 @@ class VehicleSpeedNode(Node):
 
     def _on_odometry(self, message: Odometry) -> None:
         velocity = message.twist.twist.linear
-        self._hear('odometry', math.hypot(velocity.x, velocity.y))  # a robot may also drive sideways
+        self._hear(
+            'odometry', math.hypot(velocity.x, velocity.y)
+        )  # a robot may also drive sideways
 
     def _on_twist(self, message: TwistStamped) -> None:
         self._hear('twist', math.hypot(message.twist.linear.x, message.twist.linear.y))
@@ -88,7 +115,9 @@ class VehicleSpeedNode(Node):
 
     def _publish(self) -> None:
         now_s = self._now_s()
-        if self._replay is not None and now_s > 0:  # a simulated clock stands at 0 until it is heard
+        if (
+            self._replay is not None and now_s > 0
+        ):  # a simulated clock stands at 0 until it is heard
             recorded = self._replay.speed_mps(now_s)
             if recorded is not None:
                 self._hear('trace', recorded)
@@ -101,20 +130,33 @@ class VehicleSpeedNode(Node):
     def _report(self) -> Report:
         now_s = self._now_s()
         speed_mps, age_s = self._filter.speed_mps(now_s), self._filter.age_s(now_s)
-        values = {'speed_mps': speed_mps, 'age_s': age_s, 'source': self._source or 'none yet',
-                  'accepted': self._filter.accepted, 'rejected': self._intake.refused,
-                  'last_rejection': self._intake.last_problem}
+        values = {
+            'speed_mps': speed_mps,
+            'age_s': age_s,
+            'source': self._source or 'none yet',
+            'accepted': self._filter.accepted,
+            'rejected': self._intake.refused,
+            'last_rejection': self._intake.last_problem,
+        }
         silence = '' if self._filter.is_fresh(now_s) else self._silence(age_s)
-        return report_of(values, f'{speed_mps:.1f} m/s', concerns=(self._intake.concern or silence,))
+        return report_of(
+            values, f'{speed_mps:.1f} m/s', concerns=(self._intake.concern or silence,)
+        )
 
     def _silence(self, age_s: float) -> str:
         if self._replay is not None:
-            return 'the speed trace is over' if self._filter.accepted else 'waiting for the clock to start the trace'
+            return (
+                'the speed trace is over'
+                if self._filter.accepted
+                else 'waiting for the clock to start the trace'
+            )
         topics = ' or '.join(map(self.resolve_topic_name, ('odom', 'vehicle/speed')))
         if math.isnan(age_s):
             return f'no speed has come yet on {topics}'
-        return (f'the latest speed on {topics} is {age_s:.2f} s old, expected at most '
-                f'{self._values["timeout_s"]:g} s')
+        return (
+            f'the latest speed on {topics} is {age_s:.2f} s old, expected at most '
+            f'{self._values["timeout_s"]:g} s'
+        )
 
 
 def main() -> int:

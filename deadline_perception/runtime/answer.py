@@ -1,4 +1,5 @@
 """What a program is told about one image: what was found, how, and whether in time."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -28,7 +29,11 @@ class Answer:
     @property
     def boxes_xyxy_px(self) -> np.ndarray:
         """float32 `[N, 4]`; `[0, 4]` for a network that finds no objects."""
-        return self.result.boxes_xyxy_px if isinstance(self.result, Detections) else np.zeros((0, 4), np.float32)
+        return (
+            self.result.boxes_xyxy_px
+            if isinstance(self.result, Detections)
+            else np.zeros((0, 4), np.float32)
+        )
 
     @property
     def scores(self) -> np.ndarray:

@@ -1,4 +1,5 @@
 """The budget and the slowdown in force, and what takes their place while nobody says them. Free of ROS."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -42,7 +43,9 @@ class SlowdownTracker:
         clock_ms: monotonic clock.
     """
 
-    def __init__(self, *, is_expected: bool = False, clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(
+        self, *, is_expected: bool = False, clock_ms: Callable[[], float] = now_ms
+    ) -> None:
         self._is_expected, self._clock_ms = is_expected, clock_ms
         self._contention: _Contention | None = None
         self._own = SlowdownEstimator()
@@ -50,8 +53,10 @@ class SlowdownTracker:
     def hear_frame(self, record: JobRecord) -> None:
         """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
         observe: dict[Outcome, Callable[[float, float, float], None]] = {
-            Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
-            Outcome.LATE: self._own.observe_late}
+            Outcome.DETECTED: self._own.observe_frame,
+            Outcome.COASTED: self._own.observe_unfinished,
+            Outcome.LATE: self._own.observe_late,
+        }
         observe[record.outcome](record.forecast_ms, record.network_ms, record.bound_ms)
 
     def hear_contention(self, slowdown: float, source: str) -> None:
@@ -79,8 +84,11 @@ class SlowdownTracker:
         words = f'contention state is {age_ms / 1000:.1f} s old'
         if has_own:
             return own, OWN_SOURCE, f'{words}, slowdown of {own:.2f} by its own frames'
-        return contention.slowdown, contention.source, (f'{words}, its slowdown of {contention.slowdown:.2f} stays in '
-                                                        f'force')
+        return (
+            contention.slowdown,
+            contention.source,
+            (f'{words}, its slowdown of {contention.slowdown:.2f} stays in force'),
+        )
 
 
 class ConditionTracker:
@@ -99,18 +107,29 @@ class ConditionTracker:
         ValueError: a time is not positive.
     """
 
-    def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float, standing: tuple[str, ...] = (),
-                 clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(
+        self,
+        *,
+        default_budget_ms: float,
+        budget_timeout_ms: float,
+        standing: tuple[str, ...] = (),
+        clock_ms: Callable[[], float] = now_ms,
+    ) -> None:
         if not min(default_budget_ms, budget_timeout_ms) > 0:
-            raise ValueError(f'default_budget_ms is {default_budget_ms} and budget_timeout_ms {budget_timeout_ms}, '
-                             f'expected positive times')
+            raise ValueError(
+                f'default_budget_ms is {default_budget_ms} and budget_timeout_ms {budget_timeout_ms}, '
+                f'expected positive times'
+            )
         self._default_budget_ms = default_budget_ms
         self._budget_timeout_ms = budget_timeout_ms
         self.standing = standing
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
         self._slowdown = SlowdownTracker(is_expected=True, clock_ms=clock_ms)
-        self.hear_frame, self.hear_contention = self._slowdown.hear_frame, self._slowdown.hear_contention
+        self.hear_frame, self.hear_contention = (
+            self._slowdown.hear_frame,
+            self._slowdown.hear_contention,
+        )
 
     def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
         """Takes in a budget.
@@ -124,7 +143,9 @@ class ConditionTracker:
             ValueError: the budget does not lie in (0, MAX_BUDGET_MS]; it is then left out.
         """
         if not 0 < budget_ms <= MAX_BUDGET_MS:
-            raise ValueError(f'budget is {budget_ms} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms')
+            raise ValueError(
+                f'budget is {budget_ms} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms'
+            )
         smallest_ms = min_budget_ms if 0 < min_budget_ms <= budget_ms else budget_ms
         self._budget = _Budget(budget_ms, smallest_ms, reason, self._clock_ms())
 
@@ -133,16 +154,22 @@ class ConditionTracker:
         at_ms = self._clock_ms()
         budget_ms, budget_reason = self._budget_now(at_ms)
         slowdown, source, contention_reason = self._slowdown.now()
-        reasons = tuple(reason for reason in (budget_reason, contention_reason, *self.standing) if reason)
+        reasons = tuple(
+            reason for reason in (budget_reason, contention_reason, *self.standing) if reason
+        )
         return Conditions(budget_ms, slowdown, source, reasons)
 
     def _budget_now(self, at_ms: float) -> tuple[float, str]:
         budget = self._budget
         if budget is None:
-            return self._default_budget_ms, (f'no budget heard yet, {self._default_budget_ms:.0f} ms of '
-                                             f'default_budget_ms in force')
+            return self._default_budget_ms, (
+                f'no budget heard yet, {self._default_budget_ms:.0f} ms of '
+                f'default_budget_ms in force'
+            )
         age_ms = at_ms - budget.heard_ms
         if age_ms > self._budget_timeout_ms:
-            return budget.min_budget_ms, (f'budget is {age_ms / 1000:.1f} s old, the smallest of '
-                                          f'{budget.min_budget_ms:.0f} ms in force')
+            return budget.min_budget_ms, (
+                f'budget is {age_ms / 1000:.1f} s old, the smallest of '
+                f'{budget.min_budget_ms:.0f} ms in force'
+            )
         return budget.budget_ms, f'budget: {budget.reason}' if budget.reason else ''

@@ -1,6 +1,7 @@
 """Crops of one image: classified within the time that is left, most important ones first; and the one that a task of
 crops is given. Free of ROS.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -33,7 +34,9 @@ class CropRound:
     refused: int
 
 
-def importance_order(boxes_xyxy_px: Sequence[Sequence[float]], class_names: Sequence[str]) -> list[int]:
+def importance_order(
+    boxes_xyxy_px: Sequence[Sequence[float]], class_names: Sequence[str]
+) -> list[int]:
     """Places of boxes, most important first: those whose class can be refined, then larger ones (what is near looks
     large, and the weight of an object grows with its size: thesis, Problem 3.1), then those that stand nearer.
 
@@ -41,7 +44,10 @@ def importance_order(boxes_xyxy_px: Sequence[Sequence[float]], class_names: Sequ
         boxes_xyxy_px: `[N, 4]`.
         class_names: of each.
     """
-    keys = [(name not in REFINED, -size_px(box), -box[3]) for box, name in zip(boxes_xyxy_px, class_names)]
+    keys = [
+        (name not in REFINED, -size_px(box), -box[3])
+        for box, name in zip(boxes_xyxy_px, class_names)
+    ]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
@@ -60,8 +66,15 @@ class CropClassifier:
     def __init__(self, task: Task, clock_ms: Callable[[], float] = now_ms) -> None:
         self._task, self._clock_ms = task, clock_ms
 
-    def run(self, image_bgr: np.ndarray, boxes_xyxy_px: Sequence[Sequence[float]], order: Sequence[int], *,
-            until_ms: float, slowdown: float = 1.0) -> CropRound:
+    def run(
+        self,
+        image_bgr: np.ndarray,
+        boxes_xyxy_px: Sequence[Sequence[float]],
+        order: Sequence[int],
+        *,
+        until_ms: float,
+        slowdown: float = 1.0,
+    ) -> CropRound:
         """Classifies as many boxes as the time allows; blocks until then at most, but for one segment.
 
         Args:
@@ -99,7 +112,9 @@ class CropClassifier:
             task.policy.observe(took_ms, time_left_ms)
         return CropRound(tuple(results), tuple(paths), refused)
 
-    def _job(self, crop_bgr: np.ndarray, path: ExecutionPath, until_ms: float) -> Classification | None:
+    def _job(
+        self, crop_bgr: np.ndarray, path: ExecutionPath, until_ms: float
+    ) -> Classification | None:
         """The result of one crop; None once the deadline passed before its last segment."""
         run = self._task.network.start(crop_bgr, path)
         while not run.finished:

@@ -1,4 +1,5 @@
 """Images of one camera into a detector, answers out: one by one, or the newest whenever it is free."""
+
 from __future__ import annotations
 
 import logging
@@ -57,8 +58,12 @@ class DetectionStream(FrameClient):
         failures: errors of network or callback that have been logged.
     """
 
-    def __init__(self, task: Task, on_answer: Callable[[Answer], None] = lambda answer: None,
-                 on_late_record: Callable[[JobRecord], None] = lambda record: None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        on_answer: Callable[[Answer], None] = lambda answer: None,
+        on_late_record: Callable[[JobRecord], None] = lambda record: None,
+    ) -> None:
         self._task, self._on_answer, self._on_late_record = task, on_answer, on_late_record
         self._tracker = SlowdownTracker()
         self._result = threading.local()  # of the image that this thread is publishing
@@ -68,8 +73,15 @@ class DetectionStream(FrameClient):
         self.slowdown: float | None = None
         self.failures = 0
 
-    def submit(self, image_bgr: np.ndarray, stamp_ns: int, budget_ms: float, *, age_ms: float = 0.0,
-               dropped: int = 0) -> None:
+    def submit(
+        self,
+        image_bgr: np.ndarray,
+        stamp_ns: int,
+        budget_ms: float,
+        *,
+        age_ms: float = 0.0,
+        dropped: int = 0,
+    ) -> None:
         """Leaves an image; does not wait.
 
         Args:
@@ -85,8 +97,15 @@ class DetectionStream(FrameClient):
         """
         self._arrive(image_bgr, stamp_ns, budget_ms, now_ms(), age_ms, dropped, self._on_answer)
 
-    def detect(self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0,
-               dropped: int = 0) -> Answer:
+    def detect(
+        self,
+        image_bgr: np.ndarray,
+        budget_ms: float,
+        *,
+        stamp_ns: int = 0,
+        age_ms: float = 0.0,
+        dropped: int = 0,
+    ) -> Answer:
         """Waits for the answer of an image, see `submit`; images of several threads are answered one by one, and what
         one waits for its turn counts against its budget.
 
@@ -98,16 +117,22 @@ class DetectionStream(FrameClient):
         called_ms = now_ms()
         answer: SimpleQueue[Answer] = SimpleQueue()
         with self._one_at_a_time:
-            job = self._arrive(image_bgr, stamp_ns, budget_ms, called_ms, age_ms, dropped, answer.put)
+            job = self._arrive(
+                image_bgr, stamp_ns, budget_ms, called_ms, age_ms, dropped, answer.put
+            )
             while True:
                 try:
                     return answer.get(timeout=_LOOK_S)
                 except Empty:
                     if self.pipeline.stopped:
-                        raise StreamClosed('the stream was closed before the image was answered') from None
+                        raise StreamClosed(
+                            'the stream was closed before the image was answered'
+                        ) from None
                     if job.is_replaced:
-                        raise Superseded('a newer image of the stream took the place of this one before its turn '
-                                         'came') from None
+                        raise Superseded(
+                            'a newer image of the stream took the place of this one before its turn '
+                            'came'
+                        ) from None
 
     def hear_contention(self, slowdown: float, source: str) -> None:
         """Takes in by what factor other programs slow the machine down, as somebody else has measured it.
@@ -117,26 +142,46 @@ class DetectionStream(FrameClient):
         """
         self._tracker.hear_contention(slowdown, source)
 
-    def _arrive(self, image_bgr: np.ndarray, stamp_ns: int, budget_ms: float, called_ms: float, age_ms: float,
-                dropped: int, on_answer: Callable[[Answer], None]) -> Job:
+    def _arrive(
+        self,
+        image_bgr: np.ndarray,
+        stamp_ns: int,
+        budget_ms: float,
+        called_ms: float,
+        age_ms: float,
+        dropped: int,
+        on_answer: Callable[[Answer], None],
+    ) -> Job:
         if not isinstance(image_bgr, np.ndarray):
-            raise ValueError(f'image is {type(image_bgr).__name__}, expected a numpy array, uint8 [height, width, 3]')
+            raise ValueError(
+                f'image is {type(image_bgr).__name__}, expected a numpy array, uint8 [height, width, 3]'
+            )
         check_image(image_bgr)
         if not 0.0 < budget_ms <= MAX_BUDGET_MS:
-            raise ValueError(f'budget is {budget_ms} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms')
+            raise ValueError(
+                f'budget is {budget_ms} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms'
+            )
         if not 0.0 <= age_ms <= _MOST_AGE_MS:
-            raise ValueError(f'age of the image is {age_ms} ms, expected a time in [0, {_MOST_AGE_MS:.0f}] ms')
+            raise ValueError(
+                f'age of the image is {age_ms} ms, expected a time in [0, {_MOST_AGE_MS:.0f}] ms'
+            )
         if stamp_ns < 0 or dropped < 0:
-            raise ValueError(f'stamp is {stamp_ns} ns and {dropped} images were dropped, expected numbers of at least '
-                             f'0')
+            raise ValueError(
+                f'stamp is {stamp_ns} ns and {dropped} images were dropped, expected numbers of at least '
+                f'0'
+            )
         pipeline = self.pipeline
         if pipeline is None or pipeline.stopped or pipeline.closing:
             raise StreamClosed('the stream is closed, expected it to be open')
         # An image counts as arrived when it was captured, so that the time between two of them is the camera's. What
         # a call waited for its turn is its age: arrivals of several threads are in the order of their answers.
         arrived_ms = now_ms()
-        job = Job(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
-                  StampReading(arrived_ms - called_ms, '', stamp_ns), dropped)
+        job = Job(
+            _Submitted(image_bgr, float(budget_ms), on_answer),
+            arrived_ms - age_ms,
+            StampReading(arrived_ms - called_ms, '', stamp_ns),
+            dropped,
+        )
         pipeline.arrive(job)
         return job
 
@@ -159,7 +204,9 @@ class DetectionStream(FrameClient):
     def on_record(self, record: JobRecord) -> None:
         self._tracker.hear_frame(record)
         message, result = self._result.__dict__.pop('published', (None, None))
-        if message is not record.message:  # nothing was published for this one, or by another thread
+        if (
+            message is not record.message
+        ):  # nothing was published for this one, or by another thread
             result = None
         if result is None and self._task.result_type is Detections:
             result = Detections.none()

@@ -1,5 +1,5 @@
-"""The threads behind the networks of a device: one that computes, and watchdogs that answer in its place. Free of ROS.
-"""
+"""The threads behind the networks of a device: one that computes, and watchdogs that answer in its place. Free of ROS."""
+
 from __future__ import annotations
 
 import gc
@@ -103,8 +103,14 @@ class Executor:
             pass
         return future.result()
 
-    def start(self, priority: ThreadPriority, on_failure: Callable[[Exception], None], *,
-              prepare: Callable[[], None] = lambda: None, collects_garbage: bool = False) -> None:
+    def start(
+        self,
+        priority: ThreadPriority,
+        on_failure: Callable[[Exception], None],
+        *,
+        prepare: Callable[[], None] = lambda: None,
+        collects_garbage: bool = False,
+    ) -> None:
         """Raises the worker, and starts a watchdog.
 
         Args:
@@ -114,6 +120,7 @@ class Executor:
             collects_garbage: Python's collector is off meanwhile, and runs between frames: looking through everything
                 would pause a frame for tens of ms. What is alive now is not looked at. For a process of its own.
         """
+
         def begin_watch() -> None:
             priority.raise_thread(Role.WATCHDOG)
             prepare()
@@ -135,8 +142,13 @@ class Executor:
         self.priority = priority
         self.do(lambda: priority.raise_thread(Role.INFERENCE))
 
-    def open(self, task: Task, client: FrameClient, rules: FrameRules,
-             after_frame: Callable[[], None] | None = None) -> FramePipeline:
+    def open(
+        self,
+        task: Task,
+        client: FrameClient,
+        rules: FrameRules,
+        after_frame: Callable[[], None] | None = None,
+    ) -> FramePipeline:
         """A pipeline whose frames this executor runs, until it is stopped.
 
         Args:
@@ -190,7 +202,9 @@ class Executor:
         is_free = self.stop(timeout_s) and self.wait_until_idle(timeout_s)
         for runner, item in self.mailbox.close():
             if isinstance(runner, _Calls):
-                item[0].set_exception(RuntimeError('the executor was closed before the turn of this call came'))
+                item[0].set_exception(
+                    RuntimeError('the executor was closed before the turn of this call came')
+                )
         if threading.current_thread() is not self._worker:
             self._worker.join(timeout_s)
         return is_free and not self._worker.is_alive()
@@ -225,7 +239,12 @@ class Executor:
             self._prepare()
         except Exception as error:  # a permission that is refused; jobs run all the same
             self._failed(error)
-        serve(self.mailbox, lambda error: self._failed(error), self._after_item, lambda: self._worker is me)
+        serve(
+            self.mailbox,
+            lambda error: self._failed(error),
+            self._after_item,
+            lambda: self._worker is me,
+        )
 
     def _after_item(self, runner: Runner) -> None:
         if runner not in self._runners:  # a call, or a job of a runner that is no more
@@ -236,12 +255,21 @@ class Executor:
             after_job()
         if self._collects_garbage:
             self._frames += 1
-            gc.collect(2 if self._frames % _FULL_COLLECTION_FRAMES == 0 else
-                       1 if self._frames % _MIDDLE_COLLECTION_FRAMES == 0 else 0)
+            gc.collect(
+                2
+                if self._frames % _FULL_COLLECTION_FRAMES == 0
+                else 1
+                if self._frames % _MIDDLE_COLLECTION_FRAMES == 0
+                else 0
+            )
 
 
-def serve(mailbox: Mailbox, failed: Callable[[Exception], None],
-          after: Callable[[Runner], None] = lambda runner: None, goes_on: Callable[[], bool] = lambda: True) -> None:
+def serve(
+    mailbox: Mailbox,
+    failed: Callable[[Exception], None],
+    after: Callable[[Runner], None] = lambda runner: None,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> None:
     """Takes items of one runner or several, that of the earliest deadline first, until the mailbox is closed. Blocks.
 
     Args:

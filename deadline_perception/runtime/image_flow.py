@@ -1,6 +1,7 @@
 """What comes of a topic of images: how long none has, how many were lost, how old one is, and which are to be answered.
 Free of ROS.
 """
+
 from __future__ import annotations
 
 import math
@@ -11,10 +12,14 @@ from deadline_perception.runtime.job import StampReading
 
 TOLD_MS = 5000.0  # that a diagnostic tells of what has passed
 IMAGE_TIMEOUT_S = 2.0  # without an image for so long, the diagnostics warn
-STOPPED_FACTOR = 5.0  # a camera that was heard and is silent for so many timeouts has stopped, which is an error
+STOPPED_FACTOR = (
+    5.0  # a camera that was heard and is silent for so many timeouts has stopped, which is an error
+)
 # Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380, and best effort does not send it again.
-MORE_ROOM = ('let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
-             'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which makes room for images')
+MORE_ROOM = (
+    'let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
+    'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which makes room for images'
+)
 _OLDEST_MS = 10_000.0  # an older image is not late but wrongly stamped (a recording played without its clock)
 # A stamp so far ahead of the clock counts as age 0. A simulated clock comes by messages, which may wait as images do.
 _FUTURE_MS, _SIMULATED_FUTURE_MS = 20.0, 1000.0
@@ -61,7 +66,9 @@ class ImageFlow:
     def fault(self) -> str:
         """That a camera has stopped, for a person; empty otherwise. One that was never heard is no fault: it may start
         later."""
-        return self._silence if self._came and self.silent_s > STOPPED_FACTOR * IMAGE_TIMEOUT_S else ''
+        return (
+            self._silence if self._came and self.silent_s > STOPPED_FACTOR * IMAGE_TIMEOUT_S else ''
+        )
 
     @property
     def concern(self) -> str:
@@ -103,14 +110,23 @@ class ImageAge:
         if stamp_ns <= 0:
             return StampReading(math.nan, 'image stamp is zero, expected the time of capture')
         if last is not None and stamp_ns < last:
-            return StampReading(math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms', stamp_ns)
+            return StampReading(
+                math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms', stamp_ns
+            )
         if age_ms < -self._future_ms:
-            return StampReading(math.nan, f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
-                                          f'{self._future_ms:.0f} ms; do camera and node share one clock?',
-                                stamp_ns)
+            return StampReading(
+                math.nan,
+                f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
+                f'{self._future_ms:.0f} ms; do camera and node share one clock?',
+                stamp_ns,
+            )
         if age_ms > _OLDEST_MS:
-            return StampReading(math.nan, f'image is {age_ms / 1000:.0f} s old, expected at most '
-                                          f'{_OLDEST_MS / 1000:.0f} s; a recording needs use_sim_time', stamp_ns)
+            return StampReading(
+                math.nan,
+                f'image is {age_ms / 1000:.0f} s old, expected at most '
+                f'{_OLDEST_MS / 1000:.0f} s; a recording needs use_sim_time',
+                stamp_ns,
+            )
         return StampReading(max(0.0, age_ms), '', stamp_ns)
 
 
@@ -134,7 +150,9 @@ class RateLimit:
         if most_hz <= 0.0:
             return True
         period_ms = 1000.0 / most_hz
-        self._due_ms = min(self._due_ms, now_ms + (1.0 + _EARLY) * period_ms)  # the rate may have been raised
+        self._due_ms = min(
+            self._due_ms, now_ms + (1.0 + _EARLY) * period_ms
+        )  # the rate may have been raised
         if now_ms < self._due_ms - _EARLY * period_ms:
             self.left_out += 1
             return False

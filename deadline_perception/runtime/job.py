@@ -1,4 +1,5 @@
 """One image on its way from its arrival to its answer, whoever gives it, and the frozen record of it. Free of ROS."""
+
 from __future__ import annotations
 
 import math
@@ -11,7 +12,9 @@ from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.time_model import FrameTimes
 
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
-HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
+HANGING_PUBLICATION_MS = (
+    20.0  # a publication that takes longer, and past the deadline, is made again by another thread
+)
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,15 @@ class Job:
         bound_ms, until_ms: of a scheduled one at its level, and when it must be done for the sake of all.
     """
 
-    def __init__(self, message: Any, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
-        self.message, self.arrived_ms, self.stamp, self.dropped = message, arrived_ms, stamp, dropped
+    def __init__(
+        self, message: Any, arrived_ms: float, stamp: StampReading, dropped: int = 0
+    ) -> None:
+        self.message, self.arrived_ms, self.stamp, self.dropped = (
+            message,
+            arrived_ms,
+            stamp,
+            dropped,
+        )
         self.captured_ms = arrived_ms - stamp.known_age_ms
         self.motion_s = stamp.stamp_ns / 1e9 if stamp.stamp_ns > 0 else arrived_ms / 1000.0
         self.conditions = Conditions(math.inf, 1.0, '')
@@ -158,7 +168,9 @@ class Job:
         """For an answer now. Returns whether it is the first; should that hang, the watchdog will try again."""
         self.attempts += 1
         self.claimed_ms = min(at_ms, self.fallback_ms)
-        self.fallback_ms = max(self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1))
+        self.fallback_ms = max(
+            self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1)
+        )
         return self.attempts == 1
 
     def for_tracks(self) -> Job:
@@ -194,18 +206,41 @@ class Job:
         phase_ms = self._phase_ms(end_ms)
         network_ms = sum(phase_ms.values())
         forecast_ms, bound_ms = self._forecast_and_bound_ms(network_ms)
-        evidence_age_ms = math.nan if self.evidence_s is None else 1000.0 * (self.motion_s - self.evidence_s)
+        evidence_age_ms = (
+            math.nan if self.evidence_s is None else 1000.0 * (self.motion_s - self.evidence_s)
+        )
         wcet_ms = math.nan if self.plan is None else self.times.worst_ms(self.plan.path)
         return JobRecord(
-            message=self.message, arrived_ms=self.arrived_ms, stamp=self.stamp, conditions=self.conditions,
-            outcome=outcome, plan=self.plan, path=self.path, remaining_ms=self.remaining_ms,
-            slowdown=1.0 if self.times is None else self.times.slowdown, decision_us=self.decision_us,
-            decisions=tuple(self.decisions), phase_ms=phase_ms, network_ms=network_ms, segment=self.segment,
-            result=self.result, reason=self.reason, failure=failure, superseded=self.superseded,
-            queue_ms=taken_ms - self.arrived_ms, convert_ms=begun_ms - taken_ms,
-            decision_ms=max(0.0, run_ms - network_ms), publish_ms=max(0.0, at_ms - begun_ms - run_ms),
-            forecast_ms=forecast_ms, bound_ms=bound_ms, evidence_age_ms=evidence_age_ms, wcet_ms=wcet_ms,
-            level=self.level, planned_level=self.planned_level, answered_ms=at_ms)
+            message=self.message,
+            arrived_ms=self.arrived_ms,
+            stamp=self.stamp,
+            conditions=self.conditions,
+            outcome=outcome,
+            plan=self.plan,
+            path=self.path,
+            remaining_ms=self.remaining_ms,
+            slowdown=1.0 if self.times is None else self.times.slowdown,
+            decision_us=self.decision_us,
+            decisions=tuple(self.decisions),
+            phase_ms=phase_ms,
+            network_ms=network_ms,
+            segment=self.segment,
+            result=self.result,
+            reason=self.reason,
+            failure=failure,
+            superseded=self.superseded,
+            queue_ms=taken_ms - self.arrived_ms,
+            convert_ms=begun_ms - taken_ms,
+            decision_ms=max(0.0, run_ms - network_ms),
+            publish_ms=max(0.0, at_ms - begun_ms - run_ms),
+            forecast_ms=forecast_ms,
+            bound_ms=bound_ms,
+            evidence_age_ms=evidence_age_ms,
+            wcet_ms=wcet_ms,
+            level=self.level,
+            planned_level=self.planned_level,
+            answered_ms=at_ms,
+        )
 
     def _phase_ms(self, end_ms: float) -> dict[str, float]:
         done, running = list(self._done), self.running
@@ -225,7 +260,9 @@ class Job:
         skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, ran_ms)
         planned_ms = ran_ms + skipped_ms
         bound_ms = planned_ms * times.factor / times.slowdown - skipped_ms
-        if self.result is not None and network_ms > 0.0:  # else it would have taken longer than it did
+        if (
+            self.result is not None and network_ms > 0.0
+        ):  # else it would have taken longer than it did
             forecast_ms = planned_ms / times.slowdown / (1.0 + skipped_ms / network_ms)
         return forecast_ms, bound_ms
 
@@ -295,7 +332,9 @@ class JobRecord:
     @property
     def elapsed_ms(self) -> float:
         """Arrival to published result."""
-        return self.queue_ms + self.convert_ms + self.decision_ms + self.network_ms + self.publish_ms
+        return (
+            self.queue_ms + self.convert_ms + self.decision_ms + self.network_ms + self.publish_ms
+        )
 
     @property
     def total_ms(self) -> float:
@@ -335,7 +374,11 @@ class JobRecord:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Everything that is degraded about it."""
-        return tuple(reason for reason in (*self.conditions.reasons, self.stamp.reason, self.failure) if reason)
+        return tuple(
+            reason
+            for reason in (*self.conditions.reasons, self.stamp.reason, self.failure)
+            if reason
+        )
 
     @property
     def explanation(self) -> str:
@@ -348,9 +391,15 @@ class JobRecord:
         if plan is None:
             return 'the deadline passed before a path could be planned'
         if not plan.feasible:
-            return (f'not even the cheapest path fits: its bound is {plan.bound_ms:.1f} ms, and '
-                    f'{self.remaining_ms:.1f} ms are left')
+            return (
+                f'not even the cheapest path fits: its bound is {plan.bound_ms:.1f} ms, and '
+                f'{self.remaining_ms:.1f} ms are left'
+            )
         changed = [decision.operator for decision in self.decisions if decision.changed]
-        fits = 'fits' if plan.bound_ms <= self.remaining_ms else 'is not looked at by this policy, with'
+        fits = (
+            'fits'
+            if plan.bound_ms <= self.remaining_ms
+            else 'is not looked at by this policy, with'
+        )
         why = f'bound {plan.bound_ms:.1f} ms {fits} {self.remaining_ms:.1f} ms left'
         return f'{why}; changed on the way: {", ".join(changed)}' if changed else why

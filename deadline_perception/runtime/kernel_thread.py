@@ -1,6 +1,7 @@
 """Threads of this process as the kernel knows them, by its numbers: their names, how they are scheduled, and on which
 cores. Free of ROS.
 """
+
 from __future__ import annotations
 
 import math
@@ -42,8 +43,13 @@ def threads_started_by(tid: int) -> list[int]:
     """
     name, pythons = thread_name(tid), {thread.native_id for thread in threading.enumerate()}
     numbers = [int(folder.name) for folder in _TASKS.iterdir()]
-    return [number for number in numbers
-            if number not in pythons and thread_name(number) == name and _worked_ms(number) >= _LEAST_WORK_MS]
+    return [
+        number
+        for number in numbers
+        if number not in pythons
+        and thread_name(number) == name
+        and _worked_ms(number) >= _LEAST_WORK_MS
+    ]
 
 
 def _worked_ms(tid: int) -> float:
@@ -69,11 +75,18 @@ def describe_scheduling(tid: int) -> str:
     Raises:
         ProcessLookupError: the thread has ended.
     """
-    names = {os.SCHED_OTHER: 'SCHED_OTHER', os.SCHED_FIFO: 'SCHED_FIFO', os.SCHED_RR: 'SCHED_RR',
-             os.SCHED_BATCH: 'SCHED_BATCH', os.SCHED_IDLE: 'SCHED_IDLE'}
+    names = {
+        os.SCHED_OTHER: 'SCHED_OTHER',
+        os.SCHED_FIFO: 'SCHED_FIFO',
+        os.SCHED_RR: 'SCHED_RR',
+        os.SCHED_BATCH: 'SCHED_BATCH',
+        os.SCHED_IDLE: 'SCHED_IDLE',
+    }
     priority = os.sched_getparam(tid).sched_priority
-    return (f'{names.get(scheduling_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
-            f'nice {os.getpriority(os.PRIO_PROCESS, tid)}, cores {describe_cores(os.sched_getaffinity(tid))}')
+    return (
+        f'{names.get(scheduling_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
+        f'nice {os.getpriority(os.PRIO_PROCESS, tid)}, cores {describe_cores(os.sched_getaffinity(tid))}'
+    )
 
 
 def parse_cores(text: str) -> frozenset[int]:
@@ -86,10 +99,14 @@ def parse_cores(text: str) -> frozenset[int]:
     for part in filter(None, text.replace(' ', '').split(',')):
         match = re.fullmatch(r'(\d{1,6})(?:-(\d{1,6}))?', part)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(f'cores is {text!r}, expected numbers and ranges of cores such as 0,2-3')
+            raise ValueError(
+                f'cores is {text!r}, expected numbers and ranges of cores such as 0,2-3'
+            )
         cores |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     if not cores <= allowed:
-        raise ValueError(f'cores is {text!r}, expected some of {describe_cores(allowed)}, which this process may use')
+        raise ValueError(
+            f'cores is {text!r}, expected some of {describe_cores(allowed)}, which this process may use'
+        )
     return frozenset(cores)
 
 

@@ -1,4 +1,5 @@
 """Loads the task that the detector node runs, checks that its parts belong together, and warms it up. Free of ROS."""
+
 from __future__ import annotations
 
 import contextlib
@@ -51,11 +52,18 @@ from deadline_perception.timing.time_model import BOTH, WCET, Forecast, TimeMode
 from deadline_perception.timing.transferred_profile import find_reference, rescaled, transfer
 from deadline_perception.timing.wcet.segment_model import with_wcet
 
-_INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, before frames tell, and at most
-_CALIBRATION_STEP = 0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
+_INITIAL_FACTOR, _LARGEST_FACTOR = (
+    1.25,
+    8.0,
+)  # of a bound over its forecast, before frames tell, and at most
+_CALIBRATION_STEP = (
+    0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
+)
 # Of a profile measured at start.
 _COARSE: dict[str, Any] = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}
-_SETTLING_FRAMES = 100  # beside which what a network replaced is given back: their times do not count
+_SETTLING_FRAMES = (
+    100  # beside which what a network replaced is given back: their times do not count
+)
 _WATCHED_S = 1.0  # for which interruptions are watched at start
 
 PolicyMaker = Callable[[PathSpace, Forecast, Quality], Policy]
@@ -156,8 +164,12 @@ class LoadedTask:
         return cls(task, NetworkOptions(task.network), facts, {}, None, None, None, (), ())
 
 
-def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None,
-              images: Callable[[], Sequence[np.ndarray]] | None = None) -> LoadedTask:
+def load_task(
+    options: NetworkOptions,
+    models_folder: Path,
+    running: LoadedTask | None = None,
+    images: Callable[[], Sequence[np.ndarray]] | None = None,
+) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
     OpenMP threads and GPU handles belong to a thread. Only beside a network that runs there, call it on another one.
 
@@ -177,11 +189,16 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         check_replacement(network, running.task.network)
     facts = read_device_facts(options.device)
     try:
-        profile, differences = load_profile(options, network, facts, weights, models_folder, keeps=running is None)
+        profile, differences = load_profile(
+            options, network, facts, weights, models_folder, keeps=running is None
+        )
     except NoProfile as error:
         if images is None:
             raise
-        profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
+        profile, differences = (
+            measure_anew(network, facts, images()),
+            [f'measured in seconds, coarsely: {error}'],
+        )
     forecast = PathForecast(profile, network.path_space)
     quality = load_quality(network, forecast, weights, options.quality)
     prepared = prepared_paths(network)
@@ -193,21 +210,34 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         if running is None:  # beside a network that runs, one core is enough to take
             network.engine.load(key for path in covering for key in network.path_space.keys(path))
         warm_up(network, profile.image_size, covering)
-    if running is None:  # beside a network that runs, it would take away what that one's frames need
+    if (
+        running is None
+    ):  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
         ready = kept or (network.path_space.smallest, network.path_space.largest)
         warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
     if kept is None and prepared is not None:
-        degraded.append(f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
-                        f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
-                        f'{_profile_command(options, weights, " --all-paths")}')
+        degraded.append(
+            f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
+            f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
+            f'{_profile_command(options, weights, " --all-paths")}'
+        )
     if profile.wcet is None and options.bounds == WCET:
-        degraded.append('bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
-                        f'Measure one: {_profile_command(options, weights)}')
-    origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,
-                                                      input_size=network.input_size, engine=network.engine.identity)}
+        degraded.append(
+            'bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
+            f'Measure one: {_profile_command(options, weights)}'
+        )
+    origin = {
+        'profile': profile.digest,
+        **timing_key(
+            network_hash=network.network_hash,
+            facts=facts,
+            input_size=network.input_size,
+            engine=network.engine.identity,
+        ),
+    }
     calibration_file = None
     if options.calibration_file:
         calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), origin)
@@ -224,12 +254,28 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
             rough = RoughTimes(profile, quality)
         calibrator, notices = make_calibrator(options, forecast, calibration_file)
         wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
-        times = TimeModel(network.path_space, forecast, calibrator, wcet=wcet, parts=TimeParts(bounds=options.bounds))
+        times = TimeModel(
+            network.path_space,
+            forecast,
+            calibrator,
+            wcet=wcet,
+            parts=TimeParts(bounds=options.bounds),
+        )
     if network.engine.notice:
         notices.append(network.engine.notice)
     task = Task(network, policy, times, network.result_type)
-    return LoadedTask(task, options, facts, origin, kept, calibration_file, unprepared, tuple(notices), tuple(degraded),
-                      rough)
+    return LoadedTask(
+        task,
+        options,
+        facts,
+        origin,
+        kept,
+        calibration_file,
+        unprepared,
+        tuple(notices),
+        tuple(degraded),
+        rough,
+    )
 
 
 def rescale(loaded: LoadedTask) -> LoadedTask:
@@ -247,13 +293,23 @@ def rescale(loaded: LoadedTask) -> LoadedTask:
     calibrator, _ = make_calibrator(options, forecast, None)
     origin = {**loaded.origin, 'profile': profile.digest}
     file = loaded.calibration_file
-    return replace(loaded, task=replace(task, policy=policy, times=task.times.successor(forecast, calibrator)),
-                   origin=origin, calibration_file=file and replace(file, origin=origin), rough=None)
+    return replace(
+        loaded,
+        task=replace(task, policy=policy, times=task.times.successor(forecast, calibrator)),
+        origin=origin,
+        calibration_file=file and replace(file, origin=origin),
+        rough=None,
+    )
 
 
-def _kept_paths(options: NetworkOptions, network: Network, profile: LatencyProfile,
-                prepared: Sequence[ExecutionPath] | None, forecast: Forecast,
-                quality: Quality) -> Sequence[ExecutionPath] | None:
+def _kept_paths(
+    options: NetworkOptions,
+    network: Network,
+    profile: LatencyProfile,
+    prepared: Sequence[ExecutionPath] | None,
+    forecast: Forecast,
+    quality: Quality,
+) -> Sequence[ExecutionPath] | None:
     """The paths that are kept ready: those that the network names, or that were prepared and measured; where these are
     all, those that are useful. None where the policy does not say which it needs."""
     if options.policy != 'frontier':
@@ -263,24 +319,34 @@ def _kept_paths(options: NetworkOptions, network: Network, profile: LatencyProfi
         return named
     space = network.path_space
     measured = paths_of(space if prepared is None else prepared, profile.measured_keys)
-    return useful_paths(space, forecast, quality) if len(measured) == len(space) else measured or prepared
+    return (
+        useful_paths(space, forecast, quality)
+        if len(measured) == len(space)
+        else measured or prepared
+    )
 
 
 def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:
     """The paths whose segments the engine was prepared for; None: all."""
     space, keys = network.path_space, network.engine.keys
-    return None if keys is None or keys.issuperset(space.carriers()) else paths_of(space, keys) or None
+    return (
+        None if keys is None or keys.issuperset(space.carriers()) else paths_of(space, keys) or None
+    )
 
 
 def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
     """The weights where preparing their segments takes seconds and was not done, though the engine wants it."""
     from deadline_perception.engines.segment_models import SUFFIX
 
-    is_eager = options.engine == 'auto' and type(network.engine) is Eager and bool(network.engine.notice)
+    is_eager = (
+        options.engine == 'auto' and type(network.engine) is Eager and bool(network.engine.notice)
+    )
     return weights if is_eager and weights.with_suffix(SUFFIX).is_file() else None
 
 
-def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:
+def warm_up(
+    network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None
+) -> None:
     """Runs some of the paths that are kept ready, which together hold every segment of them, so that no frame pays for
     first calls."""
     paths = _covering(network.path_space, kept)
@@ -296,7 +362,9 @@ def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[Ex
     return covering_paths(space, 1, random.Random(0)) if kept is None else fewest_covering(kept)
 
 
-def environment_faults(device: str, threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
+def environment_faults(
+    device: str, threads: int, environment: Mapping[str, str] = os.environ
+) -> list[str]:
     """Why times of the CPU spread widely: settings that this process did not start with. Empty when none is missing,
     and for a GPU.
 
@@ -308,13 +376,21 @@ def environment_faults(device: str, threads: int, environment: Mapping[str, str]
     missing = missing_environment(threads, environment) if device == 'cpu' else []
     if not missing:
         return []
-    return [f'this process lacks settings without which times spread widely: start it behind '
-            f'`env {" ".join(missing)}`, or by perception.launch.py or `python -m deadline_perception.nodes bringup`, '
-            'which set them']
+    return [
+        f'this process lacks settings without which times spread widely: start it behind '
+        f'`env {" ".join(missing)}`, or by perception.launch.py or `python -m deadline_perception.nodes bringup`, '
+        'which set them'
+    ]
 
 
-def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,
-                 models_folder: Path, keeps: bool = True) -> tuple[LatencyProfile, list[str]]:
+def load_profile(
+    options: NetworkOptions,
+    network,
+    facts: DeviceFacts,
+    weights: Path,
+    models_folder: Path,
+    keeps: bool = True,
+) -> tuple[LatencyProfile, list[str]]:
     """The latency profile, and how its device and settings differ from those at hand, with what to run.
 
     Args:
@@ -337,29 +413,45 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     if options.profile:
         file = Path(options.profile).expanduser()
     else:
-        places = [default_profile_path(network.config_name, facts),
-                  default_profile_path(network.config_name, facts, models_folder / 'profiles')]
+        places = [
+            default_profile_path(network.config_name, facts),
+            default_profile_path(network.config_name, facts, models_folder / 'profiles'),
+        ]
         if is_set(weights):
             places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:
-            profile = _transferred(network, facts, places[0], models_folder / 'profiles', command, keeps)
+            profile = _transferred(
+                network, facts, places[0], models_folder / 'profiles', command, keeps
+            )
             return profile, _scaling(profile, command)
     profile = LatencyProfile.load(file)
-    here: dict[str, Any] = {'network_hash': network.network_hash, 'facts': facts, 'input_size': network.input_size,
-                            'engine': network.engine.identity}
-    if profile.scaled_from and not options.profile and profile.mismatches(**here):  # as before segments were prepared
+    here: dict[str, Any] = {
+        'network_hash': network.network_hash,
+        'facts': facts,
+        'input_size': network.input_size,
+        'engine': network.engine.identity,
+    }
+    if (
+        profile.scaled_from and not options.profile and profile.mismatches(**here)
+    ):  # as before segments were prepared
         profile = _transferred(network, facts, file, models_folder / 'profiles', command, keeps)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(**{**here, 'facts': profile.facts, 'engine': profile.engine})
     if profile.facts.kind != facts.kind:
-        foreign.append(f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}')
+        foreign.append(
+            f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}'
+        )
     if foreign:
-        raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
+        raise ProfileMismatch(
+            f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}'
+        )
     differences = profile.mismatches(**here)
     if differences:
-        return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
+        return profile, [
+            f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}'
+        ]
     return profile, _scaling(profile, command)
 
 
@@ -371,22 +463,40 @@ def _profile_command(options: NetworkOptions, weights: Path, more: str = '') -> 
 
 def _scaling(profile: LatencyProfile, command: str) -> list[str]:
     """That times were scaled rather than measured, where it is so."""
-    return [f'this device was not measured: times are those of {profile.scaled_from}, scaled by {len(profile.paths)} '
-            f'paths timed here. Measure all: {command}'] if profile.scaled_from else []
+    return (
+        [
+            f'this device was not measured: times are those of {profile.scaled_from}, scaled by {len(profile.paths)} '
+            f'paths timed here. Measure all: {command}'
+        ]
+        if profile.scaled_from
+        else []
+    )
 
 
-def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command: str, keeps: bool) -> LatencyProfile:
+def _transferred(
+    network, facts: DeviceFacts, file: Path, folder: Path, command: str, keeps: bool
+) -> LatencyProfile:
     """A profile for a device that nobody measured, kept for the next start where that is wanted and the disk takes it.
 
     Raises:
         NoProfile: this network was measured on no device of this kind.
     """
-    reference = find_reference(folder, config_name=network.config_name, network_hash=network.network_hash,
-                               input_size=network.input_size, facts=facts, engine=network.engine.identity)
+    reference = find_reference(
+        folder,
+        config_name=network.config_name,
+        network_hash=network.network_hash,
+        input_size=network.input_size,
+        facts=facts,
+        engine=network.engine.identity,
+    )
     if reference is None:
-        raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
-                        f'Measure one: {command}')
-    profile = with_wcet(transfer(reference, network, among=prepared_paths(network)), network, watched_s=_WATCHED_S)
+        raise NoProfile(
+            f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
+            f'Measure one: {command}'
+        )
+    profile = with_wcet(
+        transfer(reference, network, among=prepared_paths(network)), network, watched_s=_WATCHED_S
+    )
     if keeps:
         _keep(profile, file)
     return profile
@@ -397,10 +507,19 @@ def _keep(profile: LatencyProfile, file: Path) -> None:
         profile.save(file)
 
 
-def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:
+def measure_anew(
+    network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]
+) -> LatencyProfile:
     """Measures a coarse profile in seconds, and keeps it where the next start looks for it, if the disk takes it."""
-    profile = with_wcet(measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
-                                                  for image in images], **_COARSE), network, watched_s=_WATCHED_S)
+    profile = with_wcet(
+        measure_profile(
+            network,
+            [network.example(image) if hasattr(network, 'example') else image for image in images],
+            **_COARSE,
+        ),
+        network,
+        watched_s=_WATCHED_S,
+    )
     _keep(profile, default_profile_path(network.config_name, facts))
     return profile
 
@@ -419,8 +538,13 @@ def load_quality(network, forecast: PathForecast, weights: Path, named: str = ''
     return quality
 
 
-def make_policy(policy: str | PolicyMaker, space: PathSpace, forecast: Forecast, quality: Quality,
-                kept: Sequence[ExecutionPath] | None = None) -> Policy:
+def make_policy(
+    policy: str | PolicyMaker,
+    space: PathSpace,
+    forecast: Forecast,
+    quality: Quality,
+    kept: Sequence[ExecutionPath] | None = None,
+) -> Policy:
     """The policy of that name, ready to decide.
 
     Raises:
@@ -457,8 +581,9 @@ def find_policy(name: str) -> PolicyMaker:
         raise SetupError(f'policy {name} cannot be used: {error}') from error
 
 
-def make_calibrator(options: NetworkOptions, forecast: PathForecast,
-                    kept: CalibrationFile | None) -> tuple[BoundCalibrator, list[str]]:
+def make_calibrator(
+    options: NetworkOptions, forecast: PathForecast, kept: CalibrationFile | None
+) -> tuple[BoundCalibrator, list[str]]:
     """The calibrator that goes on where a file was written, or a new one, and why the file could not be used."""
     begun_anew = []
     if kept is not None and kept.file.exists():
@@ -471,5 +596,6 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
         log_factor = forecast.residual_quantile(1.0 - options.target_miss_probability)
     except ValueError:
         log_factor = math.log(_INITIAL_FACTOR)  # a profile without whole paths
-    return BoundCalibrator(options.target_miss_probability, _CALIBRATION_STEP, width,
-                           min(max(log_factor, 0.0), width)), begun_anew
+    return BoundCalibrator(
+        options.target_miss_probability, _CALIBRATION_STEP, width, min(max(log_factor, 0.0), width)
+    ), begun_anew

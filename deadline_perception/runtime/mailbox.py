@@ -1,4 +1,5 @@
 """Where frames wait for the thread that works on them: one place per task, in which a newer frame replaces an older."""
+
 from __future__ import annotations
 
 import math
@@ -23,11 +24,15 @@ class Mailbox(Generic[Task, Item]):
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._places: dict[Task, tuple[float, Item, float]] = {}  # when it is due, the item, when it is released
+        self._places: dict[
+            Task, tuple[float, Item, float]
+        ] = {}  # when it is due, the item, when it is released
         self.closed = False
         self._at_work: list[Task] = []
 
-    def put(self, task: Task, item: Item, due_ms: float, release_ms: float = -math.inf) -> Item | None:
+    def put(
+        self, task: Task, item: Item, due_ms: float, release_ms: float = -math.inf
+    ) -> Item | None:
         """Leaves an item of a task, which is not taken before its release; never waits for a taker.
 
         Returns:
@@ -63,7 +68,9 @@ class Mailbox(Generic[Task, Item]):
                 if at_ms >= end_ms:
                     break
                 wait_ms = min([end_ms, *(place[2] for place in self._places.values())]) - at_ms
-                self._changed.wait(None if wait_ms == math.inf else min(wait_ms / 1000.0, threading.TIMEOUT_MAX))
+                self._changed.wait(
+                    None if wait_ms == math.inf else min(wait_ms / 1000.0, threading.TIMEOUT_MAX)
+                )
             return None
 
     def done(self, task: Task) -> None:
@@ -81,6 +88,7 @@ class Mailbox(Generic[Task, Item]):
     def wait_until_idle(self, task: Task | None = None, timeout_s: float | None = None) -> bool:
         """Blocks until no item of a task, or of any, waits or is at work, at most so long. Returns whether that is
         so."""
+
         def is_idle() -> bool:
             here = (*self._places, *self._at_work)
             return not here if task is None else task not in here
@@ -101,7 +109,9 @@ class Mailbox(Generic[Task, Item]):
     def holds_other(self, task: Task) -> bool:
         """An item of another task waits that was not postponed."""
         with self._changed:
-            return any(place[0] < math.inf for other, place in self._places.items() if other is not task)
+            return any(
+                place[0] < math.inf for other, place in self._places.items() if other is not task
+            )
 
     def close(self) -> list[tuple[Task, Item]]:
         """Wakes every waiting taker with None; from now on nothing is held or given. Returns what nobody took."""

@@ -1,4 +1,5 @@
 """A network with its levels, bounds and qualities, as the scheduler chooses between them. Free of ROS."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -64,8 +65,11 @@ class NestedTask:
     quality: LevelQuality
     calibrator: BoundCalibrator
     notices: tuple[str, ...] = ()
-    overhead: Reserve = field(default_factory=lambda: Reserve(OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS,
-                                                              quantile=_OVERHEAD_QUANTILE))
+    overhead: Reserve = field(
+        default_factory=lambda: Reserve(
+            OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS, quantile=_OVERHEAD_QUANTILE
+        )
+    )
     slowdown: float = 1.0
 
     @property
@@ -75,7 +79,9 @@ class NestedTask:
 
     def expected_ms(self, level: int) -> float:
         """Time of a job at a level, as expected now."""
-        return self.forecast.forecast_ms(self.paths[level]) * self.slowdown + self.overhead.reserve_ms
+        return (
+            self.forecast.forecast_ms(self.paths[level]) * self.slowdown + self.overhead.reserve_ms
+        )
 
     def bounds_ms(self) -> tuple[float, ...]:
         """Bound of a job at each level, never falling with the level."""
@@ -90,9 +96,16 @@ class NestedTask:
             speed_mps: of the vehicle.
             bounds_ms: of each level's jobs.
         """
-        return [Option(level, period_ms, bound_ms,
-                       self.request.weight * self.quality.quality(level, period_ms, speed_mps))
-                for level, bound_ms in enumerate(bounds_ms) for period_ms in self.request.periods_ms]
+        return [
+            Option(
+                level,
+                period_ms,
+                bound_ms,
+                self.request.weight * self.quality.quality(level, period_ms, speed_mps),
+            )
+            for level, bound_ms in enumerate(bounds_ms)
+            for period_ms in self.request.periods_ms
+        ]
 
     def observe(self, record: JobRecord) -> None:
         """Learns from a job how long the next ones take."""
@@ -107,8 +120,15 @@ class NestedTask:
         self.overhead.observe(max(0.0, record.took_ms - record.network_ms))
 
 
-def load_nested_task(request: TaskRequest, models_folder: Path, *, threads: int = 1, engine: str = 'auto',
-                     target_miss_probability: float = 0.01, warm: bool = True) -> NestedTask:
+def load_nested_task(
+    request: TaskRequest,
+    models_folder: Path,
+    *,
+    threads: int = 1,
+    engine: str = 'auto',
+    target_miss_probability: float = 0.01,
+    warm: bool = True,
+) -> NestedTask:
     """Loads network, profile and qualities of a task. Blocks for seconds when it warms the network.
 
     Args:
@@ -123,10 +143,20 @@ def load_nested_task(request: TaskRequest, models_folder: Path, *, threads: int 
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
     try:
-        options = NetworkOptions(request.model, profile=request.profile, device=request.device, threads=threads,
-                                 engine=engine, target_miss_probability=target_miss_probability)
-        network, weights = load_network(options.model, options.device, models_folder, options.engine)
-        profile, notices = load_profile(options, network, read_device_facts(options.device), weights, models_folder)
+        options = NetworkOptions(
+            request.model,
+            profile=request.profile,
+            device=request.device,
+            threads=threads,
+            engine=engine,
+            target_miss_probability=target_miss_probability,
+        )
+        network, weights = load_network(
+            options.model, options.device, models_folder, options.engine
+        )
+        profile, notices = load_profile(
+            options, network, read_device_facts(options.device), weights, models_folder
+        )
         forecast = PathForecast(profile, network.path_space)
         prepared = prepared_paths(network)
         paths, quality = _levels(request, network, forecast, weights, prepared)
@@ -139,11 +169,20 @@ def load_nested_task(request: TaskRequest, models_folder: Path, *, threads: int 
     return task
 
 
-def _levels(request: TaskRequest, network, forecast: PathForecast, weights: Path,
-            prepared: Sequence[ExecutionPath] | None) -> tuple[tuple[ExecutionPath, ...], LevelQuality]:
+def _levels(
+    request: TaskRequest,
+    network,
+    forecast: PathForecast,
+    weights: Path,
+    prepared: Sequence[ExecutionPath] | None,
+) -> tuple[tuple[ExecutionPath, ...], LevelQuality]:
     """The paths of a task's levels, and how good they are; those that are not named are chosen among the prepared."""
     space = network.path_space
-    file = Path(request.quality).expanduser() if request.quality else weights.with_suffix('.quality.json')
+    file = (
+        Path(request.quality).expanduser()
+        if request.quality
+        else weights.with_suffix('.quality.json')
+    )
     if file.is_file() and 'accuracy' in read_object(file, 'quality file'):
         return _classifier_levels(request, space, forecast, AccuracyTable.load(file))
     if request.quality or file.is_file():
@@ -154,25 +193,44 @@ def _levels(request: TaskRequest, network, forecast: PathForecast, weights: Path
     if isinstance(request.levels, tuple):
         paths = tuple(space.parse(name) for name in request.levels)
     else:
-        best = [path for path, _, _ in FrontierPolicy(space, forecast, table, paths=prepared).starts()]
+        best = [
+            path for path, _, _ in FrontierPolicy(space, forecast, table, paths=prepared).starts()
+        ]
         paths = spread(best, [forecast.forecast_ms(path) for path in best], request.levels)
-    return paths, DetectedInTime(tuple(float(value) for value in table.table(paths)), request.distance_m)
+    return paths, DetectedInTime(
+        tuple(float(value) for value in table.table(paths)), request.distance_m
+    )
 
 
-def _classifier_levels(request: TaskRequest, space: PathSpace, forecast: PathForecast,
-                       table: AccuracyTable) -> tuple[tuple[ExecutionPath, ...], LevelQuality]:
+def _classifier_levels(
+    request: TaskRequest, space: PathSpace, forecast: PathForecast, table: AccuracyTable
+) -> tuple[tuple[ExecutionPath, ...], LevelQuality]:
     """Those of an accuracy table, or some of them."""
     paths = [space.parse(name) for name in table.levels]
-    wanted = request.levels if isinstance(request.levels, tuple) else [str(path) for path in spread(
-        paths, [forecast.forecast_ms(path) for path in paths], request.levels)]
+    wanted = (
+        request.levels
+        if isinstance(request.levels, tuple)
+        else [
+            str(path)
+            for path in spread(
+                paths, [forecast.forecast_ms(path) for path in paths], request.levels
+            )
+        ]
+    )
     if not set(wanted) <= set(table.levels):
-        raise SetupError(f'levels are {", ".join(wanted)}, expected some of {", ".join(table.levels)}')
+        raise SetupError(
+            f'levels are {", ".join(wanted)}, expected some of {", ".join(table.levels)}'
+        )
     rows = {name: row for name, row in zip(table.levels, table.accuracy)}
     chosen = AccuracyTable(tuple(wanted), table.sizes_px, tuple(rows[name] for name in wanted))
-    return tuple(map(space.parse, wanted)), TotalAccuracy(chosen, Approach(request.distance_m, request.size_px_m))
+    return tuple(map(space.parse, wanted)), TotalAccuracy(
+        chosen, Approach(request.distance_m, request.size_px_m)
+    )
 
 
-def spread(paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int) -> tuple[ExecutionPath, ...]:
+def spread(
+    paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int
+) -> tuple[ExecutionPath, ...]:
     """At most `count` of some paths, cheapest and dearest among them, evenly in the logarithm of their times."""
     if len(paths) <= count:
         return tuple(paths)
@@ -183,7 +241,9 @@ def spread(paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int
     return tuple(paths[place] for place in sorted(places))
 
 
-def _warm(task: NestedTask, image_size: tuple[int, int], prepared: Sequence[ExecutionPath] | None) -> None:
+def _warm(
+    task: NestedTask, image_size: tuple[int, int], prepared: Sequence[ExecutionPath] | None
+) -> None:
     """Runs every level, so that no job pays for first calls; by the network's own way where it has one."""
     warm_up(task.network, image_size, prepared)
     image = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)

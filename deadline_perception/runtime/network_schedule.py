@@ -1,4 +1,5 @@
 """The schedule of the tasks of one device: level and period of each under the present conditions. Free of ROS."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -40,8 +41,11 @@ class NetworkSchedule:
             return False
         if abs(speed_mps - self.speed_mps) > max(SPEED_STEP_MPS, SPEED_SHARE * self.speed_mps):
             return False
-        return all(SHRUNK <= now_ms / then_ms <= GROWN for task, bounds_ms in zip(tasks, self.bounds_ms)
-                   for now_ms, then_ms in zip(task.bounds_ms(), bounds_ms))
+        return all(
+            SHRUNK <= now_ms / then_ms <= GROWN
+            for task, bounds_ms in zip(tasks, self.bounds_ms)
+            for now_ms, then_ms in zip(task.bounds_ms(), bounds_ms)
+        )
 
 
 def make_schedule(tasks: Sequence[NestedTask], speed_mps: float) -> NetworkSchedule:
@@ -64,8 +68,10 @@ def make_schedule(tasks: Sequence[NestedTask], speed_mps: float) -> NetworkSched
     except Infeasible as error:
         refusal = str(error)
         allocation = Allocation(tuple(max(row, key=_ease) for row in options), False)
-    plans = {task.name: TaskPlan(option.level, option.period_ms, bounds)
-             for task, option, bounds in zip(tasks, allocation.options, bounds_ms)}
+    plans = {
+        task.name: TaskPlan(option.level, option.period_ms, bounds)
+        for task, option, bounds in zip(tasks, allocation.options, bounds_ms)
+    }
     return NetworkSchedule(tuple(plans), allocation, plans, speed_mps, bounds_ms, refusal)
 
 

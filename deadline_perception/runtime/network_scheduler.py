@@ -6,6 +6,7 @@ The released job of the earliest deadline runs to its end; its level is chosen a
 higher one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too
 much. It is aborted at its next segment once its own deadline, or anybody else's, is in danger.
 """
+
 from __future__ import annotations
 
 import math
@@ -21,7 +22,13 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.scheduling.spare_time import Coming, Waiting, latest_finish_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, JobRecord, StampReading
+from deadline_perception.runtime.job import (
+    HANGING_PUBLICATION_MS,
+    Conditions,
+    Job,
+    JobRecord,
+    StampReading,
+)
 from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.runtime.watchdog import Act
@@ -53,10 +60,14 @@ class TaskPlan:
 
     def __post_init__(self) -> None:
         if not 0 <= self.level < len(self.times_ms) or not 0.0 < self.period_ms < math.inf:
-            raise ValueError(f'level is {self.level} of {len(self.times_ms)} and period {self.period_ms} ms, expected '
-                             f'one of the levels and a finite time above 0')
+            raise ValueError(
+                f'level is {self.level} of {len(self.times_ms)} and period {self.period_ms} ms, expected '
+                f'one of the levels and a finite time above 0'
+            )
         if not all(0.0 < time_ms < math.inf for time_ms in self.times_ms):
-            raise ValueError(f'bounds of jobs are {self.times_ms} ms, expected finite times above 0')
+            raise ValueError(
+                f'bounds of jobs are {self.times_ms} ms, expected finite times above 0'
+            )
 
     @property
     def time_ms(self) -> float:
@@ -139,9 +150,19 @@ class NetworkScheduler:
         raises_levels: use what jobs leave of their time for higher levels.
     """
 
-    def __init__(self, executor: Executor, tasks: Mapping[str, tuple[Levels, FrameClient]], *,
-                 hanging_ms: float = HANGING_MS, raises_levels: bool = True) -> None:
-        self._executor, self._mailbox, self._watchdog = executor, executor.mailbox, executor.watchdog
+    def __init__(
+        self,
+        executor: Executor,
+        tasks: Mapping[str, tuple[Levels, FrameClient]],
+        *,
+        hanging_ms: float = HANGING_MS,
+        raises_levels: bool = True,
+    ) -> None:
+        self._executor, self._mailbox, self._watchdog = (
+            executor,
+            executor.mailbox,
+            executor.watchdog,
+        )
         self._hanging_ms, self._raises_levels = hanging_ms, raises_levels
         self._lock = threading.Lock()  # of all below; never held over a call that may hang
         self._at_work: tuple[_Seat, Job] | None = None
@@ -176,7 +197,9 @@ class NetworkScheduler:
         """
         foreign = sorted(set(plans) - set(self._seats))
         if foreign:
-            raise ValueError(f'plan is of {", ".join(foreign)}, expected tasks among {", ".join(self._seats)}')
+            raise ValueError(
+                f'plan is of {", ".join(foreign)}, expected tasks among {", ".join(self._seats)}'
+            )
         with self._lock:
             for name, seat in self._seats.items():
                 seat.plan = plans.get(name)
@@ -214,7 +237,10 @@ class NetworkScheduler:
     def _place(self, seat: _Seat) -> None:
         """Settles when the job that waits is released and due; hold the lock."""
         job, period_ms = seat.waiting, seat.plan.period_ms
-        job.arrived_ms, job.conditions = max(seat.came_ms, seat.next_release_ms), Conditions(period_ms, 1.0, '')
+        job.arrived_ms, job.conditions = (
+            max(seat.came_ms, seat.next_release_ms),
+            Conditions(period_ms, 1.0, ''),
+        )
         job.deadline_ms = job.arrived_ms + period_ms
         if not seat.hangs:  # else once it is back
             self._mailbox.put(seat, job, job.deadline_ms, job.arrived_ms)
@@ -255,11 +281,29 @@ class NetworkScheduler:
         # What the schedule gives it is its own in any case, up to its deadline.
         until_ms = min(job.deadline_ms, max(latest_ms, at_ms + plan.time_ms))
         highest = len(plan.times_ms) - 1 if self._raises_levels else plan.level
-        level = next((level for level in range(highest, plan.level, -1)
-                      if at_ms + plan.times_ms[level] * RAISED_ROOM <= until_ms), None)
+        level = next(
+            (
+                level
+                for level in range(highest, plan.level, -1)
+                if at_ms + plan.times_ms[level] * RAISED_ROOM <= until_ms
+            ),
+            None,
+        )
         if level is None:
-            level = next((level for level in range(plan.level, -1, -1) if at_ms + plan.times_ms[level] <= until_ms), 0)
-        job.taken_ms, job.until_ms, job.planned_level, job.level = at_ms, until_ms, plan.level, level
+            level = next(
+                (
+                    level
+                    for level in range(plan.level, -1, -1)
+                    if at_ms + plan.times_ms[level] <= until_ms
+                ),
+                0,
+            )
+        job.taken_ms, job.until_ms, job.planned_level, job.level = (
+            at_ms,
+            until_ms,
+            plan.level,
+            level,
+        )
         job.path, job.bound_ms = seat.levels.paths[level], plan.times_ms[level]
         job.fallback_ms = max(job.deadline_ms, at_ms + job.bound_ms) + self._hanging_ms
 
@@ -301,7 +345,9 @@ class NetworkScheduler:
             if job.fallback_ms > at_ms:
                 return job.fallback_ms, None
             seat.hangs, self._at_work = True, None
-            self._mailbox.discard(seat)  # its next one would hang the next thread; `_process` leaves it again
+            self._mailbox.discard(
+                seat
+            )  # its next one would hang the next thread; `_process` leaves it again
             return at_ms, partial(self._give_up, seat, job)
 
     def _give_up(self, seat: _Seat, job: Job) -> None:

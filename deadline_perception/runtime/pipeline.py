@@ -3,6 +3,7 @@
 Free of ROS: messages pass through as they are, and publishing is a call that is given. Nobody holds a lock while an
 image is converted, a network runs or a message is published, so that whatever hangs there, the watchdog does not.
 """
+
 from __future__ import annotations
 
 import math
@@ -18,7 +19,12 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.timed_inference import ImagePeriod, Late, NextImages, TimedInference
+from deadline_perception.runtime.timed_inference import (
+    ImagePeriod,
+    Late,
+    NextImages,
+    TimedInference,
+)
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
@@ -122,14 +128,22 @@ class FramePipeline(Late):
         closing: no further image is taken.
     """
 
-    def __init__(self, task: Task, client: FrameClient, rules: FrameRules, mailbox: Mailbox,
-                 watchdog: Watchdog) -> None:
+    def __init__(
+        self,
+        task: Task,
+        client: FrameClient,
+        rules: FrameRules,
+        mailbox: Mailbox,
+        watchdog: Watchdog,
+    ) -> None:
         self._task, self._client, self._rules = task, client, rules
         self._mailbox, self._watchdog = mailbox, watchdog
         self._inference = self._inference_of(task)
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
         self._stand_in = task.make_stand_in()
-        self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
+        self._lock = (
+            threading.Lock()
+        )  # of all below and of the stand-in; never held over a call that may hang
         self.stopped = self.closing = False
         self._open: list[Job] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
@@ -161,7 +175,9 @@ class FramePipeline(Late):
         self._ended.wait(timeout_s)
 
     def _inference_of(self, task: Task) -> TimedInference:
-        return TimedInference(task.network, task.network.path_space, task.policy, min_score=self._rules.min_score)
+        return TimedInference(
+            task.network, task.network.path_space, task.policy, min_score=self._rules.min_score
+        )
 
     # --- on the thread that receives ---
 
@@ -172,7 +188,10 @@ class FramePipeline(Late):
 
     def arrive(self, frame: Job) -> None:
         """Leaves an image for the worker; never blocks."""
-        frame.conditions, frame.phases = self._client.conditions(frame), self._task.network.path_space.phases
+        frame.conditions, frame.phases = (
+            self._client.conditions(frame),
+            self._task.network.path_space.phases,
+        )
         frame.deadline_ms = frame.captured_ms + frame.conditions.budget_ms
         with self._lock:
             if self.stopped or self.closing:
@@ -184,7 +203,9 @@ class FramePipeline(Late):
                 # Those dropped came at even distances, as far as is known; the first of them is due first.
                 passed_ms = max(0.0, frame.captured_ms - self._last_captured_ms)
                 frame.fallback_ms -= passed_ms * frame.dropped / (frame.dropped + 1)
-            frame.fallback_ms = max(frame.fallback_ms, now_ms())  # one that is too old is due at once, not before
+            frame.fallback_ms = max(
+                frame.fallback_ms, now_ms()
+            )  # one that is too old is due at once, not before
             self._last_captured_ms = frame.captured_ms
             self._period.observe(frame.arrived_ms, frame.dropped)
             self.arrived += 1 + frame.dropped
@@ -234,7 +255,9 @@ class FramePipeline(Late):
                     self._task, self._inference, swapped = self._successor
                     self._successor = None
                     swapped.set()
-                if frame.attempts:  # answered while it waited, which no longer concerns what is run here
+                if (
+                    frame.attempts
+                ):  # answered while it waited, which no longer concerns what is run here
                     frame = frame.for_tracks()
                 due_ms = self._take(frame, conditions, taken_ms)
             self._run(frame, due_ms)
@@ -247,7 +270,9 @@ class FramePipeline(Late):
         with self._lock:
             self.stopped = True
             for frame in self._open:
-                frame.attempts += 1  # as if answered, so that the network looks whether to go on with it
+                frame.attempts += (
+                    1  # as if answered, so that the network looks whether to go on with it
+                )
         self._watchdog.forget(self.look)
 
     def _take(self, frame: Job, conditions: Conditions, taken_ms: float) -> float:
@@ -256,7 +281,9 @@ class FramePipeline(Late):
         if not frame.attempts:
             frame.superseded += self._not_told
             self._not_told = 0
-        frame.times = self._task.times.begin(conditions.slowdown, keeps_bounds=self._task.policy.keeps_bounds)
+        frame.times = self._task.times.begin(
+            conditions.slowdown, keeps_bounds=self._task.policy.keeps_bounds
+        )
         frame.deadline_ms = frame.captured_ms + conditions.budget_ms
         due_ms = frame.deadline_ms - frame.times.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
@@ -268,7 +295,9 @@ class FramePipeline(Late):
         failure = next_images = None
         if self._rules.spare_next_image:
             with self._lock:
-                next_images = NextImages(self._period.next_ms(frame.taken_ms), self._period.period_ms)
+                next_images = NextImages(
+                    self._period.next_ms(frame.taken_ms), self._period.period_ms
+                )
         self._watchdog.expect(frame.fallback_ms)
         try:
             image = self._client.convert(frame)
@@ -278,7 +307,9 @@ class FramePipeline(Late):
             with self._lock:
                 self._stand_in.follow(image.shape[:2])
             may_abort = self._rules.late_policy is not LatePolicy.LATE
-            self._inference.run(image, frame, self, due_ms=due_ms, may_abort=may_abort, next_images=next_images)
+            self._inference.run(
+                image, frame, self, due_ms=due_ms, may_abort=may_abort, next_images=next_images
+            )
         except Exception as error:  # whatever a network throws, the node goes on
             failure = error
             self._client.on_failure(error)
@@ -287,9 +318,12 @@ class FramePipeline(Late):
         is_late = not self._claim(frame, ended_ms)
         if not is_late:
             in_time = ended_ms <= frame.deadline_ms
-            outcome = (Outcome.COASTED if not renews else
-                       Outcome.DETECTED if in_time else Outcome.LATE)
-            record = self._answer(frame, outcome, '' if failure is None else f'frame failed: {failure}')
+            outcome = (
+                Outcome.COASTED if not renews else Outcome.DETECTED if in_time else Outcome.LATE
+            )
+            record = self._answer(
+                frame, outcome, '' if failure is None else f'frame failed: {failure}'
+            )
             frame.publish_ms = 0.0 if record is None else record.publish_ms
         if renews:
             with self._lock:
@@ -297,11 +331,15 @@ class FramePipeline(Late):
         if failure is None and frame.path is not None:
             try:
                 self._task.times.observe(frame)
-            except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
+            except (
+                ValueError
+            ) as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._client.on_failure(error)
         if renews and is_late and not self.stopped:
             self.late_results += 1
-            self._client.on_late_record(replace(frame.record(Outcome.LATE, now_ms()), evidence_age_ms=0.0))
+            self._client.on_late_record(
+                replace(frame.record(Outcome.LATE, now_ms()), evidence_age_ms=0.0)
+            )
         self._coasted = 0 if renews else self._coasted + 1
 
     def _claim(self, frame: Job, at_ms: float) -> bool:
@@ -331,7 +369,9 @@ class FramePipeline(Late):
 
     def _waiting(self) -> Job | None:
         """The image that waits for the worker; hold the lock."""
-        return next((frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None)
+        return next(
+            (frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None
+        )
 
     def abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
@@ -349,10 +389,18 @@ class FramePipeline(Late):
         if waiting is None:
             return ''
         times = job.times
-        remaining_ms = waiting.deadline_ms - at_ms - (times.reserve.publishing_ms + times.reserve.deciding_ms)
-        now, after = (self._task.policy.plan(left, times.factor)
-                      for left in (remaining_ms, remaining_ms - times.expected_ms(path, segment)))
-        return 'the next image can be in time only without it' if now.feasible and not after.feasible else ''
+        remaining_ms = (
+            waiting.deadline_ms - at_ms - (times.reserve.publishing_ms + times.reserve.deciding_ms)
+        )
+        now, after = (
+            self._task.policy.plan(left, times.factor)
+            for left in (remaining_ms, remaining_ms - times.expected_ms(path, segment))
+        )
+        return (
+            'the next image can be in time only without it'
+            if now.feasible and not after.feasible
+            else ''
+        )
 
     # --- on either ---
 

@@ -11,6 +11,7 @@ called by whoever sees it hang), and one that holds the interpreter, so that nob
 (RLIMIT_RTTIME). What a raised thread starts is not raised with it (SCHED_RESET_ON_FORK). A process that was started
 with a policy of its own or a lowered niceness keeps both: somebody chose them.
 """
+
 from __future__ import annotations
 
 import os
@@ -24,11 +25,19 @@ from enum import Enum
 from pathlib import Path
 
 from deadline_perception.runtime.kernel_thread import (
-    describe_scheduling, lives, name_thread, scheduling_policy, thread_name, threads_started_by)
+    describe_scheduling,
+    lives,
+    name_thread,
+    scheduling_policy,
+    thread_name,
+    threads_started_by,
+)
 from deadline_perception.runtime.process_memory import lock_pages, may_lock_pages, unlock_pages
 
 NICENESS = -15
-REAL_TIME_PART = 0.6  # of what the kernel allows in a period; a frame that has begun is not interrupted
+REAL_TIME_PART = (
+    0.6  # of what the kernel allows in a period; a frame that has begun is not interrupted
+)
 LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; diagnostics call it hanging after half of it
 MODES = ('auto', 'off')
 _INFERENCE_NAME = 'inference'
@@ -63,19 +72,26 @@ def read_real_time_share(root: Path = Path('/')) -> RealTimeShare:
     """The kernel's throttle of real-time threads. `root` is the folder that holds `proc`."""
     folder = root / 'proc/sys/kernel'
     try:
-        runtime_us, period_us = (int((folder / f'sched_rt_{name}_us').read_text()) for name in ('runtime', 'period'))
+        runtime_us, period_us = (
+            int((folder / f'sched_rt_{name}_us').read_text()) for name in ('runtime', 'period')
+        )
     except (OSError, ValueError) as error:
-        return RealTimeShare(refusal=f'SCHED_FIFO is not used: its throttle cannot be read ({error})')
+        return RealTimeShare(
+            refusal=f'SCHED_FIFO is not used: its throttle cannot be read ({error})'
+        )
     if not 0 < runtime_us < period_us:
-        return RealTimeShare(refusal=f'SCHED_FIFO is not used: sched_rt_runtime_us is {runtime_us}, expected more '
-                                     f'than 0 and less than the period of {period_us} us, or a core could be taken for '
-                                     f'good')
+        return RealTimeShare(
+            refusal=f'SCHED_FIFO is not used: sched_rt_runtime_us is {runtime_us}, expected more '
+            f'than 0 and less than the period of {period_us} us, or a core could be taken for '
+            f'good'
+        )
     return RealTimeShare(runtime_us / 1e6, period_us / 1e6)
 
 
 @contextmanager
-def inference_thread(mode: str = 'auto', *, cores: Collection[int] = (),
-                     lock_memory: bool = True) -> Iterator[ThreadPriority]:
+def inference_thread(
+    mode: str = 'auto', *, cores: Collection[int] = (), lock_memory: bool = True
+) -> Iterator[ThreadPriority]:
     """Meanwhile the calling thread bears the name of the detector's thread, and so do threads that it starts.
 
     `raise_thread(Role.INFERENCE)` of what this gives raises it and them, once they are there. At the end, however that
@@ -129,8 +145,14 @@ class ThreadPriority:
         ValueError: the mode is none of `MODES`.
     """
 
-    def __init__(self, mode: str = 'auto', *, cores: Collection[int] = (), lock_memory: bool = True,
-                 share: RealTimeShare | None = None) -> None:
+    def __init__(
+        self,
+        mode: str = 'auto',
+        *,
+        cores: Collection[int] = (),
+        lock_memory: bool = True,
+        share: RealTimeShare | None = None,
+    ) -> None:
         if mode not in MODES:
             raise ValueError(f'priority is {mode!r}, expected one of {", ".join(MODES)}')
         self._auto, self._cores = mode == 'auto', frozenset(cores)
@@ -147,7 +169,9 @@ class ThreadPriority:
         """Raises the calling thread, and those that bear its name because it started them, such as OpenMP's."""
         tids = [threading.get_native_id()]
         if role is Role.INFERENCE:
-            if thread_name(tids[0]) == _INFERENCE_NAME:  # one without a name of its own shares that of the process
+            if (
+                thread_name(tids[0]) == _INFERENCE_NAME
+            ):  # one without a name of its own shares that of the process
                 tids += threads_started_by(tids[0])
             self._of_thread.period = _Period()
         with self._lock:
@@ -159,7 +183,11 @@ class ThreadPriority:
 
     def between_frames(self) -> None:
         """Called by the thread of inference after each frame: keeps to its share of the period. Pauses for 0.1 ms."""
-        period, now_s, worked_s = getattr(self._of_thread, 'period', None), time.monotonic(), time.thread_time()
+        period, now_s, worked_s = (
+            getattr(self._of_thread, 'period', None),
+            time.monotonic(),
+            time.thread_time(),
+        )
         if period is None or not self._auto:
             return
         if now_s - period.began_s >= self._share.period_s:
@@ -207,7 +235,11 @@ class ThreadPriority:
         """What a raised thread of inference, or else of any role, has now, such as `SCHED_FIFO 10, nice -15, cores 0-3,
         memory locked`."""
         with self._lock:
-            alive = [(raised.role is not Role.INFERENCE, tid) for tid, raised in self._raised.items() if lives(tid)]
+            alive = [
+                (raised.role is not Role.INFERENCE, tid)
+                for tid, raised in self._raised.items()
+                if lives(tid)
+            ]
         words = describe_scheduling(min(alive)[1]) if alive else 'SCHED_OTHER'
         return f'{words}, memory locked' if self._memory_is_locked else words
 
@@ -221,15 +253,22 @@ class ThreadPriority:
         raised = self._raised.get(tid)
         if raised is None:
             policy, niceness = scheduling_policy(tid), os.getpriority(os.PRIO_PROCESS, tid)
-            raised = self._raised[tid] = _Raised(role, niceness, os.sched_getaffinity(tid),
-                                                 keeps=policy != os.SCHED_OTHER or niceness > 0)
+            raised = self._raised[tid] = _Raised(
+                role,
+                niceness,
+                os.sched_getaffinity(tid),
+                keeps=policy != os.SCHED_OTHER or niceness > 0,
+            )
         if self._cores and role is not Role.SUPPORTING:
             os.sched_setaffinity(tid, self._cores)
         if not self._auto:
             return
         if raised.keeps:
-            self._refuse('own', f'{describe_scheduling(tid)} was chosen when this process was started, and stays in '
-                                f'force')
+            self._refuse(
+                'own',
+                f'{describe_scheduling(tid)} was chosen when this process was started, and stays in '
+                f'force',
+            )
             return
         self._to_other(tid, raised)  # before the niceness, which must not be inherited either
         try:
@@ -246,7 +285,9 @@ class ThreadPriority:
         refusal = self._share.refusal or self._limit_longest_run()
         if not refusal:
             try:
-                os.sched_setscheduler(tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(raised.role.value))
+                os.sched_setscheduler(
+                    tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(raised.role.value)
+                )
                 raised.fifo = True
                 return
             except PermissionError:
@@ -294,8 +335,11 @@ class ThreadPriority:
         if before is None or self._session is not None or before <= NICENESS:
             return
         if os.getsid(0) != os.getpid():
-            self._refuse('session', 'niceness counts within this session alone, which other programs share '
-                                    '(sched_autogroup_enabled is 1)')
+            self._refuse(
+                'session',
+                'niceness counts within this session alone, which other programs share '
+                '(sched_autogroup_enabled is 1)',
+            )
             return
         _write_session(NICENESS)
         self._session = before

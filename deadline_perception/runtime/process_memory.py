@@ -1,4 +1,5 @@
 """What memory this process keeps between two frames: none of what loading left behind, all that a frame needs."""
+
 from __future__ import annotations
 
 import contextlib
@@ -15,13 +16,23 @@ from pathlib import Path
 # for what lies between.
 _FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
 _MADV_DONTNEED = 4  # of sys/mman.h
-_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4  # of it, too; on fault: torch maps gigabytes that it never touches
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = (
+    1,
+    2,
+    4,
+)  # of it, too; on fault: torch maps gigabytes that it never touches
 _CAP_IPC_LOCK = 14  # of linux/capability.h
-_M_TRIM_THRESHOLD, _M_TOP_PAD = -1, -2  # of malloc.h, with the variables that set them as the process starts
+_M_TRIM_THRESHOLD, _M_TOP_PAD = (
+    -1,
+    -2,
+)  # of malloc.h, with the variables that set them as the process starts
 _TRIM_SETTINGS = {_M_TRIM_THRESHOLD: 'MALLOC_TRIM_THRESHOLD_', _M_TOP_PAD: 'MALLOC_TOP_PAD_'}
 _BLOCK_THAT_TRIMS_BYTES = 2**18  # freeing 64 KiB and more has glibc look at the end of an arena
 _MOST_ARENAS = 64  # each takes a thread, 0.6 ms
-_MBIND = {'x86_64': 237, 'aarch64': 235}  # number of the system call, which glibc has no function for
+_MBIND = {
+    'x86_64': 237,
+    'aarch64': 235,
+}  # number of the system call, which glibc has no function for
 _MPOL_DEFAULT = 0  # of linux/mempolicy.h
 _MAPPING = re.compile(r'([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+\s*(/.*)?')
 
@@ -56,8 +67,15 @@ def trim_memory() -> None:
     mbind = _MBIND.get(platform.machine())
     if mbind is None:
         return
-    library.syscall.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p,
-                                ctypes.c_ulong, ctypes.c_uint)
+    library.syscall.argtypes = (
+        ctypes.c_long,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.c_ulong,
+        ctypes.c_uint,
+    )
     for begin, end in _cut_memory():
         library.syscall(mbind, begin, end - begin, _MPOL_DEFAULT, None, 0, 0)
 
@@ -162,5 +180,7 @@ def may_lock_pages() -> bool:
     """Whether this process may lock as much memory as it likes."""
     if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:
         return True
-    capabilities = re.search(r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE)
+    capabilities = re.search(
+        r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE
+    )
     return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_IPC_LOCK & 1)

@@ -1,4 +1,5 @@
 """The vehicle's speed, smoothed, and whether it is still to be believed."""
+
 from __future__ import annotations
 
 import math
@@ -17,7 +18,9 @@ class SpeedFilter:
 
     def __init__(self, time_constant_s: float, timeout_s: float) -> None:
         if not 0.0 <= time_constant_s < math.inf:
-            raise ValueError(f'time_constant_s is {time_constant_s} s, expected a finite time of at least 0 s')
+            raise ValueError(
+                f'time_constant_s is {time_constant_s} s, expected a finite time of at least 0 s'
+            )
         if not 0.0 < timeout_s < math.inf:
             raise ValueError(f'timeout_s is {timeout_s} s, expected a finite time above 0 s')
         self._time_constant_s = time_constant_s
@@ -39,7 +42,9 @@ class SpeedFilter:
         if self._time_constant_s == 0.0 or not 0.0 <= elapsed_s <= self._timeout_s:
             self._speed_mps = speed_mps
         else:
-            self._speed_mps += (1.0 - math.exp(-elapsed_s / self._time_constant_s)) * (speed_mps - self._speed_mps)
+            self._speed_mps += (1.0 - math.exp(-elapsed_s / self._time_constant_s)) * (
+                speed_mps - self._speed_mps
+            )
         self._heard_s = now_s
         self.accepted += 1
         return True

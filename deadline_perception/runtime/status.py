@@ -1,4 +1,5 @@
 """What the detector says about itself: counts since activation, and the diagnostic made of them. Free of ROS."""
+
 from __future__ import annotations
 
 import math
@@ -73,7 +74,9 @@ class DetectorStatus:
         with self._lock:
             self.replaced = pipeline.replaced
             left = pipeline.arrived - pipeline.replaced - self.frames - self.rejected_total
-            self.unanswered = max(0, left)  # one whose conversion took so long counts as published and as rejected
+            self.unanswered = max(
+                0, left
+            )  # one whose conversion took so long counts as published and as rejected
 
     @property
     def deadline_miss_ratio(self) -> float:
@@ -84,20 +87,29 @@ class DetectorStatus:
     def values(self) -> dict[str, str]:
         """Keys and values of the diagnostic."""
         last = self.last
-        values = {'frames': str(self.frames), 'replaced_frames': str(self.replaced),
-                  'unanswered_frames': str(self.unanswered),
-                  'rejected_frames': str(self.rejected_total), 'failures': str(self.failures),
-                  'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
+        values = {
+            'frames': str(self.frames),
+            'replaced_frames': str(self.replaced),
+            'unanswered_frames': str(self.unanswered),
+            'rejected_frames': str(self.rejected_total),
+            'failures': str(self.failures),
+            'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}',
+        }
         if last is not None:
             since_ms = self._delayed_since_ms  # read once: the worker may clear it meanwhile
             delayed_ms = 0.0 if since_ms is None else now_ms() - since_ms
-            values |= {'processing_time_ms': f'{last.elapsed_ms:.2f}', 'network_ms': f'{last.network_ms:.2f}',
-                       'is_processing_time_ms_in_expected_range': str(last.deadline_met),
-                       'consecutive_processing_delay_ms': f'{delayed_ms:.0f}',
-                       'deadline_ms': f'{last.conditions.budget_ms:.2f}',
-                       'bound_ms': f'{last.bound_ms:.2f}', 'path': str(last.path or ''),
-                       'slowdown': f'{last.conditions.slowdown:.3f}',
-                       'contention_source': last.conditions.contention_source, 'outcome': last.outcome.name.lower()}
+            values |= {
+                'processing_time_ms': f'{last.elapsed_ms:.2f}',
+                'network_ms': f'{last.network_ms:.2f}',
+                'is_processing_time_ms_in_expected_range': str(last.deadline_met),
+                'consecutive_processing_delay_ms': f'{delayed_ms:.0f}',
+                'deadline_ms': f'{last.conditions.budget_ms:.2f}',
+                'bound_ms': f'{last.bound_ms:.2f}',
+                'path': str(last.path or ''),
+                'slowdown': f'{last.conditions.slowdown:.3f}',
+                'contention_source': last.conditions.contention_source,
+                'outcome': last.outcome.name.lower(),
+            }
         for cause, count in list(self.rejected.items()):
             values[f'rejected: {cause}'] = str(count)
         return values

@@ -1,4 +1,5 @@
 """Starts the nodes as processes, looks after them, and ends them all: none outlives its supervisor. Free of ROS."""
+
 from __future__ import annotations
 
 import ctypes
@@ -13,11 +14,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-STEPS = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))  # how a process is ended, and waits in s
+STEPS = (
+    (signal.SIGINT, 8.0),
+    (signal.SIGTERM, 3.0),
+    (signal.SIGKILL, 3.0),
+)  # how a process is ended, and waits in s
 RESPAWN_DELAY_S = 1.0
 MAX_RESPAWNS = 5  # within RESPAWN_WINDOW_S
 RESPAWN_WINDOW_S = 60.0
-TRY_AGAIN_STATUS = 75  # EX_TEMPFAIL of sysexits.h: nothing is wrong with what was asked, another try may do it
+TRY_AGAIN_STATUS = (
+    75  # EX_TEMPFAIL of sysexits.h: nothing is wrong with what was asked, another try may do it
+)
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -78,8 +85,12 @@ class Supervisor:
 
     def start(self, order: ProcessOrder) -> int:
         """Starts a process; call it on the thread that outlives all of them. Returns its process number."""
-        process = subprocess.Popen(order.command, env={**os.environ, **order.environment}, start_new_session=True,
-                                   preexec_fn=_die_with_parent)
+        process = subprocess.Popen(
+            order.command,
+            env={**os.environ, **order.environment},
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
         self._running[order.name] = (order, process)
         threading.Thread(target=self._await_exit, args=(order, process), daemon=True).start()
         return process.pid
@@ -90,7 +101,9 @@ class Supervisor:
         before = {}
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
-                before[number] = signal.signal(number, lambda received, _: self._events.put(('signal', received)))
+                before[number] = signal.signal(
+                    number, lambda received, _: self._events.put(('signal', received))
+                )
             yield
         finally:
             for number, handler in before.items():
@@ -133,7 +146,9 @@ class Supervisor:
             self._say(f'stopping: {verdict}')
             until = time.monotonic() + (linger_s if verdict.endswith('is done') else 0.0)
             while time.monotonic() < until:
-                if (self.handle_events(max(0.0, until - time.monotonic())) or '').startswith('received'):
+                if (self.handle_events(max(0.0, until - time.monotonic())) or '').startswith(
+                    'received'
+                ):
                     break
         finally:
             self.stop()
@@ -170,7 +185,11 @@ class Supervisor:
             return None
         if order.ends_run or order.then:
             self._failed |= code != 0
-            return f'{order.name} is done' if code == 0 else f'{order.name} failed: {describe_exit(code)}'
+            return (
+                f'{order.name} is done'
+                if code == 0
+                else f'{order.name} failed: {describe_exit(code)}'
+            )
         self._say(f'{order.name} died: {describe_exit(code)}')
         if order.respawn and self._may_respawn(order.name):
             self._say(f'{order.name} is started again in {RESPAWN_DELAY_S:.0f} s')
@@ -187,8 +206,10 @@ class Supervisor:
         self._respawned_at[name] = [*recent, now]
         if len(recent) < MAX_RESPAWNS:
             return True
-        self._say(f'{name} died {len(recent) + 1} times within {RESPAWN_WINDOW_S:.0f} s: it stays down, the others '
-                  f'go on without it')
+        self._say(
+            f'{name} died {len(recent) + 1} times within {RESPAWN_WINDOW_S:.0f} s: it stays down, the others '
+            f'go on without it'
+        )
         return False
 
 

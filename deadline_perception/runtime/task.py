@@ -1,4 +1,5 @@
 """A task of the runtime: one network with all that its frames are decided by, and what stands in when it is late."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
 """The file that says which tasks share a machine: read, checked, and turned into requests. Free of ROS."""
+
 from __future__ import annotations
 
 import math
@@ -64,21 +65,34 @@ class TaskRequest:
 
     def __post_init__(self) -> None:
         if not _WORD.fullmatch(self.name) or self.name in _TAKEN or len(self.name) > _LONGEST_NAME:
-            raise ValueError(f'name is {_told(self.name)}, expected a word of letters, digits and underscores, which '
-                             f'begins with a letter, other than {" and ".join(_TAKEN)}')
-        if self.image_topic and not (_TOPIC.fullmatch(self.image_topic) and len(self.image_topic) <= _LONGEST_TOPIC):
-            raise ValueError(f'image_topic is {_told(self.image_topic)}, expected the name of a ROS topic')
+            raise ValueError(
+                f'name is {_told(self.name)}, expected a word of letters, digits and underscores, which '
+                f'begins with a letter, other than {" and ".join(_TAKEN)}'
+            )
+        if self.image_topic and not (
+            _TOPIC.fullmatch(self.image_topic) and len(self.image_topic) <= _LONGEST_TOPIC
+        ):
+            raise ValueError(
+                f'image_topic is {_told(self.image_topic)}, expected the name of a ROS topic'
+            )
         if not 0 < len(self.periods_ms) <= _MOST_PERIODS or not all(
-                _LEAST_PERIOD_MS <= period_ms <= _MOST_PERIOD_MS for period_ms in self.periods_ms):
-            raise ValueError(f'periods_ms is {_told(list(self.periods_ms))}, expected 1 to {_MOST_PERIODS} times from '
-                             f'{_LEAST_PERIOD_MS} to {_MOST_PERIOD_MS:.0f} ms')
+            _LEAST_PERIOD_MS <= period_ms <= _MOST_PERIOD_MS for period_ms in self.periods_ms
+        ):
+            raise ValueError(
+                f'periods_ms is {_told(list(self.periods_ms))}, expected 1 to {_MOST_PERIODS} times from '
+                f'{_LEAST_PERIOD_MS} to {_MOST_PERIOD_MS:.0f} ms'
+            )
         count = self.levels if isinstance(self.levels, int) else len(self.levels)
         if not 0 < count <= _MOST_LEVELS:
-            raise ValueError(f'levels is {_told(self.levels)}, expected a number from 1 to {_MOST_LEVELS}, or names of '
-                             f'paths')
+            raise ValueError(
+                f'levels is {_told(self.levels)}, expected a number from 1 to {_MOST_LEVELS}, or names of '
+                f'paths'
+            )
         for name in ('weight', 'distance_m', 'size_px_m'):
             if not 0.0 < getattr(self, name) < math.inf:
-                raise ValueError(f'{name} is {getattr(self, name)}, expected a finite number above 0')
+                raise ValueError(
+                    f'{name} is {getattr(self, name)}, expected a finite number above 0'
+                )
 
 
 def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
@@ -93,33 +107,51 @@ def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
         raise TaskFileError(f'task file {file} cannot be read: {error}') from error
     tasks = content.get('tasks') if isinstance(content, Mapping) else None
     if not isinstance(tasks, Mapping) or not tasks:
-        raise TaskFileError(f'task file {file} holds no task, expected `tasks:` and below it a name and its settings '
-                            f'for each task')
+        raise TaskFileError(
+            f'task file {file} holds no task, expected `tasks:` and below it a name and its settings '
+            f'for each task'
+        )
     if len(tasks) > _MOST_TASKS:
-        raise TaskFileError(f'task file {file} holds {len(tasks)} tasks, expected at most {_MOST_TASKS}')
+        raise TaskFileError(
+            f'task file {file} holds {len(tasks)} tasks, expected at most {_MOST_TASKS}'
+        )
     requests = tuple(_request(file, name, settings) for name, settings in tasks.items())
     for request in requests:
-        if request.crops_of and request.crops_of not in {other.name for other in requests if not other.crops_of}:
-            raise TaskFileError(f'crops_of of task {request.name} of {file} is {_told(request.crops_of)}, expected the '
-                                f'name of another task that takes whole images')
+        if request.crops_of and request.crops_of not in {
+            other.name for other in requests if not other.crops_of
+        }:
+            raise TaskFileError(
+                f'crops_of of task {request.name} of {file} is {_told(request.crops_of)}, expected the '
+                f'name of another task that takes whole images'
+            )
     return requests
 
 
 def _request(file: Path, name: object, settings: object) -> TaskRequest:
     known = {field.name: field for field in fields(TaskRequest) if field.name != 'name'}
     if not isinstance(name, str) or not isinstance(settings, Mapping):
-        raise TaskFileError(f'task {_told(name)} of {file} has the settings {_told(settings)}, expected names and '
-                            f'values')
+        raise TaskFileError(
+            f'task {_told(name)} of {file} has the settings {_told(settings)}, expected names and '
+            f'values'
+        )
     foreign = [_told(key) for key in settings if key not in known]
-    missing = [key for key, field in known.items() if field.default is MISSING and key not in settings]
+    missing = [
+        key for key, field in known.items() if field.default is MISSING and key not in settings
+    ]
     if foreign or missing:
         beyond = printable(', '.join(foreign)) or 'nothing'
-        raise TaskFileError(f'task {_told(name)} of {file} has {beyond} beyond, and '
-                            f'lacks {", ".join(missing) or "nothing"} of {", ".join(known)}')
+        raise TaskFileError(
+            f'task {_told(name)} of {file} has {beyond} beyond, and '
+            f'lacks {", ".join(missing) or "nothing"} of {", ".join(known)}'
+        )
     try:
-        return TaskRequest(name=name, **{key: _converted(key, value) for key, value in settings.items()})
+        return TaskRequest(
+            name=name, **{key: _converted(key, value) for key, value in settings.items()}
+        )
     except (TypeError, ValueError) as error:
-        raise TaskFileError(f'task {_told(name)} of {file} cannot be used: {printable(error)}') from error
+        raise TaskFileError(
+            f'task {_told(name)} of {file} cannot be used: {printable(error)}'
+        ) from error
 
 
 def _converted(key: str, value: object) -> Any:
@@ -135,7 +167,9 @@ def _converted(key: str, value: object) -> Any:
             return tuple(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        raise ValueError(f'levels is {_told(value)}, expected a number, or a list of names of paths')
+        raise ValueError(
+            f'levels is {_told(value)}, expected a number, or a list of names of paths'
+        )
     if not isinstance(value, str):
         raise ValueError(f'{key} is {_told(value)}, expected a text')
     return value

@@ -4,6 +4,7 @@ on for what the result is still worth.
 The network is duck-typed (`path_space`, `start(image, path) -> run`), so everything here runs without torch and is
 tested with a network that only counts time.
 """
+
 from __future__ import annotations
 
 import math
@@ -24,7 +25,9 @@ from deadline_perception.timing.time_model import FrameTimes
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 # That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
 _MOST_IMAGES = 3
-LONGEST_PERIOD_MS = 1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
+LONGEST_PERIOD_MS = (
+    1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
+)
 _DISTANCES = 15  # between images, whose median is their period
 
 
@@ -122,16 +125,31 @@ class TimedInference:
         clock_ms: monotonic clock.
     """
 
-    def __init__(self, network, path_space: PathSpace, policy: Policy, *, min_score: float = 0.0,
-                 clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(
+        self,
+        network,
+        path_space: PathSpace,
+        policy: Policy,
+        *,
+        min_score: float = 0.0,
+        clock_ms: Callable[[], float] = now_ms,
+    ) -> None:
         self._network = network
         self._segments, self._applies = path_space.segments, path_space.applies
         self._has_alternatives = path_space.has_alternatives
         self._places = [path_space.place.get(segment.operator) for segment in path_space.segments]
         self._policy, self._min_score, self._clock_ms = policy, min_score, clock_ms
 
-    def run(self, image_bgr: np.ndarray, job: Job, late: Late, *, due_ms: float, may_abort: bool,
-            next_images: NextImages | None = None) -> None:
+    def run(
+        self,
+        image_bgr: np.ndarray,
+        job: Job,
+        late: Late,
+        *,
+        due_ms: float,
+        may_abort: bool,
+        next_images: NextImages | None = None,
+    ) -> None:
         """Takes one frame through the network.
 
         Where the next images are known, the plan is the best path that is expected to end before the next one comes;
@@ -168,7 +186,9 @@ class TimedInference:
             job.path = policy.plan(late.until_ms() - self._clock_ms(), times.slowdown).path
         likely = times.p90_share if until_ms == math.inf else 1.0
         terms = _Terms(due_ms, until_ms, least, times, likely, times.forecast.forecast_ms(job.path))
-        is_late = self._run_segments(self._network.start(image_bgr, job.path), job, late, is_late, terms)
+        is_late = self._run_segments(
+            self._network.start(image_bgr, job.path), job, late, is_late, terms
+        )
         job.ended_ms = self._clock_ms()
         took_ms = math.inf if job.result is None or is_late else job.ended_ms - job.begun_ms
         policy.observe(took_ms, job.remaining_ms)
@@ -188,7 +208,9 @@ class TimedInference:
                 return plan, image_ms
             # On to the first image that the path fits before, however many lie between.
             missing_ms = (plan.bound_ms - until_image_ms) / calibration_factor
-            image_ms += max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
+            image_ms += (
+                max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
+            )
         return policy.plan(job.remaining_ms, factor, times.p90_share), math.inf
 
     def _run_segments(self, run, job: Job, late: Late, is_late: bool, terms: _Terms) -> bool:
@@ -219,7 +241,9 @@ class TimedInference:
         job.result = result
         return is_late
 
-    def _decide(self, run, job: Job, late: Late, is_late: bool, at_ms: float, terms: _Terms) -> tuple[bool, float]:
+    def _decide(
+        self, run, job: Job, late: Late, is_late: bool, at_ms: float, terms: _Terms
+    ) -> tuple[bool, float]:
         """Decides the operator of the next segment. Returns whether the frame is late, and when that was decided."""
         times, segment = terms.times, run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
@@ -228,30 +252,55 @@ class TimedInference:
             factor = times.factor_from(segment, progress)
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / len(self._segments))
             limit_ms = remaining_ms = terms.due_ms - at_ms - reserve_ms
-            if terms.until_ms < math.inf:  # as planned, or until the image before which it should end if that is later
+            if (
+                terms.until_ms < math.inf
+            ):  # as planned, or until the image before which it should end if that is later
                 until_ms = (terms.until_ms - at_ms) * factor / times.slowdown
                 limit_ms = min(remaining_ms, max(until_ms, rest_ms * factor * _ROUNDING))
         while True:
             if is_late:  # for what the result is still worth
                 factor, limit_ms = times.slowdown, late.until_ms() - at_ms
                 remaining_ms = limit_ms
-            choice = self._policy.redecide(run.path, segment, limit_ms, factor, at_ms - job.begun_ms,
-                                           1.0 if is_late else terms.likely)
+            choice = self._policy.redecide(
+                run.path,
+                segment,
+                limit_ms,
+                factor,
+                at_ms - job.begun_ms,
+                1.0 if is_late else terms.likely,
+            )
             decided_ms = self._clock_ms()
             if choice.path != run.path:
                 run.redirect(choice.path)
                 job.path, terms.path_ms = choice.path, times.forecast.forecast_ms(choice.path)
-            changed = choice.path.settings[self._places[segment]] != job.plan.path.settings[self._places[segment]]
-            job.decisions.append(Decision(self._segments[segment].operator, segment, job.network_ms, progress, changed,
-                                          remaining_ms, choice.forecast_ms, choice.bound_ms,
-                                          (decided_ms - at_ms) * 1000.0))
+            changed = (
+                choice.path.settings[self._places[segment]]
+                != job.plan.path.settings[self._places[segment]]
+            )
+            job.decisions.append(
+                Decision(
+                    self._segments[segment].operator,
+                    segment,
+                    job.network_ms,
+                    progress,
+                    changed,
+                    remaining_ms,
+                    choice.forecast_ms,
+                    choice.bound_ms,
+                    (decided_ms - at_ms) * 1000.0,
+                )
+            )
             if is_late or choice.feasible or choice.forecast_ms * terms.least <= remaining_ms:
                 return is_late, decided_ms
-            job.reason = self._too_late(self._segments[segment].name, choice, terms.least, remaining_ms)
+            job.reason = self._too_late(
+                self._segments[segment].name, choice, terms.least, remaining_ms
+            )
             late.abort(job)
             is_late, at_ms = True, self._clock_ms()  # an answer in its place takes time
 
     @staticmethod
     def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
-        return (f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
-                f'{remaining_ms:.1f} ms left')
+        return (
+            f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
+            f'{remaining_ms:.1f} ms left'
+        )

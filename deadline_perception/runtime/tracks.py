@@ -4,6 +4,7 @@ A Kalman filter per object, all of them in a few array operations. Libraries wer
 (norfair, trackers, supervision) count time in frames of equal distance and keep one filter object per track in Python,
 some for older numpy alone; here results come at uneven times, and only the stamps say how far apart.
 """
+
 from __future__ import annotations
 
 import math
@@ -58,15 +59,26 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
         first_xyxy: `[N, 4]`.
         second_xyxy: `[M, 4]`.
     """
-    first, second = np.asarray(first_xyxy, np.float64)[:, None], np.asarray(second_xyxy, np.float64)[None]
-    sides = np.clip(np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]), 0, None)
+    first, second = (
+        np.asarray(first_xyxy, np.float64)[:, None],
+        np.asarray(second_xyxy, np.float64)[None],
+    )
+    sides = np.clip(
+        np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]),
+        0,
+        None,
+    )
     overlap = sides.prod(axis=-1)
-    areas = [np.clip(boxes[..., 2:] - boxes[..., :2], 0, None).prod(axis=-1) for boxes in (first, second)]
+    areas = [
+        np.clip(boxes[..., 2:] - boxes[..., :2], 0, None).prod(axis=-1) for boxes in (first, second)
+    ]
     union = areas[0] + areas[1] - overlap
     return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
 
 
-def match_objects(first: Detections, second: Detections, min_iou: float) -> tuple[np.ndarray, np.ndarray]:
+def match_objects(
+    first: Detections, second: Detections, min_iou: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Pairs objects of equal label, each at most once, so that the overlaps of all pairs together are largest.
 
     Returns:
@@ -117,7 +129,9 @@ class Tracks:
         if image_size == self._image_size:
             return
         if len(image_size) != 2 or min(image_size) < 1:
-            raise ValueError(f'image_size is {image_size}, expected height and width of at least 1 px')
+            raise ValueError(
+                f'image_size is {image_size}, expected height and width of at least 1 px'
+            )
         height, width = self._image_size = image_size
         self._limits_px = np.array([width, height, width, height], dtype=np.float64)
         self.reset()
@@ -147,23 +161,35 @@ class Tracks:
         # Widened by one deviation of its place (buffered IoU, Yang et al. 2023, by a share of the box): small, fast
         # objects leave their boxes between two results.
         room = np.maximum(state[0, :, 2:], 0.0) + 2.0 * np.sqrt(variance[0, :, :2])  # on both sides
-        expected = Detections(_corners(np.hstack([state[0, :, :2], room])), self._scores, self._labels)
+        expected = Detections(
+            _corners(np.hstack([state[0, :, :2], room])), self._scores, self._labels
+        )
         old, new = match_objects(expected, detections, _MIN_IOU)
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
         deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
         born_state = np.stack([measured, np.zeros_like(measured)])
-        born_variance = np.stack([(_MEASUREMENT_NOISE * deviation) ** 2, np.zeros_like(measured),
-                                  (_VELOCITY_NOISE * deviation) ** 2])
+        born_variance = np.stack(
+            [
+                (_MEASUREMENT_NOISE * deviation) ** 2,
+                np.zeros_like(measured),
+                (_VELOCITY_NOISE * deviation) ** 2,
+            ]
+        )
         # What was there before, corrected, takes the place of what would be born.
         prior, noise = variance[:, old], born_variance[0, new]
         gains = prior[:2] / (prior[0] + noise)
         innovation = measured[new] - state[0, old]
-        self._adapt(innovation ** 2 / (prior[0] + noise), self._times_seen[old])
+        self._adapt(innovation**2 / (prior[0] + noise), self._times_seen[old])
         born_state[:, new] = state[:, old] + gains * innovation
-        born_variance[:, new] = np.stack([prior[0] * (1.0 - gains[0]), prior[1] * (1.0 - gains[0]),
-                                          prior[2] - gains[1] * prior[1]])
+        born_variance[:, new] = np.stack(
+            [
+                prior[0] * (1.0 - gains[0]),
+                prior[1] * (1.0 - gains[0]),
+                prior[2] - gains[1] * prior[1],
+            ]
+        )
         missed = np.setdiff1d(np.flatnonzero(stamp_s - self._seen_s <= MAX_AGE_S), old)
-        missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][:max(0, MAX_OBJECTS - count)]
+        missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][: max(0, MAX_OBJECTS - count)]
         self._state = np.concatenate([born_state, state[:, missed]], axis=1)
         self._variance = np.concatenate([born_variance, variance[:, missed]], axis=1)
         self._scores = np.concatenate([detections.scores, self._scores[missed]])
@@ -195,8 +221,10 @@ class Tracks:
         """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""
         known = innovations[times_seen >= 2]  # before that the velocity is a guess
         if len(known):
-            change = np.clip(np.minimum(known, _MOST_INNOVATION).mean(), 1.0 / _MOST_CHANGE, _MOST_CHANGE)
-            self._agility = float(np.clip(self._agility * change ** _AGILITY_GAIN, *_AGILITY_LIMITS))
+            change = np.clip(
+                np.minimum(known, _MOST_INNOVATION).mean(), 1.0 / _MOST_CHANGE, _MOST_CHANGE
+            )
+            self._agility = float(np.clip(self._agility * change**_AGILITY_GAIN, *_AGILITY_LIMITS))
 
     def _decayed(self, stamp_s: float) -> np.ndarray:
         """Scores at a time, the lower the longer an object was not seen."""
@@ -218,10 +246,22 @@ class Tracks:
         """State and variances after some time."""
         position, velocity = self._state
         of_state, of_both, of_velocity = self._variance
-        density = (self._agility * _ACCELERATION_NOISE * np.tile(np.maximum(position[:, 2:], 1.0), 2)) ** 2
-        return (np.stack([position + velocity * passed_s, velocity]), np.stack([
-            of_state + 2.0 * passed_s * of_both + passed_s ** 2 * of_velocity + density * passed_s ** 3 / 3.0,
-            of_both + passed_s * of_velocity + density * passed_s ** 2 / 2.0, of_velocity + density * passed_s]))
+        density = (
+            self._agility * _ACCELERATION_NOISE * np.tile(np.maximum(position[:, 2:], 1.0), 2)
+        ) ** 2
+        return (
+            np.stack([position + velocity * passed_s, velocity]),
+            np.stack(
+                [
+                    of_state
+                    + 2.0 * passed_s * of_both
+                    + passed_s**2 * of_velocity
+                    + density * passed_s**3 / 3.0,
+                    of_both + passed_s * of_velocity + density * passed_s**2 / 2.0,
+                    of_velocity + density * passed_s,
+                ]
+            ),
+        )
 
 
 def _with_area(found: Detections) -> Detections:
@@ -232,7 +272,9 @@ def _with_area(found: Detections) -> Detections:
 
 def _centres(boxes_xyxy: np.ndarray) -> np.ndarray:
     """Corners to centre x, centre y, width and height: `[N, 4]`."""
-    return np.hstack([(boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2.0, boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]])
+    return np.hstack(
+        [(boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2.0, boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]]
+    )
 
 
 def _corners(centres: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
 """Acts in time in place of whoever hangs, whatever hangs: also when it is an act of its own."""
+
 from __future__ import annotations
 
 import math
@@ -29,11 +30,16 @@ class Watchdog:
         hanging: acts under way.
     """
 
-    def __init__(self, failed: Callable[[Exception], None], prepare: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, failed: Callable[[Exception], None], prepare: Callable[[], None] = lambda: None
+    ) -> None:
         self._failed, self._prepare = failed, prepare
         self._looks: list[Look] = []
         self._lock = threading.Lock()
-        self._due_changed, self._watch_free = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._due_changed, self._watch_free = (
+            threading.Condition(self._lock),
+            threading.Condition(self._lock),
+        )
         self._due_ms = -math.inf
         self._watcher: threading.Thread | None = None
         self._stopped = False
@@ -47,10 +53,17 @@ class Watchdog:
     def fault(self) -> str:
         """Why nobody watches any more, empty while somebody does or after `stop`."""
         with self._lock:
-            if self._stopped or any(thread.is_alive() for thread in self._threads) and self.hanging < MAX_THREADS:
+            if (
+                self._stopped
+                or any(thread.is_alive() for thread in self._threads)
+                and self.hanging < MAX_THREADS
+            ):
                 return ''
-            return (f'all {self.hanging} threads of the watchdog hang' if self.hanging >= MAX_THREADS else
-                    'the threads of the watchdog have ended')
+            return (
+                f'all {self.hanging} threads of the watchdog hang'
+                if self.hanging >= MAX_THREADS
+                else 'the threads of the watchdog have ended'
+            )
 
     def watch(self, look: Look) -> None:
         """From now on asks also this one what is due; it must not block, and is called by one thread at a time."""
@@ -106,7 +119,9 @@ class Watchdog:
                 self._watch_free.notify()
             try:
                 act()
-            except Exception as error:  # the thread's outermost frame: the next frame needs a watchdog too
+            except (
+                Exception
+            ) as error:  # the thread's outermost frame: the next frame needs a watchdog too
                 self._failed(error)
             finally:
                 with self._lock:

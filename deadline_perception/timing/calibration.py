@@ -17,6 +17,7 @@ What happens when a score leaves the interval. q is not clamped: it follows, the
 miss ratio still returns to alpha, only later. The certificate then states the larger of the two bounds, so that it is
 true in every case.
 """
+
 from __future__ import annotations
 
 import json
@@ -36,9 +37,14 @@ _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
 _MOST_FRAMES = 2**53  # what a float counts exactly; a camera of 1000 Hz needs 285,000 years
 # A frame of an eighth or of 64 times its forecast is a fault of forecast or device; no calibration begins with it.
 _KEPT_FACTORS = (1.0 / 8.0, 64.0)
-LEAST_RATIO, MOST_RATIO = 0.125, 8.0  # of a frame's part to what was expected; one beyond says no more than these
+LEAST_RATIO, MOST_RATIO = (
+    0.125,
+    8.0,
+)  # of a frame's part to what was expected; one beyond says no more than these
 _KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 frames
-_LEAST_VARIANCE = 0.002  # of progress, as of frames that spread by 4.5 %; of less than that nothing is concluded
+_LEAST_VARIANCE = (
+    0.002  # of progress, as of frames that spread by 4.5 %; of less than that nothing is concluded
+)
 _PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_factor')
 
 
@@ -99,7 +105,9 @@ class BoundCalibrator:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_factor: float = 0.0) -> None:
+    def __init__(
+        self, alpha: float, eta: float, score_width: float, initial_log_factor: float = 0.0
+    ) -> None:
         if not 0.0 < alpha < 1.0:
             raise ValueError(f'alpha is {alpha}, expected a miss ratio in (0, 1)')
         if not 0.0 < eta <= sys.float_info.max:
@@ -107,8 +115,10 @@ class BoundCalibrator:
         if not 0.0 < score_width <= sys.float_info.max:
             raise ValueError(f'score_width is {score_width}, expected a finite width > 0')
         if not abs(initial_log_factor) <= score_width:
-            raise ValueError(f'initial_log_factor is {initial_log_factor}, expected at most score_width = '
-                             f'{score_width} away from 0')
+            raise ValueError(
+                f'initial_log_factor is {initial_log_factor}, expected at most score_width = '
+                f'{score_width} away from 0'
+            )
         self.alpha = float(alpha)
         self.eta = float(eta)
         self.score_width = float(score_width)
@@ -142,9 +152,13 @@ class BoundCalibrator:
         Raises:
             ValueError: an argument is not a positive, finite number.
         """
-        if not 0.0 < forecast_ms < math.inf or not (latency_ms is None or 0.0 < latency_ms < math.inf):
-            raise ValueError(f'forecast is {forecast_ms} ms and latency {latency_ms} ms, expected positive, finite '
-                             f'numbers')
+        if not 0.0 < forecast_ms < math.inf or not (
+            latency_ms is None or 0.0 < latency_ms < math.inf
+        ):
+            raise ValueError(
+                f'forecast is {forecast_ms} ms and latency {latency_ms} ms, expected positive, finite '
+                f'numbers'
+            )
         is_miss = latency_ms is None or latency_ms > forecast_ms * self.factor
         self._count(self.frames + 1, self.misses + int(is_miss))
 
@@ -154,11 +168,17 @@ class BoundCalibrator:
         if self.frames:
             drift = max(self.score_width + self.eta, abs(self.log_factor - self.initial_log_factor))
             guaranteed = min(1.0, self.alpha + drift / (self.eta * self.frames))
-        return Certificate(self.frames, self.misses, guaranteed, clopper_pearson_upper(self.misses, self.frames))
+        return Certificate(
+            self.frames, self.misses, guaranteed, clopper_pearson_upper(self.misses, self.frames)
+        )
 
     def state(self) -> dict[str, float | int]:
         """All that the calibrator knows, as plain numbers."""
-        return {**{name: getattr(self, name) for name in _PARAMETERS}, 'frames': self.frames, 'misses': self.misses}
+        return {
+            **{name: getattr(self, name) for name in _PARAMETERS},
+            'frames': self.frames,
+            'misses': self.misses,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, float | int]) -> BoundCalibrator:
@@ -174,13 +194,20 @@ class BoundCalibrator:
                 raise ValueError(f'{name} of the calibrator is {value!r}, expected a number')
         calibrator = cls(*(state[name] for name in _PARAMETERS))
         if not 0 <= state['misses'] <= state['frames'] <= _MOST_FRAMES:
-            raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them, '
-                             f'and at most {_MOST_FRAMES} frames')
+            raise ValueError(
+                f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them, '
+                f'and at most {_MOST_FRAMES} frames'
+            )
         calibrator._count(int(state['frames']), int(state['misses']))
-        for factor in (math.exp(min(calibrator.initial_log_factor, _LARGEST_EXPONENT)), calibrator.factor):
+        for factor in (
+            math.exp(min(calibrator.initial_log_factor, _LARGEST_EXPONENT)),
+            calibrator.factor,
+        ):
             if not _KEPT_FACTORS[0] <= factor <= _KEPT_FACTORS[1]:
-                raise ValueError(f'calibration factor is {factor:g}, expected {_KEPT_FACTORS[0]:g} to '
-                                 f'{_KEPT_FACTORS[1]:g}')
+                raise ValueError(
+                    f'calibration factor is {factor:g}, expected {_KEPT_FACTORS[0]:g} to '
+                    f'{_KEPT_FACTORS[1]:g}'
+                )
         return calibrator
 
 
@@ -203,7 +230,9 @@ class RemainingCalibrator:
         self._calibrator = BoundCalibrator(whole.alpha, whole.eta, whole.score_width, begin)
         self._by_progress = by_progress
         self._frames = self._progress = self._rest = self._square = self._product = 0.0
-        self._slope = self._mean = 0.0  # of the line: what is left has a factor of 1 until something was seen
+        self._slope = self._mean = (
+            0.0  # of the line: what is left has a factor of 1 until something was seen
+        )
 
     def factor(self, progress: float) -> float:
         """What the forecast of the rest is multiplied with."""
@@ -259,7 +288,9 @@ class MissCorrection:
         factor: m, what bounds are multiplied with.
     """
 
-    _MOST = math.log(2.0)  # what is late for other reasons than the network's time does not make every path too long
+    _MOST = math.log(
+        2.0
+    )  # what is late for other reasons than the network's time does not make every path too long
 
     def __init__(self, alpha: float, eta: float) -> None:
         self._alpha, self._eta, self._log = alpha, eta, 0.0
@@ -303,12 +334,17 @@ class CalibrationFile:
         try:
             if not self.file.exists() or (self.file.is_file() and self.file.stat().st_size == 0):
                 return
-            ours = {'alpha', 'eta', 'frames', 'misses'} <= set(read_object(self.file, 'calibration file'))
+            ours = {'alpha', 'eta', 'frames', 'misses'} <= set(
+                read_object(self.file, 'calibration file')
+            )
         except (JsonFileError, OSError) as error:
-            raise ForeignFile(f'calibration_file is {self.file}, which is none and is left as it is: '
-                              f'{error}') from error
+            raise ForeignFile(
+                f'calibration_file is {self.file}, which is none and is left as it is: {error}'
+            ) from error
         if not ours:
-            raise ForeignFile(f'calibration_file is {self.file}, which holds something else and is left as it is')
+            raise ForeignFile(
+                f'calibration_file is {self.file}, which holds something else and is left as it is'
+            )
 
     def save(self, state: dict[str, float | int]) -> None:
         """Writes what `BoundCalibrator.state` gave, in one step: the file is never half written. Waits for the disk.
@@ -330,11 +366,19 @@ class CalibrationFile:
         state = read_object(self.file, 'calibration file')
         origin = state.get('origin')
         wanted = {'alpha': alpha, 'eta': eta}
-        learnt = {**(origin if isinstance(origin, dict) else {}), **{name: state.get(name) for name in wanted}}
-        differences = [f'{name} is {learnt.get(name)!r:.100} in the file and {value!r} here'
-                       for name, value in {**self.origin, **wanted}.items() if learnt.get(name) != value]
+        learnt = {
+            **(origin if isinstance(origin, dict) else {}),
+            **{name: state.get(name) for name in wanted},
+        }
+        differences = [
+            f'{name} is {learnt.get(name)!r:.100} in the file and {value!r} here'
+            for name, value in {**self.origin, **wanted}.items()
+            if learnt.get(name) != value
+        ]
         if differences:
-            raise CalibrationMismatch(f'calibration file {self.file} does not fit: {"; ".join(differences)}')
+            raise CalibrationMismatch(
+                f'calibration file {self.file} does not fit: {"; ".join(differences)}'
+            )
         try:
             return BoundCalibrator.from_state(state)
         except ValueError as error:

@@ -6,6 +6,7 @@ would count it a dozen times; so execution is bounded apart, and interruptions f
 time that they take of a window of w ms, what executes for C ms has ended after R = C + I(R) (Joseph and Pandya 1986,
 with the measured I in place of the sum over tasks). Needs no torch.
 """
+
 from __future__ import annotations
 
 import math
@@ -42,10 +43,17 @@ class Interference:
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
         pairs = list(zip(self.windows_ms, self.taken_ms))
         ordered = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(pairs, pairs[1:]))
-        if len(self.windows_ms) != len(self.taken_ms) or not ordered or not all(
-                0.0 < window < math.inf and 0.0 <= taken <= window for window, taken in pairs):
-            raise ValueError(f'interference is {self.taken_ms} ms of windows of {self.windows_ms} ms, expected as many '
-                             f'of both, ascending, and each at most its window')
+        if (
+            len(self.windows_ms) != len(self.taken_ms)
+            or not ordered
+            or not all(
+                0.0 < window < math.inf and 0.0 <= taken <= window for window, taken in pairs
+            )
+        ):
+            raise ValueError(
+                f'interference is {self.taken_ms} ms of windows of {self.windows_ms} ms, expected as many '
+                f'of both, ascending, and each at most its window'
+            )
 
     def most_ms(self, window_ms: np.ndarray | float) -> np.ndarray:
         """What interruptions take of windows of these lengths; the shares of the longest one measured hold beyond."""
@@ -63,7 +71,9 @@ class Interference:
             execution_ms: times without interruption, >= 0, of any shape.
         """
         execution_ms = np.asarray(execution_ms, float)
-        response_ms = execution_ms + (self.taken_ms[0] if self.taken_ms else 0.0) * (execution_ms > 0.0)
+        response_ms = execution_ms + (self.taken_ms[0] if self.taken_ms else 0.0) * (
+            execution_ms > 0.0
+        )
         for _ in range(_ROUNDS):
             longer_ms = np.maximum(response_ms, execution_ms + self.most_ms(response_ms))
             if float(np.max(longer_ms - response_ms, initial=0.0)) <= _SETTLED_MS:
@@ -92,17 +102,23 @@ class WcetTable:
     interference: Interference
 
     def __post_init__(self) -> None:
-        if not self.segments_ms or not all(isinstance(value, (int, float)) and 0.0 <= value < math.inf
-                                           for value in self.segments_ms.values()):
-            raise ValueError(f'{len(self.segments_ms)} segments have worst-case times, expected at least one, each '
-                             f'finite and of at least 0 ms')
+        if not self.segments_ms or not all(
+            isinstance(value, (int, float)) and 0.0 <= value < math.inf
+            for value in self.segments_ms.values()
+        ):
+            raise ValueError(
+                f'{len(self.segments_ms)} segments have worst-case times, expected at least one, each '
+                f'finite and of at least 0 ms'
+            )
 
     def bound_ms(self, execution_ms: np.ndarray | float) -> np.ndarray:
         """Worst case of what executes for so long without interruptions."""
         return self.interference.response_ms(execution_ms)
 
 
-def interference_of(gaps_ms: Sequence[tuple[float, float]], length_ms: float, probability: float) -> Interference:
+def interference_of(
+    gaps_ms: Sequence[tuple[float, float]], length_ms: float, probability: float
+) -> Interference:
     """How much interruptions take, from when they came.
 
     Args:
@@ -113,17 +129,26 @@ def interference_of(gaps_ms: Sequence[tuple[float, float]], length_ms: float, pr
     begin, taken = (np.array([gap[part] for gap in gaps_ms], float) for part in (0, 1))
     # Time taken up to any moment rises while an interruption lasts, and is flat between.
     moments = np.concatenate(([0.0], np.column_stack((begin, begin + taken)).ravel(), [length_ms]))
-    sums = np.concatenate(([0.0], np.column_stack((np.cumsum(taken) - taken, np.cumsum(taken))).ravel(),
-                           [float(taken.sum())]))
+    sums = np.concatenate(
+        (
+            [0.0],
+            np.column_stack((np.cumsum(taken) - taken, np.cumsum(taken))).ravel(),
+            [float(taken.sum())],
+        )
+    )
     windows, found = [window for window in WINDOWS_MS if window <= length_ms / 4.0], []
     for window in windows:
         # A window that begins or ends with an interruption has most of it taken: these are among those looked at.
-        edges = np.concatenate((begin, begin + taken - window)) if probability >= 1.0 else np.empty(0)
+        edges = (
+            np.concatenate((begin, begin + taken - window)) if probability >= 1.0 else np.empty(0)
+        )
         starts = np.concatenate((np.arange(0.0, length_ms - window, window / 8.0), edges))
         starts = np.clip(starts, 0.0, length_ms - window)
         within = np.interp(starts + window, moments, sums) - np.interp(starts, moments, sums)
         found.append(min(round(float(np.quantile(within, probability)), 4), window))
-    return Interference(tuple(windows), tuple(np.maximum.accumulate(found).tolist()) if found else ())
+    return Interference(
+        tuple(windows), tuple(np.maximum.accumulate(found).tolist()) if found else ()
+    )
 
 
 def watch_interruptions(seconds: float) -> tuple[list[tuple[float, float]], float]:

@@ -9,6 +9,7 @@ Finer factors, by width or by measured paths nearby, forecast no better where tr
 between paths is less than the median of a few frames of one path moves with the machine. benchmarks/path_bounds.py
 tells the two apart.
 """
+
 from __future__ import annotations
 
 import math
@@ -30,7 +31,9 @@ _PULL_TO_ONE = 0.05  # weight, per path, of a factor's distance from 1: decides 
 # What a second of timing does not show of a device: other phases of the machine. Measured: benchmarks/new_device.py.
 _SCALED_MARGIN = 1.2
 _REMEMBERED = 65536  # paths whose times are kept added up
-_GRID = np.linspace(0.005, 0.995, 100)  # probabilities at which a path's sample is rebuilt from its quantiles
+_GRID = np.linspace(
+    0.005, 0.995, 100
+)  # probabilities at which a path's sample is rebuilt from its quantiles
 
 
 class SegmentForecast:
@@ -62,7 +65,9 @@ class SegmentForecast:
         if segment < 0:
             raise ValueError(f'segment is {segment}, expected an index of at least 0')
         if path.space is not self.path_space and path not in self.path_space:
-            raise ValueError(f'path is {path}, expected one of the {len(self.path_space)} paths of the network')
+            raise ValueError(
+                f'path is {path}, expected one of the {len(self.path_space)} paths of the network'
+            )
         from_each_ms = self._from_each(path)
         return from_each_ms[min(segment, len(from_each_ms) - 1)]
 
@@ -75,7 +80,8 @@ class SegmentForecast:
         if segment < 0:
             raise ValueError(f'segment is {segment}, expected an index of at least 0')
         settings = np.array([path.settings for path in paths], np.intp).reshape(
-            len(paths), len(self.path_space.operators))
+            len(paths), len(self.path_space.operators)
+        )
         total_ms = np.zeros(len(paths))
         for number in range(len(self.path_space.segments) - 1, segment - 1, -1):
             skip, places, costs_ms = self._segment_costs[number]
@@ -83,8 +89,11 @@ class SegmentForecast:
             if skip is not None:
                 part_ms = np.where(settings[:, skip] == 0, 0.0, part_ms)
             condition = self.path_space.conditions[number]
-            total_ms += (part_ms if condition is None else
-                         np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0))
+            total_ms += (
+                part_ms
+                if condition is None
+                else np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0)
+            )
         return total_ms
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:
@@ -95,8 +104,16 @@ class SegmentForecast:
     def _segment_costs(self) -> list[tuple[int | None, tuple[int, ...], np.ndarray]]:
         """For each segment the place of the skip that leaves it out, the places of the operators that decide its time,
         and the time in ms by their settings."""
-        return [(skip, places, np.array([self.costs_ms.get(key, 0.0) for key in keys.values()]).reshape(
-            [self.path_space.sizes[at] for at in places])) for skip, places, keys in self.path_space.key_tables]
+        return [
+            (
+                skip,
+                places,
+                np.array([self.costs_ms.get(key, 0.0) for key in keys.values()]).reshape(
+                    [self.path_space.sizes[at] for at in places]
+                ),
+            )
+            for skip, places, keys in self.path_space.key_tables
+        ]
 
     def _add_up(self, path: ExecutionPath) -> list[float]:
         """Time in ms from each segment on, and 0 at the end; the later ones are added first."""
@@ -153,15 +170,24 @@ class PathForecast(SegmentForecast):
         self._medians = {name: quantiles.p50 for name, quantiles in profile.segments.items()}
         self._kinds = list(dict.fromkeys(kind_of(segment.name) for segment in path_space.segments))
         self._check_complete(profile)
-        self._measured = [(path_space.parse(name), quantiles) for name, quantiles in profile.paths.items()]
-        rows = np.array([self._by_kind(path) for path, _ in self._measured]).reshape(-1, len(self._kinds))
+        self._measured = [
+            (path_space.parse(name), quantiles) for name, quantiles in profile.paths.items()
+        ]
+        rows = np.array([self._by_kind(path) for path, _ in self._measured]).reshape(
+            -1, len(self._kinds)
+        )
         latencies_ms = np.array([quantiles.p50 for _, quantiles in self._measured])
         factors = _fit(rows, latencies_ms)
         self.corrections = dict(zip(self._kinds, (float(factor) for factor in factors)))
         self._residuals = self._held_out_residuals(rows, latencies_ms)
         self._unknown = math.log(_SCALED_MARGIN) if profile.scaled_from else 0.0
-        super().__init__(path_space, {name: self._medians[name] * self.corrections[kind_of(name)]
-                                      for name in path_space.carriers()})
+        super().__init__(
+            path_space,
+            {
+                name: self._medians[name] * self.corrections[kind_of(name)]
+                for name in path_space.carriers()
+            },
+        )
 
     def residual_quantile(self, probability: float) -> float:
         """Quantile of `log(latency / forecast)` over frames of whole paths on an idle device.
@@ -186,18 +212,24 @@ class PathForecast(SegmentForecast):
         needed = list(self.path_space.carriers())
         missing = [name for name in needed if name not in profile.segments]
         if missing:
-            raise ProfileMismatch(f'latency profile lacks {len(missing)} of {len(needed)} segments, {missing[0]!r} '
-                                  f'among them. Measure one: {command}')
+            raise ProfileMismatch(
+                f'latency profile lacks {len(missing)} of {len(needed)} segments, {missing[0]!r} '
+                f'among them. Measure one: {command}'
+            )
         for name in profile.paths:
             try:
                 self.path_space.parse(name)
             except ValueError as error:
-                raise ProfileMismatch(f'latency profile measured the path {name!r}, which the network does not have. '
-                                      f'Measure one: {command}') from error
+                raise ProfileMismatch(
+                    f'latency profile measured the path {name!r}, which the network does not have. '
+                    f'Measure one: {command}'
+                ) from error
         timeless = [name for name, times in profile.paths.items() if not times.p05 > 0.0]
         if timeless or not any(self._medians.values()):
-            raise ProfileMismatch(f'latency profile says that {(timeless or ["every segment"])[0]} takes 0 ms, which '
-                                  f'nothing does. Measure one: {command}')
+            raise ProfileMismatch(
+                f'latency profile says that {(timeless or ["every segment"])[0]} takes 0 ms, which '
+                f'nothing does. Measure one: {command}'
+            )
 
     def _by_kind(self, path: ExecutionPath) -> list[float]:
         """Sum of segment medians in ms per kind."""
@@ -227,7 +259,9 @@ def _fit(rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:
         rows: `[paths, kinds]`, ms.
         latencies_ms: `[paths]`, > 0.
     """
-    return factors_near_one(rows / latencies_ms[:, None], _PULL_TO_ONE * math.sqrt(max(len(rows), 1)))
+    return factors_near_one(
+        rows / latencies_ms[:, None], _PULL_TO_ONE * math.sqrt(max(len(rows), 1))
+    )
 
 
 def factors_near_one(rows: np.ndarray, pull: float) -> np.ndarray:

@@ -1,4 +1,5 @@
 """Measured segment and path times of one network on one device: how they are taken, kept, and checked."""
+
 from __future__ import annotations
 
 import hashlib
@@ -73,20 +74,29 @@ class LatencyProfile:
 
     def __post_init__(self) -> None:
         if not isinstance(self.scaled_from, str) or len(self.scaled_from) > _LONGEST_NAME:
-            raise ValueError(f'scaled_from is {reprlib.repr(self.scaled_from)}, expected at most {_LONGEST_NAME} '
-                             f'characters')
+            raise ValueError(
+                f'scaled_from is {reprlib.repr(self.scaled_from)}, expected at most {_LONGEST_NAME} '
+                f'characters'
+            )
         for name in ('input_size', 'image_size'):
             size = tuple(getattr(self, name))
-            if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size) or \
-                    size[0] * size[1] > _MOST_PIXELS:
-                raise ValueError(f'{name} is {size}, expected height and width in px of at least 1, and at most '
-                                 f'{_MOST_PIXELS} px together')
+            if (
+                len(size) != 2
+                or not all(isinstance(side, int) and side > 0 for side in size)
+                or size[0] * size[1] > _MOST_PIXELS
+            ):
+                raise ValueError(
+                    f'{name} is {size}, expected height and width in px of at least 1, and at most '
+                    f'{_MOST_PIXELS} px together'
+                )
             object.__setattr__(self, name, size)
         if not self.segments:
             raise ValueError('profile holds no segment, expected at least one')
         if self.wcet is not None and set(self.wcet.segments_ms) != set(self.segments):
-            raise ValueError(f'{len(self.wcet.segments_ms)} segments have worst-case times, expected the '
-                             f'{len(self.segments)} that were measured')
+            raise ValueError(
+                f'{len(self.wcet.segments_ms)} segments have worst-case times, expected the '
+                f'{len(self.segments)} that were measured'
+            )
 
     def save(self, file: Path) -> None:
         """Writes the profile as JSON, one line per segment and path, in one step."""
@@ -103,16 +113,33 @@ class LatencyProfile:
         return hashlib.sha256(self._text().encode()).hexdigest()[:16]
 
     def _text(self) -> str:
-        head = {'format': FORMAT, **{name: getattr(self, name) for name in (
-            'config_name', 'network_hash', 'input_size', 'image_size', 'date', 'load_before', 'engine')}}
+        head = {
+            'format': FORMAT,
+            **{
+                name: getattr(self, name)
+                for name in (
+                    'config_name',
+                    'network_hash',
+                    'input_size',
+                    'image_size',
+                    'date',
+                    'load_before',
+                    'engine',
+                )
+            },
+        }
         if self.scaled_from:
             head['scaled_from'] = self.scaled_from
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
-        lines.append('  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }'))
+        lines.append(
+            '  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }')
+        )
         lines += [_table_text(name, getattr(self, name)) for name in ('segments', 'paths')]
         if self.wcet is not None:
-            rows = [f'    {json.dumps(key)}: {json.dumps(value)}'
-                    for key, value in self.wcet.segments_ms.items()]
+            rows = [
+                f'    {json.dumps(key)}: {json.dumps(value)}'
+                for key, value in self.wcet.segments_ms.items()
+            ]
             lines.append('  "wcet_ms": {\n' + ',\n'.join(rows) + '\n  }')
             pairs = zip(self.wcet.interference.windows_ms, self.wcet.interference.taken_ms)
             lines.append('  "interference_ms": ' + json.dumps([list(pair) for pair in pairs]))
@@ -128,25 +155,45 @@ class LatencyProfile:
         content = read_object(file, 'latency profile')
         command = profile_command('WEIGHTS', 'cpu', DEFAULT_THREADS)
         if content.pop('format', None) != FORMAT:
-            raise JsonFileError(f'{file} is no latency profile of format {FORMAT}; measure one: {command}')
+            raise JsonFileError(
+                f'{file} is no latency profile of format {FORMAT}; measure one: {command}'
+            )
         try:
             content['facts'] = DeviceFacts(**content['facts'])
             for name in ('segments', 'paths'):
-                content[name] = {key: Quantiles.from_record(record) for key, record in content[name].items()}
-            content.pop('levels', None)  # times under contention, which older profiles carry and nothing reads
-            content['wcet'] = _wcet(content.pop('wcet_ms', None), content.pop('interference_ms', ()))
+                content[name] = {
+                    key: Quantiles.from_record(record) for key, record in content[name].items()
+                }
+            content.pop(
+                'levels', None
+            )  # times under contention, which older profiles carry and nothing reads
+            content['wcet'] = _wcet(
+                content.pop('wcet_ms', None), content.pop('interference_ms', ())
+            )
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(f'latency profile {file} cannot be used: {error}; measure again: {command}') from error
+            raise JsonFileError(
+                f'latency profile {file} cannot be used: {error}; measure again: {command}'
+            ) from error
 
-    def mismatches(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
-                   engine: str) -> list[str]:
+    def mismatches(
+        self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int], engine: str
+    ) -> list[str]:
         """What differs, each as `NAME is X in the profile and Y here`; empty when the profile fits what is at hand."""
-        measured = timing_key(network_hash=self.network_hash, facts=self.facts, input_size=self.input_size,
-                              engine=self.engine)
-        at_hand = timing_key(network_hash=network_hash, facts=facts, input_size=input_size, engine=engine)
-        return [f'{name} is {measured[name]!r} in the profile and {at_hand[name]!r} here'
-                for name in measured if name in at_hand and measured[name] != at_hand[name]]
+        measured = timing_key(
+            network_hash=self.network_hash,
+            facts=self.facts,
+            input_size=self.input_size,
+            engine=self.engine,
+        )
+        at_hand = timing_key(
+            network_hash=network_hash, facts=facts, input_size=input_size, engine=engine
+        )
+        return [
+            f'{name} is {measured[name]!r} in the profile and {at_hand[name]!r} here'
+            for name in measured
+            if name in at_hand and measured[name] != at_hand[name]
+        ]
 
 
 def _table_text(name: str, table: dict[str, Quantiles]) -> str:
@@ -154,21 +201,33 @@ def _table_text(name: str, table: dict[str, Quantiles]) -> str:
     return f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}'
 
 
-def _wcet(segments_ms: dict[str, float] | None, interference: Sequence[Sequence[float]]) -> WcetTable | None:
+def _wcet(
+    segments_ms: dict[str, float] | None, interference: Sequence[Sequence[float]]
+) -> WcetTable | None:
     if segments_ms is None:
         return None
     windows_ms, taken_ms = zip(*interference) if interference else ((), ())
     return WcetTable(dict(segments_ms), Interference(windows_ms, taken_ms))
 
 
-def timing_key(*, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
-               engine: str) -> dict[str, str | int]:
+def timing_key(
+    *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int], engine: str
+) -> dict[str, str | int]:
     """All that execution times hold for, by the words that a message uses."""
-    key: dict[str, Any] = {'network hash': network_hash, 'input size': '{}x{}'.format(*input_size), 'engine': engine,
-           'PyTorch version': facts.torch_version, 'device kind': facts.kind, 'device': facts.name,
-           # The GPUs of several Jetson boards are all called Orin.
-           'number of multiprocessors': facts.multiprocessors, 'CPU capability': facts.cpu_capability,
-           'number of threads': facts.threads, 'power mode': facts.power_mode, 'memory allocator': facts.allocator}
+    key: dict[str, Any] = {
+        'network hash': network_hash,
+        'input size': '{}x{}'.format(*input_size),
+        'engine': engine,
+        'PyTorch version': facts.torch_version,
+        'device kind': facts.kind,
+        'device': facts.name,
+        # The GPUs of several Jetson boards are all called Orin.
+        'number of multiprocessors': facts.multiprocessors,
+        'CPU capability': facts.cpu_capability,
+        'number of threads': facts.threads,
+        'power mode': facts.power_mode,
+        'memory allocator': facts.allocator,
+    }
     if facts.threads > 1:  # a single thread waits for nobody
         key['OpenMP wait policy'] = facts.wait_policy
     return key
@@ -187,10 +246,18 @@ def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | No
     return Path(folder) / f'{config_name}-{facts.slug}-t{facts.threads}.json'
 
 
-def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50, whole_paths: int = 40,
-                    path_repeats: int = 12, time_limit_s: float = 120.0, seed: int = 0,
-                    among: Sequence[ExecutionPath] | None = None,
-                    progress: Callable[[int, int, float], None] | None = None) -> LatencyProfile:
+def measure_profile(
+    detector,
+    images: Sequence[np.ndarray],
+    *,
+    repeats: int = 50,
+    whole_paths: int = 40,
+    path_repeats: int = 12,
+    time_limit_s: float = 120.0,
+    seed: int = 0,
+    among: Sequence[ExecutionPath] | None = None,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> LatencyProfile:
     """Times every segment in place, in whole frames over varied images and paths, and some paths as a whole.
 
     Segments timed alone are optimistic, so none is. Frames of both kinds are mixed evenly over the time, and a first
@@ -211,18 +278,24 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
         ValueError: no image, images of several sizes, or a count outside its range.
     """
     if not images or len({image.shape for image in images}) != 1:
-        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
+        raise ValueError(
+            f'images have the sizes {sorted({image.shape for image in images})}, expected one size'
+        )
     load_before = os.getloadavg()[0]
     if whole_paths < 2 or path_repeats < 1:
-        raise ValueError(f'whole_paths is {whole_paths} and path_repeats is {path_repeats}, '
-                         f'expected at least 2 and at least 1')
+        raise ValueError(
+            f'whole_paths is {whole_paths} and path_repeats is {path_repeats}, '
+            f'expected at least 2 and at least 1'
+        )
     rng = random.Random(seed)
     space = detector.path_space
     measured = space if among is None else among
     warm_up = covering_paths(measured, 1, rng)
     held_out = distinct_paths(measured, whole_paths, rng)
     rounds = [path for _ in range(path_repeats) for path in rng.sample(held_out, len(held_out))]
-    frames = [(None, path) for path in warm_up] + interleave(covering_paths(measured, repeats, rng), rounds)
+    frames = [(None, path) for path in warm_up] + interleave(
+        covering_paths(measured, repeats, rng), rounds
+    )
     meant = {name for path in warm_up for name in space.keys(path)}
     segments = {name: [] for name in space.carriers() if name in meant}
     paths = {str(path): [] for path in held_out}
@@ -239,16 +312,25 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
         elapsed_s = (now_ms() - start_ms) / 1000.0
         if progress:
             progress(number, len(frames), elapsed_s)
-        if elapsed_s >= time_limit_s and _smallest(segments) >= min(repeats, _LEAST_SAMPLES) and _smallest(paths):
+        if (
+            elapsed_s >= time_limit_s
+            and _smallest(segments) >= min(repeats, _LEAST_SAMPLES)
+            and _smallest(paths)
+        ):
             break
     by_median = sorted(paths, key=lambda name: np.median(paths[name]))
     return LatencyProfile(
-        facts=read_device_facts(detector.device), config_name=detector.config_name,
-        network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],
-        date=datetime.now(timezone.utc).isoformat(timespec='seconds'), load_before=round(load_before, 2),
+        facts=read_device_facts(detector.device),
+        config_name=detector.config_name,
+        network_hash=detector.network_hash,
+        input_size=tuple(detector.input_size),
+        image_size=images[0].shape[:2],
+        date=datetime.now(timezone.utc).isoformat(timespec='seconds'),
+        load_before=round(load_before, 2),
         engine=detector.engine.identity,
         segments={name: Quantiles.from_samples(samples) for name, samples in segments.items()},
-        paths={name: Quantiles.from_samples(paths[name]) for name in by_median})
+        paths={name: Quantiles.from_samples(paths[name]) for name in by_median},
+    )
 
 
 def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:

@@ -4,6 +4,7 @@ The r-th smallest of n independent samples lies at or above the p quantile of th
 with probability `P(Binomial(n, p) < r)` (Wilks 1941, distribution-free tolerance limits). So the number of samples
 alone says which of them may serve as a bound, and how many it takes before any of them may.
 """
+
 from __future__ import annotations
 
 import math
@@ -42,12 +43,20 @@ class Quantiles:
 
     def __post_init__(self) -> None:
         values = self.values_ms
-        if not all(isinstance(value, (int, float)) and 0.0 <= value <= _LONGEST_MS for value in values):
-            raise ValueError(f'quantiles are {values} ms, expected finite numbers from 0 to {_LONGEST_MS:.0f}')
+        if not all(
+            isinstance(value, (int, float)) and 0.0 <= value <= _LONGEST_MS for value in values
+        ):
+            raise ValueError(
+                f'quantiles are {values} ms, expected finite numbers from 0 to {_LONGEST_MS:.0f}'
+            )
         if any(after < before for before, after in zip(values, values[1:])):
-            raise ValueError(f'quantiles are {values} ms, expected none to be below the one before it')
+            raise ValueError(
+                f'quantiles are {values} ms, expected none to be below the one before it'
+            )
         if not isinstance(self.count, int) or self.count < 0:
-            raise ValueError(f'count of the sample is {self.count!r}, expected an integer of at least 0')
+            raise ValueError(
+                f'count of the sample is {self.count!r}, expected an integer of at least 0'
+            )
 
     @property
     def values_ms(self) -> tuple[float, ...]:
@@ -83,7 +92,9 @@ class Quantiles:
         """
         names = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or set(record) != names:
-            raise ValueError(f'quantiles are {record!r}, expected the names {", ".join(sorted(names))}')
+            raise ValueError(
+                f'quantiles are {record!r}, expected the names {", ".join(sorted(names))}'
+            )
         return cls(**record)
 
 

@@ -18,6 +18,7 @@ beyond its reserve (`FrameReserve.overrun_ms`): a frame that was planned to fit 
 network done before the watchdog's time, and is published before its deadline. Frames whose publication outlasts its
 quantile need no further reserve: most ended before their bound, and those that did not are calibrated on.
 """
+
 from __future__ import annotations
 
 import math
@@ -107,7 +108,9 @@ class FrameReserve:
     def overrun_ms(self, deciding_ms: float, publishing_ms: float = 0.0) -> float:
         """What a frame took beyond it; time saved by deciding may be spent on publishing, but not the reverse, which
         would come after the watchdog's time."""
-        return max(0.0, deciding_ms - self.deciding_ms + max(0.0, publishing_ms - self.publishing_ms))
+        return max(
+            0.0, deciding_ms - self.deciding_ms + max(0.0, publishing_ms - self.publishing_ms)
+        )
 
 
 class Reserve:
@@ -123,8 +126,14 @@ class Reserve:
         reserve_ms: the reserve now.
     """
 
-    def __init__(self, floor_ms: float, ceiling_ms: float = math.inf, *, quantile: float = 0.99,
-                 window: int = 200) -> None:
+    def __init__(
+        self,
+        floor_ms: float,
+        ceiling_ms: float = math.inf,
+        *,
+        quantile: float = 0.99,
+        window: int = 200,
+    ) -> None:
         self._floor_ms = floor_ms
         self._ceiling_ms = ceiling_ms
         self._quantile = quantile
@@ -140,7 +149,9 @@ class Reserve:
             ValueError: the time is negative or not finite.
         """
         if not 0.0 <= took_ms < math.inf:
-            raise ValueError(f'time of a frame is {took_ms} ms, expected a finite time of at least 0')
+            raise ValueError(
+                f'time of a frame is {took_ms} ms, expected a finite time of at least 0'
+            )
         self._recent.append(took_ms)
         insort(self._ordered, took_ms)
         if len(self._recent) > self._window:
@@ -183,7 +194,11 @@ class FrameTimes:
 
     def worst_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Analytical worst case of a path from a segment on, slowed down as now; NaN where there is none."""
-        return math.nan if self.worst is None else self.worst.forecast_ms(path, segment) * self.slowdown
+        return (
+            math.nan
+            if self.worst is None
+            else self.worst.forecast_ms(path, segment) * self.slowdown
+        )
 
     def bound_ms(self, path: ExecutionPath, segment: int = 0, spent_ms: float = 0.0) -> float:
         """The same, exceeded only with the target miss probability.
@@ -241,28 +256,50 @@ class TimeModel:
         first_frames: path and time in ms of the first ones that ended, at most `FIRST_FRAMES`.
     """
 
-    def __init__(self, path_space: PathSpace, forecast: Forecast, calibrator: BoundCalibrator, *,
-                 wcet: Forecast | None = None, publishing: Reserve | None = None,
-                 parts: TimeParts = TimeParts()) -> None:
-        self.path_space, self.forecast, self.calibrator, self.parts = path_space, forecast, calibrator, parts
+    def __init__(
+        self,
+        path_space: PathSpace,
+        forecast: Forecast,
+        calibrator: BoundCalibrator,
+        *,
+        wcet: Forecast | None = None,
+        publishing: Reserve | None = None,
+        parts: TimeParts = TimeParts(),
+    ) -> None:
+        self.path_space, self.forecast, self.calibrator, self.parts = (
+            path_space,
+            forecast,
+            calibrator,
+            parts,
+        )
         self.first_frames: list[tuple[ExecutionPath, float]] = []
         self.miss_correction = MissCorrection(calibrator.alpha, calibrator.eta)
         self._publishing = publishing or Reserve(1.0, 15.0, quantile=0.95)
         self._deciding = Reserve(0.0, quantile=0.5)
-        self._remaining = [RemainingCalibrator(calibrator, by_progress=parts.progress) for _ in path_space.segments]
+        self._remaining = [
+            RemainingCalibrator(calibrator, by_progress=parts.progress) for _ in path_space.segments
+        ]
         width = calibrator.score_width
         begin = min(max(calibrator.log_factor, -width), width)
         self._p90 = BoundCalibrator(P90_TAIL, _QUANTILE_STEP, width, begin)
         self._p10 = BoundCalibrator(P10_TAIL, _QUANTILE_STEP, width)
         self._worst = wcet
-        self._highest = None if wcet is None or parts.bounds == CALIBRATED else _highest_factors(
-            path_space, forecast, wcet)
+        self._highest = (
+            None
+            if wcet is None or parts.bounds == CALIBRATED
+            else _highest_factors(path_space, forecast, wcet)
+        )
 
     def successor(self, forecast: Forecast, calibrator: BoundCalibrator) -> TimeModel:
-        """The same with another forecast, and a calibrator that begins with it; what was learnt of the reserve stays.
-        """
-        model = TimeModel(self.path_space, forecast, calibrator, wcet=self._worst, publishing=self._publishing,
-                          parts=self.parts)
+        """The same with another forecast, and a calibrator that begins with it; what was learnt of the reserve stays."""
+        model = TimeModel(
+            self.path_space,
+            forecast,
+            calibrator,
+            wcet=self._worst,
+            publishing=self._publishing,
+            parts=self.parts,
+        )
         model._deciding = self._deciding
         return model
 
@@ -276,7 +313,11 @@ class TimeModel:
         parts = self.parts
         slowdown = slowdown if parts.slowdown else 1.0
         correction = self.miss_correction.factor if parts.miss_correction and keeps_bounds else 1.0
-        calibration = self.calibrator.factor if parts.calibration else math.exp(self.calibrator.initial_log_factor)
+        calibration = (
+            self.calibrator.factor
+            if parts.calibration
+            else math.exp(self.calibrator.initial_log_factor)
+        )
         factor = limited_factor(slowdown, calibration * correction)
         remaining = self._remaining if parts.calibration and parts.remaining else None
         highest = self._highest_now(slowdown)
@@ -285,10 +326,24 @@ class TimeModel:
         elif highest is not None:
             whole, factor = factor, min(factor, highest[0])
             highest = highest if remaining is not None else [min(whole, most) for most in highest]
-        p90_share = min(max(slowdown * self._p90.factor / factor, _LEAST_P90_SHARE), 1.0) if parts.p90 else 1.0
+        p90_share = (
+            min(max(slowdown * self._p90.factor / factor, _LEAST_P90_SHARE), 1.0)
+            if parts.p90
+            else 1.0
+        )
         p10_factor = slowdown * (self._p10.factor if parts.p10 else 1.0)
-        return FrameTimes(self.forecast, slowdown, factor, p90_share, p10_factor, self.reserve, correction, remaining,
-                          highest, self._worst)
+        return FrameTimes(
+            self.forecast,
+            slowdown,
+            factor,
+            p90_share,
+            p10_factor,
+            self.reserve,
+            correction,
+            remaining,
+            highest,
+            self._worst,
+        )
 
     def expected_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
         """Time of a path from a segment on at a slowdown."""
@@ -307,7 +362,9 @@ class TimeModel:
 
     def _highest_now(self, slowdown: float) -> Sequence[float] | None:
         """Limits that the analytical worst case sets to the factors from each segment on."""
-        if self._highest is None or (self.parts.bounds == BOTH and self.calibrator.frames >= FEW_FRAMES):
+        if self._highest is None or (
+            self.parts.bounds == BOTH and self.calibrator.frames >= FEW_FRAMES
+        ):
             return None
         return [limited_factor(slowdown, highest) for highest in self._highest]
 
@@ -336,7 +393,9 @@ class TimeModel:
         expected_ms = ran_ms + skipped_ms
         if job.is_in_time or (job.plan is not None and job.plan.feasible):
             self.miss_correction.observe(not job.is_in_time)
-        overrun_ms = 0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
+        overrun_ms = (
+            0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
+        )
         if job.result is None:
             self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms)
             return
@@ -347,22 +406,36 @@ class TimeModel:
         if len(self.first_frames) < FIRST_FRAMES:
             self.first_frames.append((job.path, job.network_ms))
         for decision, rest_ms, cut_ms in _remainders(job):
-            self._remaining[decision.segment].observe(decision.progress, rest_ms + cut_ms,
-                                                      job.network_ms - decision.spent_ms + cut_ms + overrun_ms)
+            self._remaining[decision.segment].observe(
+                decision.progress,
+                rest_ms + cut_ms,
+                job.network_ms - decision.spent_ms + cut_ms + overrun_ms,
+            )
         if publish_ms is not None:
             self._deciding.observe(decision_ms)
 
-    def _observe_aborted(self, job, expected_ms: float, skipped_ms: float, overrun_ms: float) -> None:
+    def _observe_aborted(
+        self, job, expected_ms: float, skipped_ms: float, overrun_ms: float
+    ) -> None:
         """A frame is aborted because its deadline is near, and that alone says nothing about the times of its path.
         What it had taken, with the forecast of its rest, does: without slow frames all would learn from fast ones
         alone."""
         would_take_ms = job.network_ms + job.times.expected_ms(job.path, job.segment)
-        for learner, extra_ms in ((self.calibrator, overrun_ms), (self._p90, overrun_ms), (self._p10, 0.0)):
-            if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(expected_ms):
+        for learner, extra_ms in (
+            (self.calibrator, overrun_ms),
+            (self._p90, overrun_ms),
+            (self._p10, 0.0),
+        ):
+            if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(
+                expected_ms
+            ):
                 learner.observe(expected_ms, None)
         for decision, rest_ms, cut_ms in _remainders(job):
             self._remaining[decision.segment].observe_aborted(
-                decision.progress, rest_ms + cut_ms, would_take_ms - decision.spent_ms + cut_ms + overrun_ms)
+                decision.progress,
+                rest_ms + cut_ms,
+                would_take_ms - decision.spent_ms + cut_ms + overrun_ms,
+            )
 
 
 def limited_factor(slowdown: float, factor: float) -> float:
@@ -389,5 +462,7 @@ def _remainders(job) -> list[tuple[Any, float, float]]:
     for decision in {decision.segment: decision for decision in job.decisions}.values():
         rest_ms = times.forecast.forecast_ms(job.path, decision.segment) * times.slowdown
         if rest_ms > 0.0:
-            found.append((decision, rest_ms, max(0.0, decision.forecast_ms * times.slowdown - rest_ms)))
+            found.append(
+                (decision, rest_ms, max(0.0, decision.forecast_ms * times.slowdown - rest_ms))
+            )
     return found

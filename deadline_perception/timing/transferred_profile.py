@@ -6,6 +6,7 @@ reference times their kind's factor. How wrong that is shows in the whole paths,
 (`PathForecast.residual_quantile`), and from there the bounds are calibrated by frames as those of a measured profile.
 benchmarks/new_device.py says how well it does. Needs no torch.
 """
+
 from __future__ import annotations
 
 import random
@@ -26,12 +27,22 @@ from deadline_perception.timing.profile import LatencyProfile, default_profile_p
 from deadline_perception.timing.quantiles import Quantiles
 
 PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
-_LEAST_REPEATS, _ENOUGH_S = 4, 3.0  # segments that run eagerly take long, and are replaced in a minute
+_LEAST_REPEATS, _ENOUGH_S = (
+    4,
+    3.0,
+)  # segments that run eagerly take long, and are replaced in a minute
 _BLOCK_PX = 16
 
 
-def find_reference(folder: Path, *, config_name: str, network_hash: str, input_size: tuple[int, int],
-                   facts: DeviceFacts, engine: str) -> LatencyProfile | None:
+def find_reference(
+    folder: Path,
+    *,
+    config_name: str,
+    network_hash: str,
+    input_size: tuple[int, int],
+    facts: DeviceFacts,
+    engine: str,
+) -> LatencyProfile | None:
     """The profile in a folder that is nearest to the device at hand: of the same network and kind of processor, by
     preference of the same engine, then of the same number of threads; None where there is none.
 
@@ -46,21 +57,38 @@ def find_reference(folder: Path, *, config_name: str, network_hash: str, input_s
         same = (profile.network_hash, profile.input_size, profile.facts.kind)
         if same == (network_hash, tuple(input_size), facts.kind):
             found.append(profile)
-    return max(found, default=None, key=lambda profile: (_family(profile.engine) == _family(engine),
-                                                         profile.facts.threads == facts.threads))
+    return max(
+        found,
+        default=None,
+        key=lambda profile: (
+            _family(profile.engine) == _family(engine),
+            profile.facts.threads == facts.threads,
+        ),
+    )
 
 
 def reference_profile(network, facts: DeviceFacts, folder: Path) -> LatencyProfile | None:
     """A profile of the network: one that was measured or scaled here, or else of those in a folder the one that is
     nearest to this device, of prepared segments by preference; None where there is none."""
     here = default_profile_path(network.config_name, facts).parent
-    shape = {'config_name': network.config_name, 'network_hash': network.network_hash,
-             'input_size': network.input_size, 'facts': facts, 'engine': 'openvino'}
+    shape = {
+        'config_name': network.config_name,
+        'network_hash': network.network_hash,
+        'input_size': network.input_size,
+        'facts': facts,
+        'engine': 'openvino',
+    }
     return find_reference(here, **shape) or find_reference(folder, **shape)
 
 
-def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats: int = REPEATS,
-             among: Sequence[ExecutionPath] | None = None) -> LatencyProfile:
+def transfer(
+    reference: LatencyProfile,
+    detector,
+    *,
+    paths: int = PATHS,
+    repeats: int = REPEATS,
+    among: Sequence[ExecutionPath] | None = None,
+) -> LatencyProfile:
     """The reference brought to this device by timing some whole paths here; blocks for a second or two.
 
     The paths are the smallest, the largest, and the largest with one operator at its smallest setting, as far as they
@@ -82,8 +110,13 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     space, rng = detector.path_space, random.Random(0)
     image = blocks_image(reference.image_size)
     known = list(space if among is None else among)
-    lowest = {space.largest.replace(**{operator.name: operator.settings[0]}): None for operator in space.operators}
-    chosen = distinct_paths(known, paths, rng, first=[path for path in lowest if among is None or path in known])
+    lowest = {
+        space.largest.replace(**{operator.name: operator.settings[0]}): None
+        for operator in space.operators
+    }
+    chosen = distinct_paths(
+        known, paths, rng, first=[path for path in lowest if among is None or path in known]
+    )
     segments: dict[str, list[float]] = {}
     totals = {str(path): [] for path in chosen}
     begun_s = time.monotonic()
@@ -102,15 +135,21 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
                 if key is not None:
                     segments.setdefault(key, []).append(duration_ms)
     here = {key: Quantiles.from_samples(durations_ms) for key, durations_ms in segments.items()}
-    return replace(reference, facts=read_device_facts(detector.device), engine=detector.engine.identity,
-                   scaled_from=reference.scaled_from or str(reference.facts),
-                   date=_now(), wcet=None,
-                   segments=scaled_segments(reference.segments, here),
-                   paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
+    return replace(
+        reference,
+        facts=read_device_facts(detector.device),
+        engine=detector.engine.identity,
+        scaled_from=reference.scaled_from or str(reference.facts),
+        date=_now(),
+        wcet=None,
+        segments=scaled_segments(reference.segments, here),
+        paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()},
+    )
 
 
-def rescaled(profile: LatencyProfile, path_space: PathSpace,
-             frames: Sequence[tuple[ExecutionPath, float]]) -> LatencyProfile:
+def rescaled(
+    profile: LatencyProfile, path_space: PathSpace, frames: Sequence[tuple[ExecutionPath, float]]
+) -> LatencyProfile:
     """A transferred profile that was timed beside running frames, brought to what frames took since then.
 
     Beside frames every timing is too long, that of a whole path most of all. So the segments take one factor, by which
@@ -122,17 +161,26 @@ def rescaled(profile: LatencyProfile, path_space: PathSpace,
         path_space: of the network.
         frames: path and time in ms, above 0, of each; at least one.
     """
-    segments = SegmentForecast(path_space, {key: times.p50 for key, times in profile.segments.items()})
+    segments = SegmentForecast(
+        path_space, {key: times.p50 for key, times in profile.segments.items()}
+    )
     factor = float(np.median([took_ms / segments.forecast_ms(path) for path, took_ms in frames]))
     totals: dict[str, list[float]] = {}
     for path, took_ms in frames:
         totals.setdefault(str(path), []).append(took_ms)
-    return replace(profile, date=_now(), segments={key: _scaled(times, factor, times.count)
-                                                   for key, times in profile.segments.items()},
-                   paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
+    return replace(
+        profile,
+        date=_now(),
+        segments={
+            key: _scaled(times, factor, times.count) for key, times in profile.segments.items()
+        },
+        paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()},
+    )
 
 
-def scaled_segments(reference: Mapping[str, Quantiles], here: Mapping[str, Quantiles]) -> dict[str, Quantiles]:
+def scaled_segments(
+    reference: Mapping[str, Quantiles], here: Mapping[str, Quantiles]
+) -> dict[str, Quantiles]:
     """Times of all segments of a reference on another device, by the names of `PathSpace.key`.
 
     Args:
@@ -146,8 +194,10 @@ def scaled_segments(reference: Mapping[str, Quantiles], here: Mapping[str, Quant
             ratios.setdefault(kind_of(key), []).append(times.p50 / reference[key].p50)
     factors = {kind: float(np.median(of_kind)) for kind, of_kind in ratios.items()}
     other = float(np.median([ratio for of_kind in ratios.values() for ratio in of_kind] or [1.0]))
-    return {key: here.get(key) or _scaled(times, factors.get(kind_of(key), other), 0)
-            for key, times in reference.items()}
+    return {
+        key: here.get(key) or _scaled(times, factors.get(kind_of(key), other), 0)
+        for key, times in reference.items()
+    }
 
 
 def _scaled(times: Quantiles, factor: float, count: int) -> Quantiles:

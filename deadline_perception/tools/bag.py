@@ -4,6 +4,7 @@ SOURCE is 'drive' for a rendered drive ('drive:seed=3,seconds=40'), a folder wit
 Cityscapes or BDD100K, a video, or another bag. OUT that ends with .mcap becomes one file, any other name a bag folder
 that `ros2 bag play` takes.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -14,7 +15,11 @@ from pathlib import Path
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace, with_speeds_of_trace
+from deadline_perception.datasets.speed_trace import (
+    SpeedTrace,
+    read_speed_trace,
+    with_speeds_of_trace,
+)
 from deadline_perception.tools.file_arguments import check_numbers
 from deadline_perception.tools.terminal import progress_bar
 
@@ -24,15 +29,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument('source', metavar='SOURCE', help='what to turn into a bag')
     parser.add_argument('out', metavar='OUT', type=Path, help='bag to write')
-    parser.add_argument('--compressed', action='store_true',
-                        help='JPEG images instead of raw ones: a tenth of the size')
-    parser.add_argument('--rate-hz', type=float, help='frames per second to render, to make up for single images, or '
-                        'to keep of a recording (default: all frames; 10 where the source has no rate)')
+    parser.add_argument(
+        '--compressed',
+        action='store_true',
+        help='JPEG images instead of raw ones: a tenth of the size',
+    )
+    parser.add_argument(
+        '--rate-hz',
+        type=float,
+        help='frames per second to render, to make up for single images, or '
+        'to keep of a recording (default: all frames; 10 where the source has no rate)',
+    )
     parser.add_argument('--max-frames', type=int, help='stop after so many frames')
-    parser.add_argument('--split', choices=('train', 'val', 'test'), help='of a data set with splits (default: val)')
+    parser.add_argument(
+        '--split', choices=('train', 'val', 'test'), help='of a data set with splits (default: val)'
+    )
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
-    parser.add_argument('--speed', metavar='M/S|FILE', help='speed of the vehicle where the source has none: a number, '
-                        'or a trace (CSV stamp_s,speed_mps; BDD100K info JSON; folder of Cityscapes vehicle JSON)')
+    parser.add_argument(
+        '--speed',
+        metavar='M/S|FILE',
+        help='speed of the vehicle where the source has none: a number, '
+        'or a trace (CSV stamp_s,speed_mps; BDD100K info JSON; folder of Cityscapes vehicle JSON)',
+    )
     parser.add_argument('--overwrite', action='store_true', help='replace a bag of that name')
 
 
@@ -42,14 +60,21 @@ def run(args: argparse.Namespace) -> int:
 
     check_numbers(args, max_frames=(1, math.inf))
     with Console(stderr=True).status(f'opening {args.source}'):
-        sequence = open_source(args.source, rate_hz=args.rate_hz, split=args.split, classes=args.classes)
+        sequence = open_source(
+            args.source, rate_hz=args.rate_hz, split=args.split, classes=args.classes
+        )
     if args.max_frames is not None:
-        sequence = replace(sequence, frames=sequence.frames[:args.max_frames])
+        sequence = replace(sequence, frames=sequence.frames[: args.max_frames])
     if args.speed is not None:
         sequence = with_speeds_of_trace(sequence, _trace(args.speed, sequence))
     with progress_bar(f'writing {args.out}', len(sequence.frames), 'count', 'left') as update:
-        count = write_bag(sequence, args.out, compressed=args.compressed, overwrite=args.overwrite,
-                          progress=lambda done: update(completed=done))
+        count = write_bag(
+            sequence,
+            args.out,
+            compressed=args.compressed,
+            overwrite=args.overwrite,
+            progress=lambda done: update(completed=done),
+        )
     print(_summary(sequence, args.out, count))
     return 0
 
@@ -71,6 +96,8 @@ def _summary(sequence: Sequence, out: Path, count: int) -> str:
     objects = sum(len(frame.ground_truth) for frame in frames if frame.ground_truth is not None)
     speeds = [frame.speed_mps for frame in frames if frame.speed_mps is not None]
     moving = f'{min(speeds):.1f} to {max(speeds):.1f} m/s' if speeds else 'no speed'
-    return (f'wrote {out}: {len(frames)} frames of {sequence.name} over '
-            f'{(frames[-1].stamp_ns - frames[0].stamp_ns) / 1e9:.1f} s, {moving}, {objects} known boxes, '
-            f'{count} messages, {size_mb:.1f} MB')
+    return (
+        f'wrote {out}: {len(frames)} frames of {sequence.name} over '
+        f'{(frames[-1].stamp_ns - frames[0].stamp_ns) / 1e9:.1f} s, {moving}, {objects} known boxes, '
+        f'{count} messages, {size_mb:.1f} MB'
+    )

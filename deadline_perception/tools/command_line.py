@@ -1,4 +1,5 @@
 """The command `deadline-perception`: finds the sub-command, runs it, and turns expected errors into one line."""
+
 from __future__ import annotations
 
 import argparse
@@ -26,18 +27,24 @@ COMMANDS = {
     'bag': 'turn a driving sequence into an mcap bag',
 }
 GROUPS = {  # of what the papers need besides
-    'network': ('make and train networks of other kinds', {
-        'construct': 'grow a network that fits a deadline and a memory limit on this device',
-        'elastic': 'make a network of torchvision or your own run at any share of its neurons, without training',
-        'tune': 'train an elastic network on this device, each iteration within a time budget',
-        'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
-        'train-classifier': 'train the nested classifier of crops',
-    }),
-    'machine': ('find out how this machine behaves', {
-        'grade': 'find the levels of contention of this machine, and what reproduces them',
-        'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
-        'schedule': 'select levels and periods for several networks that share a machine',
-    }),
+    'network': (
+        'make and train networks of other kinds',
+        {
+            'construct': 'grow a network that fits a deadline and a memory limit on this device',
+            'elastic': 'make a network of torchvision or your own run at any share of its neurons, without training',
+            'tune': 'train an elastic network on this device, each iteration within a time budget',
+            'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
+            'train-classifier': 'train the nested classifier of crops',
+        },
+    ),
+    'machine': (
+        'find out how this machine behaves',
+        {
+            'grade': 'find the levels of contention of this machine, and what reproduces them',
+            'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
+            'schedule': 'select levels and periods for several networks that share a machine',
+        },
+    ),
 }
 
 
@@ -51,20 +58,27 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one sub-command; returns its exit status: 0 done, 1 failed, 2 wrong arguments."""
-    parser = argparse.ArgumentParser(prog=_PROGRAM, description='Object detection that meets a moving deadline, and '
-                                     'says how it knows.')
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM,
+        description='Object detection that meets a moving deadline, and says how it knows.',
+    )
     arguments = sys.argv[1:] if arguments is None else arguments
     wanted = [word for word in arguments if not word.startswith('-')][:2]
     commands = _add_commands(parser, COMMANDS, wanted[:1], _PROGRAM)
     for group, (summary, members) in GROUPS.items():
-        sub = commands.add_parser(group, help=f'{summary}: {", ".join(members)}', description=f'{summary}.')
-        _add_commands(sub, members, wanted[1:] if wanted[:1] == [group] else [], f'{_PROGRAM} {group}')
+        sub = commands.add_parser(
+            group, help=f'{summary}: {", ".join(members)}', description=f'{summary}.'
+        )
+        _add_commands(
+            sub, members, wanted[1:] if wanted[:1] == [group] else [], f'{_PROGRAM} {group}'
+        )
     parsed = parser.parse_args(arguments)
     return exit_status(parsed.name, lambda: parsed.run(parsed))
 
 
-def _add_commands(parser: argparse.ArgumentParser, commands: dict[str, str], wanted: list[str],
-                  name: str) -> argparse._SubParsersAction:
+def _add_commands(
+    parser: argparse.ArgumentParser, commands: dict[str, str], wanted: list[str], name: str
+) -> argparse._SubParsersAction:
     """Adds commands; only the one that is wanted is loaded, so that help needs no torch."""
     added = parser.add_subparsers(required=True, metavar='COMMAND')
     for command, summary in commands.items():
@@ -81,7 +95,9 @@ def _add_commands(parser: argparse.ArgumentParser, commands: dict[str, str], wan
 @contextmanager
 def _ended_by_ctrl_c() -> Iterator[None]:
     """Ctrl-C ends the process at once while the block runs: libraries that load would show it as an error of theirs."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # somebody ignores or handles it
+    if (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):  # somebody ignores or handles it
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -106,7 +122,9 @@ def exit_status(name: str, run: Callable[[], int | None]) -> int:
         name: of the program, put before the error.
         run: does all the work.
     """
-    warnings.formatwarning = lambda message, *rest: f'{name}: {printable(message, _LONGEST_WARNING)}\n'
+    warnings.formatwarning = lambda message, *rest: (
+        f'{name}: {printable(message, _LONGEST_WARNING)}\n'
+    )
     try:
         return run() or 0
     except (ValueError, OSError, DeadlinePerceptionError) as error:
@@ -121,10 +139,14 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         file = error.filename2 or error.filename or 'a file'
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            return f'{file} cannot be written: {error.strerror.lower()}; free some, or name another place, and run ' \
-                   f'the command again'
-        return f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be ' \
-               f'read, or written to'
+            return (
+                f'{file} cannot be written: {error.strerror.lower()}; free some, or name another place, and run '
+                f'the command again'
+            )
+        return (
+            f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be '
+            f'read, or written to'
+        )
     return str(error)
 
 

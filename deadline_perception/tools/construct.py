@@ -5,6 +5,7 @@ limits hold, and writes the result as a configuration, for train --config FILE. 
 case: longest executions of all blocks, and what interruptions take of this device meanwhile. Takes one to three
 minutes; other programs should rest.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -22,7 +23,11 @@ from deadline_perception.core.device import DeviceFacts, read_device_facts, use_
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import is_installed
-from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration, save_configuration
+from deadline_perception.networks.multi_path.configuration import (
+    DetectorConfig,
+    find_configuration,
+    save_configuration,
+)
 from deadline_perception.networks.multi_path.construction import (
     SKIP_OPERATORS,
     Construction,
@@ -37,7 +42,9 @@ from deadline_perception.timing.wcet.segment_model import EXECUTION
 from deadline_perception.tools.file_arguments import add_device_arguments, check_file
 from deadline_perception.tools.profile import restart_with_environment
 
-_CLASSES = tuple(f'class{number}' for number in range(8))  # as many as Cityscapes has; each costs a row of one layer
+_CLASSES = tuple(
+    f'class{number}' for number in range(8)
+)  # as many as Cityscapes has; each costs a row of one layer
 _ROUNDS, _LEAST_ROUNDS = 24, 3
 _MEASURE_MS = 30_000.0
 _CHECKS = 9
@@ -47,12 +54,27 @@ _EXAMPLES = 12  # images that segments are prepared with
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--deadline-ms', type=float, required=True, help='largest deadline that the network will get')
-    parser.add_argument('--memory-mb', type=float, required=True, help='memory for its weights and features, 1e6 bytes')
-    parser.add_argument('--family', default='compact', help='configuration, or JSON file of one, whose blocks and '
-                                                            'heads it is made of')
+    parser.add_argument(
+        '--deadline-ms',
+        type=float,
+        required=True,
+        help='largest deadline that the network will get',
+    )
+    parser.add_argument(
+        '--memory-mb',
+        type=float,
+        required=True,
+        help='memory for its weights and features, 1e6 bytes',
+    )
+    parser.add_argument(
+        '--family',
+        default='compact',
+        help='configuration, or JSON file of one, whose blocks and heads it is made of',
+    )
     add_device_arguments(parser, 1)
-    parser.add_argument('--out', type=Path, default=Path('out/construct/configuration.json'), help='file to write')
+    parser.add_argument(
+        '--out', type=Path, default=Path('out/construct/configuration.json'), help='file to write'
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,21 +95,36 @@ def run(args: argparse.Namespace) -> int:
     taken_ms = float(interference.most_ms(args.deadline_ms))
     print(f'interruptions take up to {taken_ms:.1f} of {args.deadline_ms:g} ms')
     if taken_ms >= args.deadline_ms:
-        raise ValueError(f'--deadline-ms is {args.deadline_ms:g}, and interruptions take all of that: end other '
-                         f'programs, or give more')
+        raise ValueError(
+            f'--deadline-ms is {args.deadline_ms:g}, and interruptions take all of that: end other '
+            f'programs, or give more'
+        )
     blocks = build_detector(building_blocks(family), _CLASSES, device=args.device)
     part_bytes = measure_bytes(blocks)
     with engine_in_use(blocks, facts, block_paths(blocks)):
         segment_ms = measure_times(blocks)
-    built = construct(family, deadline_ms=args.deadline_ms - taken_ms, memory_mb=args.memory_mb, skips=SKIP_OPERATORS,
-                      predict_ms=segment_ms.__getitem__, weight_bytes=part_bytes, name_deadline_ms=args.deadline_ms)
+    built = construct(
+        family,
+        deadline_ms=args.deadline_ms - taken_ms,
+        memory_mb=args.memory_mb,
+        skips=SKIP_OPERATORS,
+        predict_ms=segment_ms.__getitem__,
+        weight_bytes=part_bytes,
+        name_deadline_ms=args.deadline_ms,
+    )
     save_configuration(built.config, args.out)
     network = build_detector(built.config, _CLASSES, device=args.device)
     ends = (network.path_space.smallest, network.path_space.largest)
     with engine_in_use(network, facts, ends):
         network.warm_up(ends, family.input_size)
         smallest_ms, largest_ms = (_whole_frame_ms(network, path) for path in ends)
-    _print(built, f'{facts}', float(interference.response_ms(built.longest_ms)), largest_ms, smallest_ms)
+    _print(
+        built,
+        f'{facts}',
+        float(interference.response_ms(built.longest_ms)),
+        largest_ms,
+        smallest_ms,
+    )
     print(f'wrote {args.out}')
     return 0
 
@@ -116,15 +153,25 @@ def _compiled(detector, facts: DeviceFacts, folder: Path, paths: Iterable[Execut
 
     store = SegmentStore.resume(folder, store_origin(facts, detector))
     images = [_image(detector.config, seed) for seed in range(_EXAMPLES)]
-    prepare(detector, images, store, facts.threads, keys={key for path in paths for key in path.space.keys(path)})
+    prepare(
+        detector,
+        images,
+        store,
+        facts.threads,
+        keys={key for path in paths for key in path.space.keys(path)},
+    )
     return CompiledSegments(store, facts.threads)
 
 
 def block_paths(detector) -> list[ExecutionPath]:
     """Paths of full width that run every block of a family, each head with each number of proposals."""
     space = detector.path_space
-    return [space.largest.replace(proposals=proposals, head=head) for proposals, head in itertools.product(
-        space.operator('proposals').settings, space.operator('head').settings)]
+    return [
+        space.largest.replace(proposals=proposals, head=head)
+        for proposals, head in itertools.product(
+            space.operator('proposals').settings, space.operator('head').settings
+        )
+    ]
 
 
 def measure_times(detector) -> dict[str, float]:
@@ -140,7 +187,10 @@ def measure_times(detector) -> dict[str, float]:
         for path in paths:
             for segment, duration_ms in enumerate(time_frame(detector, image, path)[1]):
                 samples[space.key(segment, path)].append(duration_ms)
-    return {name: getattr(Quantiles.from_samples(durations), EXECUTION) for name, durations in samples.items()}
+    return {
+        name: getattr(Quantiles.from_samples(durations), EXECUTION)
+        for name, durations in samples.items()
+    }
 
 
 def measure_bytes(detector) -> dict[str, int]:
@@ -150,13 +200,22 @@ def measure_bytes(detector) -> dict[str, int]:
     space = detector.path_space
     each = {name: space.operator(name).settings for name in ('width', 'pyramid_width', 'head')}
     fewest = space.largest.replace(proposals=space.operator('proposals').settings[0])
-    detector.warm_up((fewest.replace(**dict(zip(each, settings))) for settings in itertools.product(*each.values())),
-                     detector.input_size)
+    detector.warm_up(
+        (
+            fewest.replace(**dict(zip(each, settings)))
+            for settings in itertools.product(*each.values())
+        ),
+        detector.input_size,
+    )
     backbone = detector.backbone
-    parts = {f'stage{stage}': weight_bytes(block) for stage, block in enumerate(backbone.first_blocks, 1)}
+    parts = {
+        f'stage{stage}': weight_bytes(block) for stage, block in enumerate(backbone.first_blocks, 1)
+    }
     parts['stage1'] += weight_bytes(backbone.stem)
     parts |= {f'skip{index}': weight_bytes(skip) for index, skip in enumerate(backbone.skips)}
-    parts |= {f'head{index}': weight_bytes(head) for index, head in enumerate(detector.heads.subnets)}
+    parts |= {
+        f'head{index}': weight_bytes(head) for index, head in enumerate(detector.heads.subnets)
+    }
     return parts | {'pyramid': weight_bytes(detector.pyramid), 'rpn': weight_bytes(detector.rpn)}
 
 
@@ -169,7 +228,9 @@ def _whole_frame_ms(detector, path: ExecutionPath) -> float:
     return median(time_frame(detector, image, path)[0] for _ in range(_CHECKS))
 
 
-def _print(built: Construction, device: str, worst_ms: float, largest_ms: float, smallest_ms: float) -> None:
+def _print(
+    built: Construction, device: str, worst_ms: float, largest_ms: float, smallest_ms: float
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -179,12 +240,20 @@ def _print(built: Construction, device: str, worst_ms: float, largest_ms: float,
         skipped = f', skips of {", ".join(map(str, groups))}' if groups else ''
         table.add_row(f'stage {stage}', f'{kept + sum(groups)} blocks: {kept} always run{skipped}')
     for index, head in enumerate(config.heads):
-        table.add_row(f'head {index}', f'{head.convolutions} convolutions, fully connected '
-                                       f'{", ".join(map(str, head.fully_connected))}')
+        table.add_row(
+            f'head {index}',
+            f'{head.convolutions} convolutions, fully connected '
+            f'{", ".join(map(str, head.fully_connected))}',
+        )
     table.add_row('proposals', ', '.join(map(str, config.proposals)))
     table.add_row('paths', str(len(space)))
-    table.add_row('longest path', f'{worst_ms:.1f} ms at worst predicted, {largest_ms:.1f} ms measured')
+    table.add_row(
+        'longest path', f'{worst_ms:.1f} ms at worst predicted, {largest_ms:.1f} ms measured'
+    )
     table.add_row('shortest path', f'{smallest_ms:.1f} ms measured')
-    table.add_row('memory', f'{built.weight_bytes / 1e6:.1f} MB weights and their narrow copies, '
-                            f'{built.activation_bytes / 1e6:.1f} MB features')
+    table.add_row(
+        'memory',
+        f'{built.weight_bytes / 1e6:.1f} MB weights and their narrow copies, '
+        f'{built.activation_bytes / 1e6:.1f} MB features',
+    )
     Console().print(table)

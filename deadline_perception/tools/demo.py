@@ -4,6 +4,7 @@ Renders or opens a driving sequence, puts it into a bag, makes sure that this de
 node in a process of its own, plays the bag to them in real time, records what they say, and turns that into
 summary.json and report.html.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,12 +28,21 @@ from deadline_perception.timing.contention.levels import ContentionGrading
 from deadline_perception.timing.contention.load import busy_programs, units_text
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, THREADS, check_folder, check_numbers
+from deadline_perception.tools.file_arguments import (
+    DEFAULT_WEIGHTS,
+    THREADS,
+    check_folder,
+    check_numbers,
+)
 from deadline_perception.tools.profile_at_hand import ensure_profile, run_quietly
 from deadline_perception.tools.terminal import progress_bar
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
-_CONTENTION_SEED, _UNITS, _GRADED_S = 1, 6, 5.0  # units per core at most; seconds of each of their numbers
+_CONTENTION_SEED, _UNITS, _GRADED_S = (
+    1,
+    6,
+    5.0,
+)  # units per core at most; seconds of each of their numbers
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
 _PERIODS_MS = [100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0]  # of each, with --networks
@@ -44,25 +54,49 @@ class DemoError(DeadlinePerceptionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--source', default='drive', help='drive (rendered), a COCO, Cityscapes or BDD100K folder, a '
-                                                          'video, or a recorded bag with camera images')
+    parser.add_argument(
+        '--source',
+        default='drive',
+        help='drive (rendered), a COCO, Cityscapes or BDD100K folder, a '
+        'video, or a recorded bag with camera images',
+    )
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
-    parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
-    parser.add_argument('--seconds', type=float, default=32.0, help='play at most so many seconds of the source')
-    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS,
-                        help='weights (safetensors), or a set of own models '
-                        '(see adopt)')
+    parser.add_argument(
+        '--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report'
+    )
+    parser.add_argument(
+        '--seconds', type=float, default=32.0, help='play at most so many seconds of the source'
+    )
+    parser.add_argument(
+        '--model',
+        type=Path,
+        default=DEFAULT_WEIGHTS,
+        help='weights (safetensors), or a set of own models (see adopt)',
+    )
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int,
-                        help=f'CPU threads of the network; by default {DEFAULT_THREADS}, with --contention 1')
-    parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')
-    parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'artificial contention beside the nodes: '
-                        f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. '
-                        f'Threads are not raised then, since raised ones hardly feel it; '
-                        f'units share the core of the network')
-    parser.add_argument('--networks', type=int, default=1,
-                        help='so many detectors, scheduled on one processor; the report is then a timeline of their '
-                             'jobs')
+    parser.add_argument(
+        '--threads',
+        type=int,
+        help=f'CPU threads of the network; by default {DEFAULT_THREADS}, with --contention 1',
+    )
+    parser.add_argument(
+        '--load', type=int, default=0, help='busy programs beside the nodes, to show contention'
+    )
+    parser.add_argument(
+        '--contention',
+        metavar='SHAPE_OR_FILE',
+        help=f'artificial contention beside the nodes: '
+        f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. '
+        f'Threads are not raised then, since raised ones hardly feel it; '
+        f'units share the core of the network',
+    )
+    parser.add_argument(
+        '--networks',
+        type=int,
+        default=1,
+        help='so many detectors, scheduled on one processor; the report is then a timeline of their '
+        'jobs',
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,21 +106,31 @@ def run(args: argparse.Namespace) -> int:
     check_numbers(args, threads=THREADS, load=(0, 1024), networks=(1, 16))
     schedule = None
     if args.contention:
-        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds, {'core': _UNITS * args.threads})
+        schedule = read_schedule(
+            args.contention, _CONTENTION_SEED, args.seconds, {'core': _UNITS * args.threads}
+        )
     check_folder('--out', args.out)
     check_device(args.device)
     check_ros()
     weights = find_weights(args.model)
     sequence, notes = open_sequence(args)
-    profile = ensure_profile(weights, args.device, args.threads, share_folder() / 'models' / 'profiles')
+    profile = ensure_profile(
+        weights, args.device, args.threads, share_folder() / 'models' / 'profiles'
+    )
     if profile.measured:
-        notes.append('The latency profile was measured quickly, just before this run; '
-                     f'`{command_line("profile")}` makes a finer one.')
+        notes.append(
+            'The latency profile was measured quickly, just before this run; '
+            f'`{command_line("profile")}` makes a finer one.'
+        )
     args.out.mkdir(parents=True, exist_ok=True)
     bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
     _remove(recording)
     transport = _write_bag(sequence, bag)
-    levels = grade_contention(args, weights, schedule, LatencyProfile.load(profile.file)) if schedule else None
+    levels = (
+        grade_contention(args, weights, schedule, LatencyProfile.load(profile.file))
+        if schedule
+        else None
+    )
     if levels:
         notes.append(levels_note(ContentionGrading.load(levels)))
     _play(args, sequence, weights, profile.file, bag, transport, recording, schedule, levels)
@@ -101,8 +145,10 @@ def check_ros() -> None:
 
     probe = ImportProbe('import rclpy, deadline_perception.msg, vision_msgs.msg; report()')
     if probe.error:
-        raise DemoError(f'ROS 2 cannot be used here ({probe.error}); run `make setup`, or on a ROS install `colcon '
-                        f'build` and source install/setup.bash; `{command_line("doctor")}` says what is missing')
+        raise DemoError(
+            f'ROS 2 cannot be used here ({probe.error}); run `make setup`, or on a ROS install `colcon '
+            f'build` and source install/setup.bash; `{command_line("doctor")}` says what is missing'
+        )
 
 
 def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
@@ -112,12 +158,18 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
         name = f'drive:seed={_DRIVE_SEED},seconds={args.seconds}'
     sequence, cut = limited(open_source(name, classes=args.classes), args.seconds)
     sequence, speed = with_speed_in_every_frame(sequence)
-    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, every node in a process of its own.', cut, speed]
+    notes = [
+        f'Source: {sequence.name}, {len(sequence.frames)} frames, every node in a process of its own.',
+        cut,
+        speed,
+    ]
     if args.load:
         notes.append(f'Busy programs beside the nodes: {args.load}.')
     if args.contention:
-        notes.append(f'Artificial contention beside the nodes: {args.contention}; threads were not raised, since '
-                     f'raised ones hardly feel it.')
+        notes.append(
+            f'Artificial contention beside the nodes: {args.contention}; threads were not raised, since '
+            f'raised ones hardly feel it.'
+        )
     return sequence, [note for note in notes if note]
 
 
@@ -129,8 +181,10 @@ def network_cores(threads: int) -> str:
 
 def levels_note(grading: ContentionGrading) -> str:
     """The graded levels in a sentence."""
-    told = ', '.join(f'{number} is {level.slowdown:.2f} times as slow as idle ({units_text(level.units)})'
-                     for number, level in enumerate(grading.levels))
+    told = ', '.join(
+        f'{number} is {level.slowdown:.2f} times as slow as idle ({units_text(level.units)})'
+        for number, level in enumerate(grading.levels)
+    )
     return f'Levels of contention, graded before the run on the core of the network: {told}.'
 
 
@@ -141,7 +195,9 @@ def graded_path(profile: LatencyProfile) -> str:
     return min(times_ms, key=lambda name: abs(times_ms[name] - 0.5 * longest_ms), default='')
 
 
-def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule, profile: LatencyProfile) -> Path:
+def grade_contention(
+    args: argparse.Namespace, weights: Path, schedule: Schedule, profile: LatencyProfile
+) -> Path:
     """Has the levels graded of what will run beside the nodes, each number of its units for long enough; gives their
     file.
 
@@ -151,35 +207,93 @@ def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule
     file, steps = args.out / 'levels.json', args.out / 'graded_contention.json'
     graded = schedule.each_once(_GRADED_S)
     graded.save(steps)
-    run_quietly('the levels of contention could not be graded', args.threads,
-                'machine', 'grade', '--weights', str(weights), '--device', args.device, '--threads', str(args.threads),
-                '--contention', str(steps), '--cores', network_cores(args.threads), '--path', graded_path(profile),
-                '--most-units', str(max(graded.most.values(), default=1)), '--priority', 'off',
-                '--seconds', str(graded.lasts_s), '--unit-seconds', '1', '--out', str(file))
+    run_quietly(
+        'the levels of contention could not be graded',
+        args.threads,
+        'machine',
+        'grade',
+        '--weights',
+        str(weights),
+        '--device',
+        args.device,
+        '--threads',
+        str(args.threads),
+        '--contention',
+        str(steps),
+        '--cores',
+        network_cores(args.threads),
+        '--path',
+        graded_path(profile),
+        '--most-units',
+        str(max(graded.most.values(), default=1)),
+        '--priority',
+        'off',
+        '--seconds',
+        str(graded.lasts_s),
+        '--unit-seconds',
+        '1',
+        '--out',
+        str(file),
+    )
     return file
 
 
-def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: Path, bag: Path, transport: str,
-          recording: Path, schedule: Schedule | None, levels: Path | None) -> None:
+def _play(
+    args: argparse.Namespace,
+    sequence: Sequence,
+    weights: Path,
+    profile: Path,
+    bag: Path,
+    transport: str,
+    recording: Path,
+    schedule: Schedule | None,
+    levels: Path | None,
+) -> None:
     """Runs the nodes on the bag."""
     from deadline_perception.tools.node_run import keep_to_this_machine, run_nodes
 
     keep_to_this_machine()
-    print(f'The nodes run on ROS domain {os.environ["ROS_DOMAIN_ID"]}; set ROS_DOMAIN_ID for another.')
+    print(
+        f'The nodes run on ROS domain {os.environ["ROS_DOMAIN_ID"]}; set ROS_DOMAIN_ID for another.'
+    )
 
     parameters = args.out / 'parameters.yaml'
     parameters.write_text(parameters_text(args.threads, levels))
-    arguments = ['--bag', str(bag), '--record', str(recording), '--model', str(weights), '--profile', str(profile),
-                 '--device', args.device, '--params-file', str(parameters), '--image-transport', transport]
+    arguments = [
+        '--bag',
+        str(bag),
+        '--record',
+        str(recording),
+        '--model',
+        str(weights),
+        '--profile',
+        str(profile),
+        '--device',
+        args.device,
+        '--params-file',
+        str(parameters),
+        '--image-transport',
+        transport,
+    ]
     if args.networks > 1:
         arguments += ['--tasks', str(_write_tasks(args, weights, profile))]
     length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9
-    contention = (play(schedule, repeats=True, cores=parse_cores(network_cores(args.threads))) if schedule
-                  else nullcontext())
-    with busy_programs(args.load), contention, progress_bar(
-            'playing to the nodes', length_s + 15.0, 'percent', 'passed') as update:
-        run_nodes(arguments, args.out / 'nodes.log', limit_s=length_s + _START_UP_S,
-                  tick=lambda passed_s: update(completed=passed_s))
+    contention = (
+        play(schedule, repeats=True, cores=parse_cores(network_cores(args.threads)))
+        if schedule
+        else nullcontext()
+    )
+    with (
+        busy_programs(args.load),
+        contention,
+        progress_bar('playing to the nodes', length_s + 15.0, 'percent', 'passed') as update,
+    ):
+        run_nodes(
+            arguments,
+            args.out / 'nodes.log',
+            limit_s=length_s + _START_UP_S,
+            tick=lambda passed_s: update(completed=passed_s),
+        )
         update(completed=length_s + 15.0)
 
 
@@ -205,11 +319,25 @@ def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path
     import yaml
 
     file = args.out / 'tasks.yaml'
-    file.write_text(yaml.safe_dump({'tasks': {
-        f'network_{number + 1}': {
-            'model': str(weights), 'profile': str(profile), 'device': args.device, 'image_topic': 'camera/image_raw',
-            'periods_ms': list(_PERIODS_MS),  # a list of its own, or YAML writes an alias
-             'weight': 0.5 ** number} for number in range(args.networks)}}))
+    file.write_text(
+        yaml.safe_dump(
+            {
+                'tasks': {
+                    f'network_{number + 1}': {
+                        'model': str(weights),
+                        'profile': str(profile),
+                        'device': args.device,
+                        'image_topic': 'camera/image_raw',
+                        'periods_ms': list(
+                            _PERIODS_MS
+                        ),  # a list of its own, or YAML writes an alias
+                        'weight': 0.5**number,
+                    }
+                    for number in range(args.networks)
+                }
+            }
+        )
+    )
     return file
 
 
@@ -217,26 +345,39 @@ def _report_tasks(out: Path, recording: Path, notes: list[str]) -> int:
     from deadline_perception.evaluation.task_report import write_task_report
 
     for name, row in write_task_report(recording, out, notes).items():
-        print(f'{name}: {row["jobs"]} jobs, {row["missed"]} missed, {row["mean_time_ms"]:.1f} ms every '
-              f'{row["mean_period_ms"]:.0f} ms, {row["share"]:.0%} of the processor')
+        print(
+            f'{name}: {row["jobs"]} jobs, {row["missed"]} missed, {row["mean_time_ms"]:.1f} ms every '
+            f'{row["mean_period_ms"]:.0f} ms, {row["share"]:.0%} of the processor'
+        )
     print(f'wrote {out / "report.html"}')
     return 0
 
 
 def machine_facts(device_facts) -> dict[str, str]:
     """What a reader of the report should know of the machine, label to value."""
-    facts = {'date': datetime.now().strftime('%Y-%m-%d %H:%M'), 'ros_distro': os.environ.get('ROS_DISTRO', 'unknown'),
-             'python': platform.python_version(), 'system': f'{platform.system()} {platform.release()}'}
-    return facts | {name: str(value) for name, value in asdict(device_facts).items()
-                    if value not in (0, 0.0, 'unknown', '')}
+    facts = {
+        'date': datetime.now().strftime('%Y-%m-%d %H:%M'),
+        'ros_distro': os.environ.get('ROS_DISTRO', 'unknown'),
+        'python': platform.python_version(),
+        'system': f'{platform.system()} {platform.release()}',
+    }
+    return facts | {
+        name: str(value)
+        for name, value in asdict(device_facts).items()
+        if value not in (0, 0.0, 'unknown', '')
+    }
 
 
-def _report(out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]) -> int:
+def _report(
+    out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]
+) -> int:
     from deadline_perception.evaluation.recorded_bag import read_recording
     from deadline_perception.evaluation.report import write_report
     from deadline_perception.tools.report import print_closing_table
 
-    summary = write_report(read_recording(recording), out, source=sequence, facts=facts, notes=notes)
+    summary = write_report(
+        read_recording(recording), out, source=sequence, facts=facts, notes=notes
+    )
     print_closing_table(summary, out / 'report.html')
     return 0
 
@@ -247,7 +388,13 @@ def _write_bag(sequence: Sequence, bag: Path) -> str:
 
     compressed = sequence.frames[0].load_bgr().nbytes * len(sequence.frames) > _RAW_LIMIT_BYTES
     with progress_bar('preparing the bag', len(sequence.frames), 'percent', 'passed') as update:
-        write_bag(sequence, bag, compressed=compressed, overwrite=True, progress=lambda done: update(completed=done))
+        write_bag(
+            sequence,
+            bag,
+            compressed=compressed,
+            overwrite=True,
+            progress=lambda done: update(completed=done),
+        )
     return 'compressed' if compressed else 'raw'
 
 

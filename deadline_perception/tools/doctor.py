@@ -1,4 +1,5 @@
 """Say what this machine has: ROS, torch, GPU, sensors, clocks, models; and for what is missing, how to get it."""
+
 from __future__ import annotations
 
 import argparse
@@ -23,7 +24,11 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({'ready': ready, 'findings': rows}, indent=2))
     else:
         print_table(findings)
-        print('The demo can run.' if ready else 'The demo cannot run yet: see the rows marked "missing".')
+        print(
+            'The demo can run.'
+            if ready
+            else 'The demo cannot run yet: see the rows marked "missing".'
+        )
     return 0 if ready else 1
 
 

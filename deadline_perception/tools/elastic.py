@@ -4,6 +4,7 @@ Takes one of torchvision's networks (classifiers, SSD, SSDLite) or your own clas
 neurons on your images, and writes weights that profile, tune and the detector node take. Shows accuracy and time at
 every share.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,19 +25,36 @@ _TIMED = 9
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('model', help='name of one of torchvision\'s networks, such as resnet18 or '
-                                      'ssdlite320_mobilenet_v3_large, or package.module:callable, which gives a '
-                                      'classifier')
-    parser.add_argument('--weights', type=Path, required=True,
-                        help='weights of the network: safetensors, or a state dict that torch.save wrote')
+    parser.add_argument(
+        'model',
+        help="name of one of torchvision's networks, such as resnet18 or "
+        'ssdlite320_mobilenet_v3_large, or package.module:callable, which gives a '
+        'classifier',
+    )
+    parser.add_argument(
+        '--weights',
+        type=Path,
+        required=True,
+        help='weights of the network: safetensors, or a state dict that torch.save wrote',
+    )
     parser.add_argument('--data', required=True, help=DATA_HELP)
-    parser.add_argument('--classes', metavar='NAMES',
-                        help='what the labels mean, with commas; without it the classes of the data, ImageNet or COCO, '
-                             'whichever are as many as those of the weights')
-    parser.add_argument('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
-                        help='of the input in px; by default 224 224, or the detector\'s own')
+    parser.add_argument(
+        '--classes',
+        metavar='NAMES',
+        help='what the labels mean, with commas; without it the classes of the data, ImageNet or COCO, '
+        'whichever are as many as those of the weights',
+    )
+    parser.add_argument(
+        '--size',
+        type=int,
+        nargs=2,
+        metavar=('HEIGHT', 'WIDTH'),
+        help="of the input in px; by default 224 224, or the detector's own",
+    )
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--out', type=Path, default=Path('out/elastic/elastic.safetensors'), help='file to write')
+    parser.add_argument(
+        '--out', type=Path, default=Path('out/elastic/elastic.safetensors'), help='file to write'
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,11 +76,19 @@ def run(args: argparse.Namespace) -> int:
     detects = source.decoder().result_type is Detections
     data = read_data(args.data, detects, source.input_size)
     if not names and len(data.class_names or data.scoring.class_names) == len(source.class_names):
-        source = find_source(args.model, weights, data.class_names or data.scoring.class_names, source.input_size)
+        source = find_source(
+            args.model, weights, data.class_names or data.scoring.class_names, source.input_size
+        )
     module = source.ordinary(weights)
     with torch.no_grad():
-        network = ElasticNetwork(elastic(module, source.example_inputs, list(
-            image_batches(source, spread_evenly(data.learning, _CALIBRATION), _BATCH))), source)
+        network = ElasticNetwork(
+            elastic(
+                module,
+                source.example_inputs,
+                list(image_batches(source, spread_evenly(data.learning, _CALIBRATION), _BATCH)),
+            ),
+            source,
+        )
     paths = list(network.path_space)
     scores = score_paths(network, data, paths)
     save_elastic(network, args.out)
@@ -80,9 +106,16 @@ def _print(network, scores: dict, image) -> None:
         time_frame(network, image, path)
         took_ms = median(time_frame(network, image, path)[0] for _ in range(_TIMED))
         share = module.used_weights(path['utilisation']) / module.weights
-        rows.append((f'{path["utilisation"]:.2f}', f'{share:.0%}', f'{100.0 * score:.1f}', f'{took_ms:.1f}'))
-    print_table(f'{network.source.model}: {module.weights / 1e6:.2f} million weights',
-                ('utilisation', 'weights', 'accuracy or AP, %', 'median ms'), rows)
-    print(f'{len(module.groups) - len(whole)} of {len(module.groups)} groups of channels can be narrowed; whole stay '
-          + '; '.join(f'{group.names[0]}, because {group.whole_because}' for group in whole[:4])
-          + (f'; and {len(whole) - 4} more' if len(whole) > 4 else ''))
+        rows.append(
+            (f'{path["utilisation"]:.2f}', f'{share:.0%}', f'{100.0 * score:.1f}', f'{took_ms:.1f}')
+        )
+    print_table(
+        f'{network.source.model}: {module.weights / 1e6:.2f} million weights',
+        ('utilisation', 'weights', 'accuracy or AP, %', 'median ms'),
+        rows,
+    )
+    print(
+        f'{len(module.groups) - len(whole)} of {len(module.groups)} groups of channels can be narrowed; whole stay '
+        + '; '.join(f'{group.names[0]}, because {group.whole_because}' for group in whole[:4])
+        + (f'; and {len(whole) - 4} more' if len(whole) > 4 else '')
+    )

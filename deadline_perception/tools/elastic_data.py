@@ -1,4 +1,5 @@
 """Data of the commands that make and tune elastic networks: what calibrates or trains, what scores, and how well."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from deadline_perception.evaluation.path_accuracy import annotated_frames, measu
 from deadline_perception.tools.terminal import progress_bar
 
 _SCORED = 4  # one of so many images scores, the others calibrate and train
-DATA_HELP = ('labelled images: of a classifier a folder with a folder of images for each class, or annotated driving '
-             'images, whose objects are cut out; of a detector annotated images. One of four scores, the others '
-             'calibrate and train')
+DATA_HELP = (
+    'labelled images: of a classifier a folder with a folder of images for each class, or annotated driving '
+    'images, whose objects are cut out; of a detector annotated images. One of four scores, the others '
+    'calibrate and train'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,9 @@ class ElasticData:
     scoring: ClassImages | Sequence
 
 
-def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int = 200) -> ElasticData:
+def read_data(
+    text: str, detects: bool, input_size: tuple[int, int], limit: int = 200
+) -> ElasticData:
     """Reads what `--data` names.
 
     Args:
@@ -55,32 +60,50 @@ def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int 
     if detects:
         sequence = open_source(text)
         frames = annotated_frames(sequence, limit)
-        scored = tuple(frame for number, frame in enumerate(frames) if number % _SCORED == _SCORED - 1)
-        learning = [frame.load_bgr() for number, frame in enumerate(frames) if number % _SCORED != _SCORED - 1]
+        scored = tuple(
+            frame for number, frame in enumerate(frames) if number % _SCORED == _SCORED - 1
+        )
+        learning = [
+            frame.load_bgr()
+            for number, frame in enumerate(frames)
+            if number % _SCORED != _SCORED - 1
+        ]
         _check(len(frames), text)
-        return ElasticData(learning, None, (), Sequence(sequence.name, sequence.class_names, scored))
+        return ElasticData(
+            learning, None, (), Sequence(sequence.name, sequence.class_names, scored)
+        )
     try:  # annotated images may lie in folders too
         images = _first_of_each(cut_objects(open_source(text), input_size), limit)
     except (ValueError, OSError):
         images = read_class_folders(Path(text), input_size, limit)
     _check(len(images), text)
     scores = np.arange(len(images)) % _SCORED == _SCORED - 1
-    return ElasticData(list(images.images[~scores]), images.labels[~scores], images.class_names,
-                       ClassImages(images.images[scores], images.labels[scores], images.class_names))
+    return ElasticData(
+        list(images.images[~scores]),
+        images.labels[~scores],
+        images.class_names,
+        ClassImages(images.images[scores], images.labels[scores], images.class_names),
+    )
 
 
-def score_paths(network, data: ElasticData, paths: list[ExecutionPath]) -> dict[ExecutionPath, float]:
+def score_paths(
+    network, data: ElasticData, paths: list[ExecutionPath]
+) -> dict[ExecutionPath, float]:
     """Accuracy of a classifier's paths, or average precision of a detector's, in [0, 1]; with progress on the
     screen."""
     if network.result_type is not Detections:
         return measure_accuracy(network, data.scoring, paths)
     names = set(network.class_names) & set(data.scoring.class_names)
     if not names:
-        raise ValueError(f'{data.scoring.name} names {", ".join(data.scoring.class_names)}, the network knows '
-                         f'{", ".join(network.class_names[:20])}; expected one class in common')
+        raise ValueError(
+            f'{data.scoring.name} names {", ".join(data.scoring.class_names)}, the network knows '
+            f'{", ".join(network.class_names[:20])}; expected one class in common'
+        )
     frames = data.scoring.frames
     with progress_bar('scoring', len(paths) * len(frames), 'percent', 'left') as update:
-        found = measure_paths(network, data.scoring, frames, paths, lambda done: update(completed=done))
+        found = measure_paths(
+            network, data.scoring, frames, paths, lambda done: update(completed=done)
+        )
     return {path: scores.precision.ap or 0.0 for path, scores in found.items()}
 
 
@@ -99,7 +122,16 @@ def _check(count: int, text: str) -> None:
 
 def _first_of_each(images: ClassImages, limit: int) -> ClassImages:
     """At most so many images of each class, spread evenly."""
-    kept = np.sort(np.concatenate([places[np.linspace(0, len(places) - 1, min(limit, len(places))).astype(int)]
-                                   for places in (np.flatnonzero(images.labels == label)
-                                                  for label in range(len(images.class_names))) if len(places)]))
+    kept = np.sort(
+        np.concatenate(
+            [
+                places[np.linspace(0, len(places) - 1, min(limit, len(places))).astype(int)]
+                for places in (
+                    np.flatnonzero(images.labels == label)
+                    for label in range(len(images.class_names))
+                )
+                if len(places)
+            ]
+        )
+    )
     return ClassImages(images.images[kept], images.labels[kept], images.class_names)

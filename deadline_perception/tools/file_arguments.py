@@ -1,4 +1,5 @@
 """What a command is told of, tried before it works for minutes: places to write, numbers, and where it computes."""
+
 from __future__ import annotations
 
 import argparse
@@ -24,9 +25,13 @@ def check_file(option: str, file: Path, *others: str | Path | None) -> None:
             user may not write there.
     """
     if file.exists() and not file.is_file():
-        raise ValueError(f'{option} is {file}, which is {"a folder" if file.is_dir() else "a device"}; expected a file')
+        raise ValueError(
+            f'{option} is {file}, which is {"a folder" if file.is_dir() else "a device"}; expected a file'
+        )
     if os.path.realpath(file) in [os.path.realpath(other) for other in others if other is not None]:
-        raise ValueError(f'{option} is {file}, as another file of this command; expected one of its own')
+        raise ValueError(
+            f'{option} is {file}, as another file of this command; expected one of its own'
+        )
     _check(option, file, file.absolute().parent)
 
 
@@ -58,11 +63,17 @@ def check_numbers(args: argparse.Namespace, **ranges: tuple[float, float]) -> No
             raise ValueError(f'--{name.replace("_", "-")} is {value}, expected {expected}')
 
 
-def add_device_arguments(parser: argparse.ArgumentParser, threads: int = DEFAULT_THREADS, engine: str = '') -> None:
+def add_device_arguments(
+    parser: argparse.ArgumentParser, threads: int = DEFAULT_THREADS, engine: str = ''
+) -> None:
     """Declares the processor and its threads and, where there is help for it, the engine."""
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=threads,
-                        help='CPU threads; times that are measured hold for a node with the same number')
+    parser.add_argument(
+        '--threads',
+        type=int,
+        default=threads,
+        help='CPU threads; times that are measured hold for a node with the same number',
+    )
     if engine:
         parser.add_argument('--engine', choices=ENGINES, default='auto', help=engine)
 
@@ -73,8 +84,13 @@ def _check(option: str, place: Path, folder: Path) -> None:
         raise ValueError(f'{option} is {place}, but {there} is a file; expected a folder')
     for path in (there, place):  # a file is replaced by one that is written beside it
         if path.exists() and not os.access(path, os.W_OK):
-            raise ValueError(f'{option} is {place}, but this user may not write {path}; expected another place')
+            raise ValueError(
+                f'{option} is {place}, but this user may not write {path}; expected another place'
+            )
 
 
-THREADS = (1, 1024)  # of a command; OpenMP ends the process, without a word, where it cannot start so many
+THREADS = (
+    1,
+    1024,
+)  # of a command; OpenMP ends the process, without a word, where it cannot start so many
 DEFAULT_WEIGHTS = Path(f'models/{DEFAULT_MODEL}.safetensors')

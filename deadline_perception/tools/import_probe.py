@@ -1,4 +1,5 @@
 """Loads something that may be absent, broken or slow in a process of its own, and reports what it says of itself."""
+
 from __future__ import annotations
 
 import json
@@ -20,8 +21,13 @@ class ImportProbe:
     """
 
     def __init__(self, code: str) -> None:
-        self._process = subprocess.Popen(code_command(_PRELUDE + code), text=True, stdin=subprocess.DEVNULL,
-                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            code_command(_PRELUDE + code),
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     @cached_property
     def _outcome(self) -> tuple[dict, str]:
@@ -33,8 +39,12 @@ class ImportProbe:
             return {}, f'no answer within {_LIMIT_S:g} s'
         if self._process.returncode:
             lines = [line for line in errors.splitlines() if line.strip()]
-            return {}, lines[-1] if lines else f'the process ended with status {self._process.returncode}'
-        reports = [line.removeprefix(_MARK) for line in output.splitlines() if line.startswith(_MARK)]
+            return {}, lines[
+                -1
+            ] if lines else f'the process ended with status {self._process.returncode}'
+        reports = [
+            line.removeprefix(_MARK) for line in output.splitlines() if line.startswith(_MARK)
+        ]
         return (json.loads(reports[-1]), '') if reports else ({}, 'the process reported nothing')
 
     @property

@@ -1,5 +1,6 @@
 """Loads one detector in a process of its own, and says what it is: a file that ends its process spoils nothing else,
 and what the process takes is the model's own memory."""
+
 from __future__ import annotations
 
 import os
@@ -44,7 +45,9 @@ class ModelFacts:
     notice: str
 
 
-def probe_model(spec: ModelSpec, images: list[np.ndarray], *, device: str, engine: str, threads: int) -> ModelFacts:
+def probe_model(
+    spec: ModelSpec, images: list[np.ndarray], *, device: str, engine: str, threads: int
+) -> ModelFacts:
     """Loads a detector in a process of its own and runs some frames. Blocks for seconds.
 
     Args:
@@ -56,7 +59,9 @@ def probe_model(spec: ModelSpec, images: list[np.ndarray], *, device: str, engin
         ModelError: it cannot be used; says why.
     """
     order = {'spec': spec, 'device': device, 'engine': engine, 'threads': threads}
-    return ModelFacts(**ask('model_probe', order, {'images': images[:_FRAMES]}, spec.name, _LIMIT_S))
+    return ModelFacts(
+        **ask('model_probe', order, {'images': images[:_FRAMES]}, spec.name, _LIMIT_S)
+    )
 
 
 def resident_mb() -> float:
@@ -69,8 +74,10 @@ def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     use_threads(order['threads'])
     spec, images = ModelSpec(**order['spec']), arrays['images']
     import torchvision  # noqa: F401  libraries are not what a model takes
+
     if spec.kind == 'onnx':
         from deadline_perception.engines.openvino_library import openvino_core
+
         openvino_core()  # loads what drives the CPU
     before_mb, begun_ms = resident_mb(), now_ms()
     try:
@@ -80,10 +87,22 @@ def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     warm_up(network, images[0].shape[:2], getattr(network, 'kept_paths', None))
     start_s, memory_mb = (now_ms() - begun_ms) / 1000.0, max(0.0, resident_mb() - before_mb)
     space = network.path_space
-    times_ms = [time_frame(network, images[number % len(images)], space.largest)[0] for number in range(_FRAMES)]
+    times_ms = [
+        time_frame(network, images[number % len(images)], space.largest)[0]
+        for number in range(_FRAMES)
+    ]
     network.start(images[0], space.largest).finish()
-    return asdict(ModelFacts(network.class_names, memory_mb, start_s, statistics.median(times_ms[1:]),
-                             network.input_size, len(space), network.engine.notice))
+    return asdict(
+        ModelFacts(
+            network.class_names,
+            memory_mb,
+            start_s,
+            statistics.median(times_ms[1:]),
+            network.input_size,
+            len(space),
+            network.engine.notice,
+        )
+    )
 
 
 if __name__ == '__main__':

@@ -1,5 +1,6 @@
 """Work on a detector's file in a process of its own: a file that hangs or ends it spoils nothing else, and what
 the process takes is the file's own."""
+
 from __future__ import annotations
 
 import json
@@ -24,8 +25,13 @@ _ORDER, _ARRAYS, _ANSWER = 'order.json', 'arrays.npz', 'answer.json'
 _MOST_LETTERS = 1500
 
 
-def ask(module: str, order: Mapping[str, object], arrays: Mapping[str, Sequence[np.ndarray]], name: str,
-        limit_s: float) -> dict:
+def ask(
+    module: str,
+    order: Mapping[str, object],
+    arrays: Mapping[str, Sequence[np.ndarray]],
+    name: str,
+    limit_s: float,
+) -> dict:
     """What a module of `tools` answers, started as a process; blocks until it has.
 
     Args:
@@ -41,26 +47,41 @@ def ask(module: str, order: Mapping[str, object], arrays: Mapping[str, Sequence[
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / _ORDER).write_text(json.dumps(order, default=_plain), encoding='utf-8')
-        np.savez(place / _ARRAYS, **{f'{kind}.{number}': array for kind, members in arrays.items()
-                                     for number, array in enumerate(members)})
-        process = start_tied(module_command(f'deadline_perception.tools.{module}', folder),  # killed with this one
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        np.savez(
+            place / _ARRAYS,
+            **{
+                f'{kind}.{number}': array
+                for kind, members in arrays.items()
+                for number, array in enumerate(members)
+            },
+        )
+        process = start_tied(
+            module_command(f'deadline_perception.tools.{module}', folder),  # killed with this one
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
         try:
             said = process.communicate(timeout=limit_s)[1]
         except subprocess.TimeoutExpired:
-            raise ModelError(f'{name} gave no result within {limit_s:.0f} s, expected a file that is loaded sooner and '
-                             f'ends') from None
+            raise ModelError(
+                f'{name} gave no result within {limit_s:.0f} s, expected a file that is loaded sooner and '
+                f'ends'
+            ) from None
         finally:
             stop_tied(process)
             process.stderr.close()
         if process.returncode == -signal.SIGXCPU:
-            raise ModelError(f'{name} took all the processor time that it may take, expected a file that is loaded '
-                             f'sooner and ends')
+            raise ModelError(
+                f'{name} took all the processor time that it may take, expected a file that is loaded '
+                f'sooner and ends'
+            )
         answer = place / _ANSWER
         if process.returncode or not answer.is_file():
             lines = said.decode(errors='replace').strip().splitlines()
-            raise ModelError(f'{name} ended the process that loaded it (status {process.returncode}'
-                             + (f', {printable(lines[-1])[:200]})' if lines else ')'))
+            raise ModelError(
+                f'{name} ended the process that loaded it (status {process.returncode}'
+                + (f', {printable(lines[-1])[:200]})' if lines else ')')
+            )
         content = _read(answer)
     if 'error' in content:
         raise ModelError(content['error'])
@@ -76,7 +97,14 @@ def serve(work: Callable[[dict, dict[str, list[np.ndarray]]], Mapping[str, objec
             arrays[name.partition('.')[0]].append(content[name])
     try:
         answer = work(_read(place / _ORDER), arrays)
-    except (DeadlinePerceptionError, ValueError, OSError, RuntimeError, MemoryError, ImportError) as error:
+    except (
+        DeadlinePerceptionError,
+        ValueError,
+        OSError,
+        RuntimeError,
+        MemoryError,
+        ImportError,
+    ) as error:
         answer = {'error': printable(error, _MOST_LETTERS) or type(error).__name__}
     (place / _ANSWER).write_text(json.dumps(answer, default=_plain), encoding='utf-8')
 

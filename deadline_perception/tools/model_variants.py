@@ -1,4 +1,5 @@
 """Further members of a set that one file gives without training: in 8 bit, and at several sizes where it is open."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -31,13 +32,21 @@ def at_open_sizes(spec: ModelSpec, image_size: tuple[int, int], is_stated: bool)
     if not exported.is_open:
         return [spec]
     longest = max(spec.input_size)
-    sizes = dict.fromkeys(size_at(longest * share, image_size, exported.stated.stride_px) for share in _SHARES)
-    return [replace(spec, name=f'{spec.name}_{width}x{height}', input_size=(height, width)) for height, width in sizes]
+    sizes = dict.fromkeys(
+        size_at(longest * share, image_size, exported.stated.stride_px) for share in _SHARES
+    )
+    return [
+        replace(spec, name=f'{spec.name}_{width}x{height}', input_size=(height, width))
+        for height, width in sizes
+    ]
 
 
 def size_at(longest_px: float, image_size: tuple[int, int], stride_px: int) -> tuple[int, int]:
     """Height and width in px, multiples of a stride, of a longest side and about the proportions of an image."""
-    sides = [max(stride_px, stride_px * round(longest_px * side / max(image_size) / stride_px)) for side in image_size]
+    sides = [
+        max(stride_px, stride_px * round(longest_px * side / max(image_size) / stride_px))
+        for side in image_size
+    ]
     return sides[0], sides[1]
 
 
@@ -72,13 +81,19 @@ def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
 
     def read(image: np.ndarray) -> np.ndarray:
         values = read_values(place(image, size, form.resize), form)
-        return np.ascontiguousarray((values.transpose(2, 0, 1) if exported.by_planes else values)[None])
+        return np.ascontiguousarray(
+            (values.transpose(2, 0, 1) if exported.by_planes else values)[None]
+        )
 
     kinds = {op.get_type_name() for op in exported.model.get_ops()}
     has_attention = 'Softmax' in kinds and 'MatMul' in kinds
     with own_signal_stack():
-        model = nncf.quantize(exported.model, nncf.Dataset(images, read), subset_size=len(images),
-                              model_type=nncf.ModelType.TRANSFORMER if has_attention else None)
+        model = nncf.quantize(
+            exported.model,
+            nncf.Dataset(images, read),
+            subset_size=len(images),
+            model_type=nncf.ModelType.TRANSFORMER if has_attention else None,
+        )
     load_openvino().save_model(model, Path(order['out']), compress_to_fp16=False)
     return {}
 

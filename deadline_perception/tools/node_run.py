@@ -1,4 +1,5 @@
 """Runs all nodes on a bag in a process of their own, and waits until they are done."""
+
 from __future__ import annotations
 
 import os
@@ -37,7 +38,9 @@ def free_domain() -> int:
             return domain
         except OSError:
             continue
-    raise NodeRunError('no ROS domain from 1 to 101 is free on this machine, expected one; set ROS_DOMAIN_ID')
+    raise NodeRunError(
+        'no ROS domain from 1 to 101 is free on this machine, expected one; set ROS_DOMAIN_ID'
+    )
 
 
 def keep_to_this_machine() -> None:
@@ -50,7 +53,9 @@ def keep_to_this_machine() -> None:
         os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
 
 
-def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable[[float], None]) -> None:
+def run_nodes(
+    arguments: list[str], log: Path, *, limit_s: float, tick: Callable[[float], None]
+) -> None:
     """Starts the nodes, blocks until they have ended, and keeps what they print in a file.
 
     They have a ROS domain of their own unless ROS_DOMAIN_ID is set, see `keep_to_this_machine`.
@@ -66,9 +71,14 @@ def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable
     """
     keep_to_this_machine()
     with log.open('wb') as output:
-        process = subprocess.Popen(module_command(*BRINGUP, *arguments), stdin=subprocess.DEVNULL,
-                                   stdout=output, stderr=subprocess.STDOUT, env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            module_command(*BRINGUP, *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+            start_new_session=True,
+        )
     started_s = time.monotonic()
     try:
         while True:
@@ -79,13 +89,17 @@ def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable
                 passed_s = time.monotonic() - started_s
                 tick(passed_s)
                 if passed_s > limit_s:
-                    raise NodeRunError(f'the nodes did not end within {limit_s:.0f} s; their log {log} ends with:\n'
-                                       f'{_tail(log)}') from None
+                    raise NodeRunError(
+                        f'the nodes did not end within {limit_s:.0f} s; their log {log} ends with:\n'
+                        f'{_tail(log)}'
+                    ) from None
     finally:
         _stop(process)
     if process.returncode:
-        raise NodeRunError(f'the nodes ended with status {process.returncode}; their log {log} ends with:\n'
-                           f'{_tail(log)}')
+        raise NodeRunError(
+            f'the nodes ended with status {process.returncode}; their log {log} ends with:\n'
+            f'{_tail(log)}'
+        )
 
 
 def _stop(process: subprocess.Popen) -> None:

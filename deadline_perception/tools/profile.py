@@ -4,6 +4,7 @@ Runs whole frames over many images and execution paths, with the settings (threa
 node uses, and writes a latency profile that the node finds by itself. Takes some minutes; other programs should rest
 meanwhile, because the profile says how fast the device is when idle.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -17,25 +18,44 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.device import (
-    DeviceFacts, missing_environment, process_environment, read_device_facts, use_threads)
+    DeviceFacts,
+    missing_environment,
+    process_environment,
+    read_device_facts,
+    use_threads,
+)
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.datasets.records import Frame, spread_evenly
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.networks.model_set.model_reference import find_weights, is_set, load_weights
+from deadline_perception.networks.model_set.model_reference import (
+    find_weights,
+    is_set,
+    load_weights,
+)
 from deadline_perception.networks.model_set.set_file import use_engine
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.timing.contention.sensors import watch_cores_of_others
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
+from deadline_perception.timing.profile import (
+    LatencyProfile,
+    default_profile_path,
+    measure_profile,
+    time_frame,
+)
 from deadline_perception.timing.quantiles import bounded_share, samples_needed
 from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
 from deadline_perception.timing.wcet.segment_model import with_wcet
-from deadline_perception.tools.file_arguments import (DEFAULT_WEIGHTS, THREADS, add_device_arguments, check_file,
-                                                      check_numbers)
+from deadline_perception.tools.file_arguments import (
+    DEFAULT_WEIGHTS,
+    THREADS,
+    add_device_arguments,
+    check_file,
+    check_numbers,
+)
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.tools.terminal import print_table, progress_bar, say
 
@@ -68,22 +88,45 @@ _QUICK_MINUTES = 40 / 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
-                        help='network to measure, or a set of models (see adopt)')
-    add_device_arguments(parser, engine='what runs the network on a CPU: openvino prepares its segments in 8 bit '
-                         'first, where they are not ready yet, which takes minutes; auto does so where OpenVINO is '
-                         'installed')
-    parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
-    parser.add_argument('--quick', action='store_true',
-                        help='fewer frames: coarser, in about 40 s once segments are prepared')
-    parser.add_argument('--all-paths', action='store_true',
-                        help='also segments of no path that the policy frontier would plan, which other policies and '
-                             'benchmarks may run; without, some 130 of the 294 segments of street are measured')
-    parser.add_argument('--prepare-only', action='store_true',
-                        help='prepare the segments of weights, and measure nothing; a node has it done beside it')
-    parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
-                                         'a rendered drive otherwise')
-    parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
+    parser.add_argument(
+        '--weights',
+        type=Path,
+        default=DEFAULT_WEIGHTS,
+        help='network to measure, or a set of models (see adopt)',
+    )
+    add_device_arguments(
+        parser,
+        engine='what runs the network on a CPU: openvino prepares its segments in 8 bit '
+        'first, where they are not ready yet, which takes minutes; auto does so where OpenVINO is '
+        'installed',
+    )
+    parser.add_argument(
+        '--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick'
+    )
+    parser.add_argument(
+        '--quick',
+        action='store_true',
+        help='fewer frames: coarser, in about 40 s once segments are prepared',
+    )
+    parser.add_argument(
+        '--all-paths',
+        action='store_true',
+        help='also segments of no path that the policy frontier would plan, which other policies and '
+        'benchmarks may run; without, some 130 of the 294 segments of street are measured',
+    )
+    parser.add_argument(
+        '--prepare-only',
+        action='store_true',
+        help='prepare the segments of weights, and measure nothing; a node has it done beside it',
+    )
+    parser.add_argument(
+        '--source',
+        help='images to measure on: a folder, annotation, video or bag file; '
+        'a rendered drive otherwise',
+    )
+    parser.add_argument(
+        '--out', type=Path, help='profile to write; by default where the detector node looks for it'
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,16 +146,26 @@ def _prepare(args: argparse.Namespace) -> int:
     use_threads(args.threads)
     weights = find_weights(args.weights)
     if is_set(weights) or args.device != 'cpu' or args.engine == 'eager':
-        raise ValueError(f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
-                         f'expected weights on cpu with auto or openvino')
+        raise ValueError(
+            f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
+            f'expected weights on cpu with auto or openvino'
+        )
     network, facts = load_weights(weights), read_device_facts('cpu')
     _, paths = _planned(args, weights, network, facts)
-    prepare_for_engine(weights, network, read_images(args.source, _PREPARED_IMAGES), facts, 'openvino', _keys(paths))
+    prepare_for_engine(
+        weights,
+        network,
+        read_images(args.source, _PREPARED_IMAGES),
+        facts,
+        'openvino',
+        _keys(paths),
+    )
     return 0
 
 
-def _planned(args: argparse.Namespace, weights: Path, network: Network,
-             facts: DeviceFacts) -> tuple[LatencyProfile | None, Sequence[ExecutionPath] | None]:
+def _planned(
+    args: argparse.Namespace, weights: Path, network: Network, facts: DeviceFacts
+) -> tuple[LatencyProfile | None, Sequence[ExecutionPath] | None]:
     """An earlier profile, of this device or another, and the paths that are useful by it; None: all are measured."""
     if args.all_paths or is_set(weights):
         return None, None
@@ -121,8 +174,12 @@ def _planned(args: argparse.Namespace, weights: Path, network: Network,
         return None, None
     try:
         forecast = PathForecast(known, network.path_space)
-        return known, useful_paths(network.path_space, forecast, load_quality(network, forecast, weights))
-    except DeadlinePerceptionError as error:  # such as a table that was measured with the weights before these
+        return known, useful_paths(
+            network.path_space, forecast, load_quality(network, forecast, weights)
+        )
+    except (
+        DeadlinePerceptionError
+    ) as error:  # such as a table that was measured with the weights before these
         say(f'all segments are prepared and measured: which are useful is not known, {error}')
         return None, None
 
@@ -133,19 +190,30 @@ def _keys(paths: Sequence[ExecutionPath] | None) -> set[str] | None:
 
 def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority) -> int:
     use_threads(args.threads)
-    facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
+    facts = read_device_facts(
+        args.device
+    )  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
     detector = load_weights(weights, args.device, args.engine)
     say_if_busy('the profile will make the device look slower than it is.')
-    images = [detector.example(image) if hasattr(detector, 'example') else image for image in read_images(args.source)]
+    images = [
+        detector.example(image) if hasattr(detector, 'example') else image
+        for image in read_images(args.source)
+    ]
     known, paths = None, None
     if not is_set(weights):  # whose models have their engines
         known, paths = _planned(args, weights, detector, facts)
         prepare_for_engine(weights, detector, images, facts, args.engine, _keys(paths))
         use_engine(detector, args.engine, args.device, args.weights)  # as the node does
-    profile = measure_with_progress(detector, images, priority,
-                                    f'measuring {detector.config_name} on {detector.device}', minutes * 60.0,
-                                    _QUICK if args.quick else _THOROUGH, paths)
+    profile = measure_with_progress(
+        detector,
+        images,
+        priority,
+        f'measuring {detector.config_name} on {detector.device}',
+        minutes * 60.0,
+        _QUICK if args.quick else _THOROUGH,
+        paths,
+    )
     if known is not None:
         profile = replace(profile, segments=scaled_segments(known.segments, profile.segments))
     profile = with_wcet(profile, detector)
@@ -201,52 +269,106 @@ def spread_images(frames: Sequence[Frame], count: int = _IMAGES) -> list[np.ndar
     return [image for image in images if image.shape == images[0].shape]
 
 
-def measure_with_progress(network: Network, images: Sequence, priority: ThreadPriority, words: str, limit_s: float,
-                          effort: Effort, among: Sequence[ExecutionPath] | None = None) -> LatencyProfile:
+def measure_with_progress(
+    network: Network,
+    images: Sequence,
+    priority: ThreadPriority,
+    words: str,
+    limit_s: float,
+    effort: Effort,
+    among: Sequence[ExecutionPath] | None = None,
+) -> LatencyProfile:
     """See `measure_profile`, on this thread, which is raised first; with a bar that shows how far it is."""
-    time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
+    time_frame(
+        network, images[0], network.path_space.largest
+    )  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
     say('; '.join((f'measured with {priority.in_force}', *priority.refusals)))
-    with progress_bar(words, 1.0, '{task.fields[frames]} frames,', 'passed', 'passed, {task.fields[left]} left',
-                      frames=0, left='-') as update:
+    with progress_bar(
+        words,
+        1.0,
+        '{task.fields[frames]} frames,',
+        'passed',
+        'passed, {task.fields[left]} left',
+        frames=0,
+        left='-',
+    ) as update:
+
         def report(done: int, planned: int, elapsed_s: float) -> None:
             priority.between_frames()
             share = min(1.0, max(done / planned, elapsed_s / limit_s))
             left_s = elapsed_s * (1.0 - share) / share
             update(completed=share, frames=done, left=f'{left_s / 60.0:.0f}:{left_s % 60.0:02.0f}')
 
-        return measure_profile(network, images, **asdict(effort), time_limit_s=limit_s, among=among, progress=report)
+        return measure_profile(
+            network, images, **asdict(effort), time_limit_s=limit_s, among=among, progress=report
+        )
 
 
 def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, str]) -> None:
-    rows = [(name, forms.get(name, 'eager'), f'{times.p50:.2f}', f'{times.p99:.2f}', f'{times.max:.2f}',
-             str(times.count)) for name, times in profile.segments.items() if name in profile.measured_keys]
-    print_table(f'{profile.config_name} on {profile.facts}, {profile.engine}, ms',
-                ('segment', 'form', 'median', 'p99', 'max', 'samples'), rows, left=('segment', 'form'))
+    rows = [
+        (
+            name,
+            forms.get(name, 'eager'),
+            f'{times.p50:.2f}',
+            f'{times.p99:.2f}',
+            f'{times.max:.2f}',
+            str(times.count),
+        )
+        for name, times in profile.segments.items()
+        if name in profile.measured_keys
+    ]
+    print_table(
+        f'{profile.config_name} on {profile.facts}, {profile.engine}, ms',
+        ('segment', 'form', 'median', 'p99', 'max', 'samples'),
+        rows,
+        left=('segment', 'form'),
+    )
     if len(profile.measured_keys) < len(profile.segments):
-        print(f'{len(profile.segments) - len(profile.measured_keys)} other segments serve no path that would be '
-              'planned, and were neither prepared nor measured: --all-paths does both.')
+        print(
+            f'{len(profile.segments) - len(profile.measured_keys)} other segments serve no path that would be '
+            'planned, and were neither prepared nor measured: --all-paths does both.'
+        )
     forecast = PathForecast(profile, space)
-    print_table('whole frames, ms', ('path', '', 'forecast', 'WCET', 'median', 'p99', 'max'),
-                [(str(path), label, *_path_row(path, profile, forecast, space))
-                 for label, path in (('cheapest', space.smallest), ('full', space.largest))], left=('path', ''))
+    print_table(
+        'whole frames, ms',
+        ('path', '', 'forecast', 'WCET', 'median', 'p99', 'max'),
+        [
+            (str(path), label, *_path_row(path, profile, forecast, space))
+            for label, path in (('cheapest', space.smallest), ('full', space.largest))
+        ],
+        left=('path', ''),
+    )
     low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
-    print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times their forecast.')
+    print(
+        f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times their forecast.'
+    )
     print(sufficiency(sum(times.count for times in profile.paths.values())))
 
 
 def sufficiency(frames: int) -> str:
     """Whether so many whole frames are enough for the bound that the detector begins with."""
-    said = (f'The longest of {frames} whole frames, against its forecast, bounds {100.0 * bounded_share(frames):.1f} % '
-            f'of further ones with 95 % confidence, if they are alike')
+    said = (
+        f'The longest of {frames} whole frames, against its forecast, bounds {100.0 * bounded_share(frames):.1f} % '
+        f'of further ones with 95 % confidence, if they are alike'
+    )
     needed = samples_needed(_TARGET)
     if frames < needed:
-        return (f'{said}: too few for {100.0 * _TARGET:.0f} %, which takes {needed}. Measure without --quick, or with '
-                f'more --minutes.')
+        return (
+            f'{said}: too few for {100.0 * _TARGET:.0f} %, which takes {needed}. Measure without --quick, or with '
+            f'more --minutes.'
+        )
     return f'{said}: enough for {100.0 * _TARGET:.0f} %, which takes {needed}.'
 
 
-def _path_row(path: ExecutionPath, profile: LatencyProfile, forecast: PathForecast, space: PathSpace) -> list[str]:
+def _path_row(
+    path: ExecutionPath, profile: LatencyProfile, forecast: PathForecast, space: PathSpace
+) -> list[str]:
     times = profile.paths[str(path)]
-    worst_ms = float(profile.wcet.bound_ms(sum(profile.wcet.segments_ms[key] for key in space.keys(path))))
-    return [f'{value:.2f}' for value in (forecast.forecast_ms(path), worst_ms, times.p50, times.p99, times.max)]
+    worst_ms = float(
+        profile.wcet.bound_ms(sum(profile.wcet.segments_ms[key] for key in space.keys(path)))
+    )
+    return [
+        f'{value:.2f}'
+        for value in (forecast.forecast_ms(path), worst_ms, times.p50, times.p99, times.max)
+    ]

@@ -1,4 +1,5 @@
 """How weights came about, as their files say it."""
+
 from __future__ import annotations
 
 import argparse
@@ -12,7 +13,11 @@ from deadline_perception.networks.multi_path.checkpoint import read_recipe
 def recipe_text(args: argparse.Namespace, data: str, step: int) -> str:
     """All arguments of a training run, digest of its data, last step, and the recipe of the weights that it started
     from: JSON."""
-    arguments = {name: _without_folders(value) for name, value in vars(args).items() if name not in ('name', 'run')}
+    arguments = {
+        name: _without_folders(value)
+        for name, value in vars(args).items()
+        if name not in ('name', 'run')
+    }
     recipe = {'arguments': arguments, 'data': data, 'step': step}
     # A public detector's .xml says nothing of that.
     start = None if args.start is None or args.start.suffix == '.xml' else recipe_in(args.start)

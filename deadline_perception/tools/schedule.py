@@ -4,6 +4,7 @@ Reads networks, latency profiles and qualities of the tasks, selects for each de
 deadlines, and prints them with the slack of each condition. The plot shows the first jobs of the schedule when all
 tasks are released at once and every job takes its bound.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -31,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('tasks', type=Path, help='task file (YAML)')
     parser.add_argument('--speed', type=float, default=13.9, help='of the vehicle, m/s')
-    parser.add_argument('--slowdown', type=float, default=1.0, help='factor of contention on all times')
+    parser.add_argument(
+        '--slowdown', type=float, default=1.0, help='factor of contention on all times'
+    )
     parser.add_argument('--threads', type=int, default=1, help='CPU threads per network operation')
     parser.add_argument('--out', type=Path, default=Path('out/schedule.png'), help='plot to write')
 
@@ -41,8 +44,10 @@ def run(args: argparse.Namespace) -> int:
     check_numbers(args, slowdown=(1.0, 1e6), speed=(0.0, 1e3), threads=THREADS)
     check_file('--out', args.out)
     use_threads(args.threads)
-    tasks = [load_nested_task(request, share_folder() / 'models', threads=args.threads, warm=False)
-             for request in read_tasks(args.tasks)]
+    tasks = [
+        load_nested_task(request, share_folder() / 'models', threads=args.threads, warm=False)
+        for request in read_tasks(args.tasks)
+    ]
     by_device: dict[str, list[NestedTask]] = {}
     for task in tasks:
         task.slowdown = args.slowdown
@@ -62,23 +67,39 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(device: str, tasks: Sequence[NestedTask], allocation: Allocation) -> None:
-    rows = [(task.name, f'{option.level} of 0-{len(task.paths) - 1}', str(task.paths[option.level]),
-             f'{option.period_ms:g}', f'{option.execution_time_ms:.2f}', f'{option.utilisation:.3f}',
-             f'{option.quality:.4f}') for task, option in zip(tasks, allocation.options)]
-    print_table(f'{device}: utilisation {allocation.utilisation:.3f}, quality {allocation.quality:.3f}',
-                ('task', 'level', 'path', 'period, ms', 'bound of a job, ms', 'share', 'quality'), rows,
-                left=('task', 'path'))
+    rows = [
+        (
+            task.name,
+            f'{option.level} of 0-{len(task.paths) - 1}',
+            str(task.paths[option.level]),
+            f'{option.period_ms:g}',
+            f'{option.execution_time_ms:.2f}',
+            f'{option.utilisation:.3f}',
+            f'{option.quality:.4f}',
+        )
+        for task, option in zip(tasks, allocation.options)
+    ]
+    print_table(
+        f'{device}: utilisation {allocation.utilisation:.3f}, quality {allocation.quality:.3f}',
+        ('task', 'level', 'path', 'period, ms', 'bound of a job, ms', 'share', 'quality'),
+        rows,
+        left=('task', 'path'),
+    )
     analysis = analyse(*_whole(allocation))
     for condition in analysis.tightest:
-        print(f'slack when {tasks[condition.blocker].name} has just begun: {ms_from_ns(condition.slack):.2f} ms within '
-              f'{ms_from_ns(condition.length):.2f} ms')
+        print(
+            f'slack when {tasks[condition.blocker].name} has just begun: {ms_from_ns(condition.slack):.2f} ms within '
+            f'{ms_from_ns(condition.length):.2f} ms'
+        )
     if allocation.gap == allocation.gap:
         print(f'no selection is better by more than {allocation.gap:.2%}')
 
 
 def _whole(allocation: Allocation) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (whole_ns([option.execution_time_ms for option in allocation.options], 'execution time'),
-            whole_ns([option.period_ms for option in allocation.options], 'period'))
+    return (
+        whole_ns([option.execution_time_ms for option in allocation.options], 'execution time'),
+        whole_ns([option.period_ms for option in allocation.options], 'period'),
+    )
 
 
 def first_jobs(allocation: Allocation) -> Jobs:
@@ -99,13 +120,31 @@ def draw(schedules: Sequence[tuple[str, Sequence[str], Allocation]], file: Path)
         jobs = first_jobs(allocation)
         for place, name in enumerate(names):
             mine = jobs.task == place
-            start_ms, took_ms = jobs.start[mine] / NS_PER_MS, (jobs.finish - jobs.start)[mine] / NS_PER_MS
+            start_ms, took_ms = (
+                jobs.start[mine] / NS_PER_MS,
+                (jobs.finish - jobs.start)[mine] / NS_PER_MS,
+            )
             colours = np.where(jobs.missed[mine], 'tab:red', f'C{place % 10}')
-            axes.broken_barh(list(zip(start_ms, took_ms)), (place - 0.35, 0.7), facecolors=colours.tolist(),
-                             edgecolor='black', linewidth=0.4)
-            axes.plot(jobs.release[mine] / NS_PER_MS, np.full(mine.sum(), place - 0.42), 'k^', markersize=4)
-        axes.set(yticks=range(len(names)), yticklabels=list(names), xlabel='ms', title=device,
-                 ylim=(len(names) - 0.4, -0.6))
+            axes.broken_barh(
+                list(zip(start_ms, took_ms)),
+                (place - 0.35, 0.7),
+                facecolors=colours.tolist(),
+                edgecolor='black',
+                linewidth=0.4,
+            )
+            axes.plot(
+                jobs.release[mine] / NS_PER_MS,
+                np.full(mine.sum(), place - 0.42),
+                'k^',
+                markersize=4,
+            )
+        axes.set(
+            yticks=range(len(names)),
+            yticklabels=list(names),
+            xlabel='ms',
+            title=device,
+            ylim=(len(names) - 0.4, -0.6),
+        )
         axes.grid(axis='x', alpha=0.3)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=110)

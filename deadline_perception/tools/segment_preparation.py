@@ -1,5 +1,6 @@
 """Has the segments of a network prepared, in processes of their own: a compiler of layers may end the process it runs
 in, and most of its work is done by one core."""
+
 from __future__ import annotations
 
 import contextlib
@@ -16,12 +17,22 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.child_command import module_command
-from deadline_perception.core.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
+from deadline_perception.core.device import (
+    DeviceFacts,
+    available_memory_mb,
+    read_device_facts,
+    use_threads,
+)
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines.choice import is_installed
 from deadline_perception.engines.segment_models import SUFFIX, SegmentModels
-from deadline_perception.engines.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+from deadline_perception.engines.segment_store import (
+    SegmentStore,
+    StoreError,
+    default_store_folder,
+    store_origin,
+)
 from deadline_perception.engines.store_lock import Turns, foreign_writer, store_lock
 from deadline_perception.timing.contention.load import start_tied, stop_tied
 from deadline_perception.tools.terminal import progress_bar, say
@@ -30,15 +41,25 @@ _MOST_CRASHES = 20  # each rules one form of one segment out
 _LEAST_SEGMENTS = 24  # that are worth a process, which takes some seconds to start
 _PROCESS_MB = 2000.0  # that one takes at most
 _MOST_PROCESSES = 4  # more of them would mostly wait for each other, as they time what they made
-_IMAGES, _KEYS, _TURNS, _DONE = 'images.npy', 'keys.json', 'turns', 'done'  # files that the processes share
+_IMAGES, _KEYS, _TURNS, _DONE = (
+    'images.npy',
+    'keys.json',
+    'turns',
+    'done',
+)  # files that the processes share
 
 
 class PreparationFailed(DeadlinePerceptionError):
     """The segments could not be prepared."""
 
 
-def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts,
-                     keys: Collection[str] | None = None) -> None:
+def prepare_segments(
+    weights: Path,
+    network,
+    images: Sequence[np.ndarray],
+    facts: DeviceFacts,
+    keys: Collection[str] | None = None,
+) -> None:
     """Completes the prepared segments of a network where they are not ready; blocks for minutes then, for seconds where
     their models lie beside the weights (`SegmentModels`). What is made is put there.
 
@@ -64,8 +85,9 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     try:
         origin = store_origin(facts, network)
     except StoreError as error:
-        raise PreparationFailed(f'the segments could not be prepared: {error}; the engine eager runs without '
-                                'them') from error
+        raise PreparationFailed(
+            f'the segments could not be prepared: {error}; the engine eager runs without them'
+        ) from error
     needed = list(network.path_space.carriers() if keys is None else keys)
     try:
         SegmentStore.load(folder, origin).check(needed)
@@ -78,13 +100,23 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     waiting = 'another process prepares the segments of this network; waiting for it'
     with store_lock(folder, lambda: say(waiting)) as lock:
         try:
-            SegmentStore.load(folder, origin).check(needed)  # another process may have made them meanwhile
+            SegmentStore.load(folder, origin).check(
+                needed
+            )  # another process may have made them meanwhile
         except StoreError:
-            _prepare(weights, network, images, facts, SegmentStore.resume(folder, origin), needed, lock)
+            _prepare(
+                weights, network, images, facts, SegmentStore.resume(folder, origin), needed, lock
+            )
 
 
-def prepare_for_engine(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, engine: str,
-                       keys: Collection[str] | None = None) -> None:
+def prepare_for_engine(
+    weights: Path,
+    network,
+    images: Sequence[np.ndarray],
+    facts: DeviceFacts,
+    engine: str,
+    keys: Collection[str] | None = None,
+) -> None:
     """`prepare_segments` where the engine uses them, which is one of `ENGINES`; where `auto` has to go on without them,
     why is printed.
 
@@ -102,13 +134,24 @@ def prepare_for_engine(weights: Path, network, images: Sequence[np.ndarray], fac
         say(error)
 
 
-def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, store: SegmentStore,
-             keys: list[str], lock: int) -> None:
+def _prepare(
+    weights: Path,
+    network,
+    images: Sequence[np.ndarray],
+    facts: DeviceFacts,
+    store: SegmentStore,
+    keys: list[str],
+    lock: int,
+) -> None:
     """Completes a store by some keys, with processes that keep its lock."""
     store.take_parts()
     parts = share_out([key for key in keys if key not in store.segments], _most_processes())
-    with tempfile.TemporaryDirectory() as folder_name, progress_bar(
-            'preparing', len(keys), 'count', 'segments, {task.fields[latest]}', 'passed', latest='') as update:
+    with (
+        tempfile.TemporaryDirectory() as folder_name,
+        progress_bar(
+            'preparing', len(keys), 'count', 'segments, {task.fields[latest]}', 'passed', latest=''
+        ) as update,
+    ):
         place = Path(folder_name)
         np.save(place / _IMAGES, np.stack(images))
         (place / _KEYS).write_text(json.dumps(parts))
@@ -118,19 +161,40 @@ def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: Device
 
         def show() -> None:
             done = (place / _DONE).read_text().split()
-            update(completed=len(keys) - sum(map(len, parts)) + len(done), latest=(done or [''])[-1])
+            update(
+                completed=len(keys) - sum(map(len, parts)) + len(done), latest=(done or [''])[-1]
+            )
 
-        run_until_done([module_command('deadline_perception.tools.segment_preparation', str(weights), str(place),
-                                       str(facts.threads), str(number)) for number in range(len(parts))], show, (lock,))
-        models, at_hand = SegmentModels(network.weights_hash), models_at_hand(weights, network.weights_hash)
+        run_until_done(
+            [
+                module_command(
+                    'deadline_perception.tools.segment_preparation',
+                    str(weights),
+                    str(place),
+                    str(facts.threads),
+                    str(number),
+                )
+                for number in range(len(parts))
+            ],
+            show,
+            (lock,),
+        )
+        models, at_hand = (
+            SegmentModels(network.weights_hash),
+            models_at_hand(weights, network.weights_hash),
+        )
         for number in range(len(parts)):
             models.join(SegmentModels.load(place / f'{number}{SUFFIX}', network.weights_hash))
     store.take_parts()
     store.finish(keys)
-    are_new = not models.forms.keys() <= at_hand.forms.keys()  # what is at hand and was not accurate here stays
+    are_new = (
+        not models.forms.keys() <= at_hand.forms.keys()
+    )  # what is at hand and was not accurate here stays
     models.join(at_hand)
     if are_new and models.forms.keys() >= store.segments.keys():
-        with contextlib.suppress(OSError):  # of a folder that others own: they are made anew elsewhere
+        with contextlib.suppress(
+            OSError
+        ):  # of a folder that others own: they are made anew elsewhere
             models.save(weights.with_suffix(SUFFIX))
 
 
@@ -139,7 +203,9 @@ def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
     try:
         return SegmentModels.load(weights.with_suffix(SUFFIX), weights_hash)
     except (OSError, FileRefused) as error:
-        say(f'{weights.with_suffix(SUFFIX)} cannot be used: {printable(error)}; segments are quantised anew')
+        say(
+            f'{weights.with_suffix(SUFFIX)} cannot be used: {printable(error)}; segments are quantised anew'
+        )
         return SegmentModels(weights_hash)
 
 
@@ -156,11 +222,19 @@ def share_out(keys: Sequence[str], most: int) -> list[list[str]]:
 
 def _most_processes() -> int:
     available_mb = available_memory_mb()
-    return max(1, min(_MOST_PROCESSES, len(os.sched_getaffinity(0)), int((available_mb or 0.0) / _PROCESS_MB)))
+    return max(
+        1,
+        min(
+            _MOST_PROCESSES, len(os.sched_getaffinity(0)), int((available_mb or 0.0) / _PROCESS_MB)
+        ),
+    )
 
 
-def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] = lambda: None,
-                   inherited: Sequence[int] = ()) -> None:
+def run_until_done(
+    commands: Sequence[Sequence[str]],
+    watch: Callable[[], None] = lambda: None,
+    inherited: Sequence[int] = (),
+) -> None:
     """Runs programs side by side, each again as long as a signal ends it, some times: it goes on where it was.
 
     Args:
@@ -171,6 +245,7 @@ def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] 
     Raises:
         PreparationFailed: one failed, or was ended by a signal each time; the others are ended.
     """
+
     def start(number: int) -> subprocess.Popen:
         return start_tied(commands[number], ending=signal.SIGINT, pass_fds=inherited)
 
@@ -188,8 +263,10 @@ def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] 
                     continue
                 ends.append(number)
                 if status > 0 or ends.count(number) == _MOST_CRASHES:
-                    raise PreparationFailed(f'the segments could not be prepared (status {status}); the engine eager '
-                                            'runs without them')
+                    raise PreparationFailed(
+                        f'the segments could not be prepared (status {status}); the engine eager '
+                        'runs without them'
+                    )
                 running[number] = start(number)
     finally:
         for process in running.values():
@@ -209,9 +286,16 @@ def main(weights: str, place: str, threads: str, number: str) -> None:
     part = SegmentStore(folder, store_origin(read_device_facts('cpu'), network)).part(int(number))
     keys = json.loads((Path(place) / _KEYS).read_text())[int(number)]
     with (Path(place) / _DONE).open('a', buffering=1) as done:
-        made = prepare(network, np.load(Path(place) / _IMAGES), part, int(threads), keys=keys, turns=turns,
-                       models=models_at_hand(Path(weights), network.weights_hash),
-                       progress=lambda key: done.write(f'{key}\n'))
+        made = prepare(
+            network,
+            np.load(Path(place) / _IMAGES),
+            part,
+            int(threads),
+            keys=keys,
+            turns=turns,
+            models=models_at_hand(Path(weights), network.weights_hash),
+            progress=lambda key: done.write(f'{key}\n'),
+        )
     made.save(Path(place) / f'{number}{SUFFIX}')
 
 

@@ -3,6 +3,7 @@
 Runs of other seeds end at places around a better one: the mean of their weights finds more than any of them and costs
 nothing more when it runs (Wortsman et al. 2022, model soups). Of runs that began apart the mean is worth nothing.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -19,13 +20,17 @@ from deadline_perception.tools.recipe import recipe_in
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's options."""
     parser.add_argument('weights', type=Path, nargs='+', help='weights files, at least two')
-    parser.add_argument('--out', type=Path, default=Path('out/soup.safetensors'), help='weights to write')
+    parser.add_argument(
+        '--out', type=Path, default=Path('out/soup.safetensors'), help='weights to write'
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the mean; returns the exit status."""
     if len(args.weights) < 2:
-        raise ValueError(f'{args.weights[0]} is the only weights file, expected at least two for a soup')
+        raise ValueError(
+            f'{args.weights[0]} is the only weights file, expected at least two for a soup'
+        )
     check_file('--out', args.out, *args.weights)
     mean = load_detector(args.weights[0])
     mean.score_calibration = None  # of one run's scores; `evaluate --calibrate` fits the mean's own
@@ -33,8 +38,10 @@ def run(args: argparse.Namespace) -> int:
     for file in args.weights[1:]:
         other = load_detector(file)
         if (other.network_hash, other.class_names) != (mean.network_hash, mean.class_names):
-            raise ValueError(f'{file} is a {other.config_name!r} with classes {", ".join(other.class_names)}; '
-                             f'expected a {mean.config_name!r} with {", ".join(mean.class_names)}')
+            raise ValueError(
+                f'{file} is a {other.config_name!r} with classes {", ".join(other.class_names)}; '
+                f'expected a {mean.config_name!r} with {", ".join(mean.class_names)}'
+            )
         for name, tensor in other.state_dict().items():
             sums[name] += tensor
     with torch.no_grad():

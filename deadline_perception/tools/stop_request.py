@@ -1,4 +1,5 @@
 """A wish that a long command end early: after so many minutes, or because its process was told to."""
+
 from __future__ import annotations
 
 import math

@@ -2,6 +2,7 @@
 
 rich takes a while to load, so that it is loaded as something is shown.
 """
+
 from __future__ import annotations
 
 import sys
@@ -17,8 +18,16 @@ def say(text: object) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = (),
-                caption: str | None = None, no_wrap: bool = False, least_width: int = 0) -> None:
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    left: Collection[str] = (),
+    caption: str | None = None,
+    no_wrap: bool = False,
+    least_width: int = 0,
+) -> None:
     """A table of results, its texts as they are: names of classes and folders may hold what rich takes for markup.
 
     Args:
@@ -42,8 +51,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 @contextmanager
-def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool = True, redraws: bool = True,
-                 **fields: object) -> Iterator[Callable[..., None]]:
+def progress_bar(
+    words: str,
+    total: float | None,
+    /,
+    *columns: str,
+    shown: bool = True,
+    redraws: bool = True,
+    **fields: object,
+) -> Iterator[Callable[..., None]]:
     """A bar while the block runs; gives what moves it: `update(completed=done, FIELD=value)`.
 
     In a file, where no bar moves, it is a line every 20 s.
@@ -59,14 +75,26 @@ def progress_bar(words: str, total: float | None, /, *columns: str, shown: bool 
     from rich import progress
     from rich.console import Console
 
-    kinds = {'count': progress.MofNCompleteColumn, 'percent': progress.TaskProgressColumn,
-             'passed': progress.TimeElapsedColumn, 'left': progress.TimeRemainingColumn}
+    kinds = {
+        'count': progress.MofNCompleteColumn,
+        'percent': progress.TaskProgressColumn,
+        'passed': progress.TimeElapsedColumn,
+        'left': progress.TimeRemainingColumn,
+    }
     words_column = progress.TextColumn('{task.description}', markup=False)
-    behind = [kinds[column]() if column in kinds else progress.TextColumn(column) for column in columns]
+    behind = [
+        kinds[column]() if column in kinds else progress.TextColumn(column) for column in columns
+    ]
     console = Console(stderr=True)
     said_s = time.monotonic()
-    with progress.Progress(words_column, progress.BarColumn(), *behind, console=console, disable=not shown,
-                           auto_refresh=redraws) as bars:
+    with progress.Progress(
+        words_column,
+        progress.BarColumn(),
+        *behind,
+        console=console,
+        disable=not shown,
+        auto_refresh=redraws,
+    ) as bars:
         bar = bars.add_task(words, total=total, **fields)
 
         def update(**values: object) -> None:

@@ -4,6 +4,7 @@ After --minutes, at SIGTERM or at Ctrl-C it saves its state and the averaged wei
 Several GPUs, or processes on CPUs, share every batch out under torchrun: torchrun --nproc-per-node 4 --module
 deadline_perception.tools.command_line train --device cuda ... The rate stays what --learning-rate says.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -22,7 +23,11 @@ from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.rendering.drive import CLASS_NAMES, render_drives
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.evaluation.path_accuracy import readable_frames
-from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import (
+    build_detector,
+    load_detector,
+    save_detector,
+)
 from deadline_perception.networks.multi_path.configuration import DetectorConfig, find_configuration
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.dense.public_start import start_from_public
@@ -37,7 +42,12 @@ from deadline_perception.tools.terminal import progress_bar
 from deadline_perception.training.level_trainer import LevelTrainer
 from deadline_perception.training.loss_log import open_log
 from deadline_perception.training.norm_statistics import measure_statistics
-from deadline_perception.training.samples import AUGMENTATIONS, SampleSource, TrainingDataLost, all_class_names
+from deadline_perception.training.samples import (
+    AUGMENTATIONS,
+    SampleSource,
+    TrainingDataLost,
+    all_class_names,
+)
 from deadline_perception.training.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.training.trainer import Trainer
 from deadline_perception.training.training_plan import TrainingPlan
@@ -52,55 +62,131 @@ FIRST_DRIVE_SEED = 1000  # drives to be judged on, such as the demo's, have seed
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_run_arguments(parser, 'train', steps=5000, batch=4, learning_rate=6e-4)
-    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP + '; those of --start, of all data '
-                        'and of the rendered drives are learnt')
-    parser.add_argument('--drives', type=int, default=0, help='rendered drives to add, each with its own seed')
-    parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
-    parser.add_argument('--config', default=DEFAULT_MODEL, help='shape of the network: a name, or a JSON file')
-    parser.add_argument('--backbone', type=Path, help='ImageNet weights of a torchvision ResNet, a state_dict file, to '
-                        'start the backbone from (orin: resnet50, paper: resnet101)')
-    parser.add_argument('--start', type=Path, help='weights to start from, as far as --config has the same '
-                        'layers; for street also the public person-vehicle-bike-detection-2003.xml; a fresh network '
-                        'without')
-    parser.add_argument('--crop', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='train the first steps on '
-                        'windows of this size in px around objects, multiples of 32')
-    parser.add_argument('--crop-share', type=float, default=0.5, help='share of the steps that train on windows')
-    parser.add_argument('--size', type=int, nargs=2, action='append', default=[], metavar=('HEIGHT', 'WIDTH'), help='a '
-                        'size in px, multiples of 32, of which every step draws one; the input size without')
-    parser.add_argument('--without', nargs='+', default=[], choices=AUGMENTATIONS, metavar='CHANGE', help='random '
-                        'changes of images to leave out: '
-                        + ', '.join(f'{name} ({words})' for name, words in AUGMENTATIONS.items()))
-    parser.add_argument('--strategy', default='sandwich', help='paths that a step trains, one of '
-                        f'{", ".join(STRATEGIES)}: one path, with or without random skipping and random switching, or '
-                        'several; or alone:PATH, such as alone:s000-w1.00-p100-h1')
-    parser.add_argument('--alone-share', type=float, default=Sandwich.alone_share, help='sandwich: share of the steps '
-                        'that train the largest path alone')
-    parser.add_argument('--distillation-weight', type=float, default=Sandwich.distillation_weight,
-                        help="sandwich: weight of the largest path's output in the targets of the others; the rest is "
-                             'the ground truth')
-    parser.add_argument('--threads', type=int, default=torch.get_num_threads(), help='CPU threads, and processes '
-                        'that render drives')
+    parser.add_argument(
+        '--classes',
+        type=Path,
+        metavar='FILE',
+        help=CLASSES_HELP + '; those of --start, of all data and of the rendered drives are learnt',
+    )
+    parser.add_argument(
+        '--drives', type=int, default=0, help='rendered drives to add, each with its own seed'
+    )
+    parser.add_argument(
+        '--drive-share', type=float, default=0.4, help='share of the samples from rendered drives'
+    )
+    parser.add_argument(
+        '--config', default=DEFAULT_MODEL, help='shape of the network: a name, or a JSON file'
+    )
+    parser.add_argument(
+        '--backbone',
+        type=Path,
+        help='ImageNet weights of a torchvision ResNet, a state_dict file, to '
+        'start the backbone from (orin: resnet50, paper: resnet101)',
+    )
+    parser.add_argument(
+        '--start',
+        type=Path,
+        help='weights to start from, as far as --config has the same '
+        'layers; for street also the public person-vehicle-bike-detection-2003.xml; a fresh network '
+        'without',
+    )
+    parser.add_argument(
+        '--crop',
+        type=int,
+        nargs=2,
+        metavar=('HEIGHT', 'WIDTH'),
+        help='train the first steps on windows of this size in px around objects, multiples of 32',
+    )
+    parser.add_argument(
+        '--crop-share', type=float, default=0.5, help='share of the steps that train on windows'
+    )
+    parser.add_argument(
+        '--size',
+        type=int,
+        nargs=2,
+        action='append',
+        default=[],
+        metavar=('HEIGHT', 'WIDTH'),
+        help='a size in px, multiples of 32, of which every step draws one; the input size without',
+    )
+    parser.add_argument(
+        '--without',
+        nargs='+',
+        default=[],
+        choices=AUGMENTATIONS,
+        metavar='CHANGE',
+        help='random '
+        'changes of images to leave out: '
+        + ', '.join(f'{name} ({words})' for name, words in AUGMENTATIONS.items()),
+    )
+    parser.add_argument(
+        '--strategy',
+        default='sandwich',
+        help='paths that a step trains, one of '
+        f'{", ".join(STRATEGIES)}: one path, with or without random skipping and random switching, or '
+        'several; or alone:PATH, such as alone:s000-w1.00-p100-h1',
+    )
+    parser.add_argument(
+        '--alone-share',
+        type=float,
+        default=Sandwich.alone_share,
+        help='sandwich: share of the steps that train the largest path alone',
+    )
+    parser.add_argument(
+        '--distillation-weight',
+        type=float,
+        default=Sandwich.distillation_weight,
+        help="sandwich: weight of the largest path's output in the targets of the others; the rest is "
+        'the ground truth',
+    )
+    parser.add_argument(
+        '--threads',
+        type=int,
+        default=torch.get_num_threads(),
+        help='CPU threads, and processes that render drives',
+    )
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, folder: str, **defaults: float) -> None:
     """Declares what any training is told: its data, its steps, and where in `out` it is kept."""
-    parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
-                        'data sets (their train split), bags and drives, as for the demo')
+    parser.add_argument(
+        '--data',
+        nargs='+',
+        required=True,
+        metavar='SOURCE',
+        help='annotated images: COCO files, or '
+        'data sets (their train split), bags and drives, as for the demo',
+    )
     parser.add_argument('--steps', type=int, help='weight updates')
     parser.add_argument('--batch', type=int, help='images, or crops, per step')
     parser.add_argument('--learning-rate', type=float, help='peak rate')
     parser.add_argument('--seed', type=int, default=0, help='of weights and of all that is drawn')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
-    parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last step without')
-    parser.add_argument('--state', type=Path, default=Path(f'out/{folder}/state.safetensors'),
-                        help='where the run is kept')
-    parser.add_argument('--out', type=Path, default=Path(f'out/{folder}/weights.safetensors'), help='weights to write')
+    parser.add_argument(
+        '--minutes',
+        type=float,
+        help='end after so long, to be gone on with; at the last step without',
+    )
+    parser.add_argument(
+        '--state',
+        type=Path,
+        default=Path(f'out/{folder}/state.safetensors'),
+        help='where the run is kept',
+    )
+    parser.add_argument(
+        '--out',
+        type=Path,
+        default=Path(f'out/{folder}/weights.safetensors'),
+        help='weights to write',
+    )
     parser.set_defaults(**defaults)
 
 
 def run(args: argparse.Namespace) -> int:
     """Trains, saving every minute; returns the exit status."""
-    check_numbers(args, threads=THREADS, drives=(0, math.inf), seed=(0, 2**63 - 1), drive_share=(0.001, 0.999))
+    check_numbers(
+        args, threads=THREADS, drives=(0, math.inf), seed=(0, 2**63 - 1), drive_share=(0.001, 0.999)
+    )
     stop = begun_run(args)
     with joined_workers() as workers:
         return _train(args, workers, stop)
@@ -131,19 +217,40 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     if device == 'cuda' and workers.count > 1:
         device = own_gpu()
         torch.cuda.set_device(device)
-    plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed,
-                        crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share,
-                        sizes=tuple(tuple(size) for size in args.size))
+    plan = TrainingPlan(
+        steps=args.steps,
+        batch=args.batch,
+        learning_rate=args.learning_rate,
+        seed=args.seed,
+        crop=None if args.crop is None else tuple(args.crop),
+        crop_share=args.crop_share,
+        sizes=tuple(tuple(size) for size in args.size),
+    )
     sequences = [_annotated(text, args.classes) for text in args.data]
     mapping = {} if args.classes is None else read_class_mapping(args.classes)
-    of_drives = [name for name in (mapping.get(name, name) for name in CLASS_NAMES) if name is not None and args.drives]
-    network, start = _network(args, tuple(dict.fromkeys((*all_class_names(sequences), *of_drives))), device,
-                              workers.leads, sequences)
+    of_drives = [
+        name
+        for name in (mapping.get(name, name) for name in CLASS_NAMES)
+        if name is not None and args.drives
+    ]
+    network, start = _network(
+        args,
+        tuple(dict.fromkeys((*all_class_names(sequences), *of_drives))),
+        device,
+        workers.leads,
+        sequences,
+    )
     strategy = find_strategy(args.strategy, network.path_space)
     if args.strategy == 'sandwich':
-        strategy = Sandwich(alone_share=args.alone_share, distillation_weight=args.distillation_weight)
+        strategy = Sandwich(
+            alone_share=args.alone_share, distillation_weight=args.distillation_weight
+        )
     source = _source(args, sequences, mapping, network, workers.leads)
-    if isinstance(network.config, DetectorConfig) and network.config.norm == 'frozen' and not args.state.is_file():
+    if (
+        isinstance(network.config, DetectorConfig)
+        and network.config.norm == 'frozen'
+        and not args.state.is_file()
+    ):
         _measure_norms(args, network, source, workers)
     trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():
@@ -152,9 +259,11 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
         with stop.listening():
             trainer.run(stop=stop)
         return stop.exit_status if trainer.step < plan.steps else 0
-    print(f'{len(source)} images, {sum(p.numel() for p in network.parameters()) / 1e6:.1f} M weights, '
-          f'{len(network.path_space)} paths' + (f', goes on from step {trainer.step} of {args.state}' if trainer.step
-                                                else ''))
+    print(
+        f'{len(source)} images, {sum(p.numel() for p in network.parameters()) / 1e6:.1f} M weights, '
+        f'{len(network.path_space)} paths'
+        + (f', goes on from step {trainer.step} of {args.state}' if trainer.step else '')
+    )
     with stop.listening():
         run_and_save(trainer, args.state, stop)
     network.load_state_dict(trainer.average)
@@ -171,8 +280,13 @@ def _annotated(text: str, classes: Path | None) -> Sequence:
     return sequence
 
 
-def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[str, str | None],
-            network: MultiPathDetector, leads: bool) -> SampleSource:
+def _source(
+    args: argparse.Namespace,
+    sequences: list[Sequence],
+    mapping: dict[str, str | None],
+    network: MultiPathDetector,
+    leads: bool,
+) -> SampleSource:
     """What is trained on: the annotated sequences and rendered drives, which take a while.
 
     A sequence's share goes with the square root of its images: large ones count for more, small ones are not lost.
@@ -184,19 +298,33 @@ def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[s
     for sequence in [*sequences, *drives[:1]] if leads else []:
         missing = [name for name in network.class_names if name not in sequence.class_names]
         if missing:
-            print(f'{sequence.name} does not name {", ".join(missing)}: they take no part in the classes of its '
-                  'regions')
+            print(
+                f'{sequence.name} does not name {", ".join(missing)}: they take no part in the classes of its '
+                'regions'
+            )
     weights = [math.sqrt(len(sequence.frames)) for sequence in sequences]
     shares = [(1.0 - args.drive_share) * weight / sum(weights) for weight in weights]
-    return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives),
-                        network.input_size, network.class_names, args.without)
+    return SampleSource(
+        sequences + drives,
+        shares + [args.drive_share / max(1, args.drives)] * len(drives),
+        network.input_size,
+        network.class_names,
+        args.without,
+    )
 
 
-def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str, leads: bool,
-             sequences: list[Sequence]) -> tuple[MultiPathDetector, str]:
+def _network(
+    args: argparse.Namespace,
+    class_names: tuple[str, ...],
+    device: str,
+    leads: bool,
+    sequences: list[Sequence],
+) -> tuple[MultiPathDetector, str]:
     """The network as training begins, and what identifies the file that it started from."""
     if args.start is not None and args.backbone is not None:
-        raise ValueError(f'--backbone is {args.backbone} and --start is {args.start}, expected one of them')
+        raise ValueError(
+            f'--backbone is {args.backbone} and --start is {args.start}, expected one of them'
+        )
     is_public = args.start is not None and args.start.suffix == '.xml'
     start = None if args.start is None or is_public else load_detector(args.start, device)
     if start is not None:
@@ -205,22 +333,33 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
     if is_public:
         return _from_public(args.start, network, sequences, leads)
     if isinstance(network, DenseDetector) and start is None:
-        raise ValueError(f'--config is {args.config}, whose norms are fixed; expected --start, weights of its kind '
-                         f'or person-vehicle-bike-detection-2003.xml of Open Model Zoo')
+        raise ValueError(
+            f'--config is {args.config}, whose norms are fixed; expected --start, weights of its kind '
+            f'or person-vehicle-bike-detection-2003.xml of Open Model Zoo'
+        )
     if start is None and args.backbone is None:
         return network, ''
     file = args.start or args.backbone
-    taken = start_from_resnet(network.backbone, file) if start is None else start_from_weights(network, start)
+    taken = (
+        start_from_resnet(network.backbone, file)
+        if start is None
+        else start_from_weights(network, start)
+    )
     if leads:
         print(f'{file}: {taken}')
-    return network, hashlib.sha256(file.read_bytes()).hexdigest()[:16] if start is None else start.weights_hash
+    return network, hashlib.sha256(file.read_bytes()).hexdigest()[
+        :16
+    ] if start is None else start.weights_hash
 
 
-def _from_public(file: Path, network: MultiPathDetector, sequences: list[Sequence],
-                 leads: bool) -> tuple[MultiPathDetector, str]:
+def _from_public(
+    file: Path, network: MultiPathDetector, sequences: list[Sequence], leads: bool
+) -> tuple[MultiPathDetector, str]:
     """A dense detector that begins with a public one's weights, its norms set on images of the first source."""
     if not isinstance(network, DenseDetector):
-        raise ValueError(f'--start is {file} and --config {network.config_name}, expected a dense one, such as street')
+        raise ValueError(
+            f'--start is {file} and --config {network.config_name}, expected a dense one, such as street'
+        )
     frames = sequences[0].frames
     chosen = [frames[number * len(frames) // _START_IMAGES] for number in range(_START_IMAGES)]
     images = [frame.load_bgr() for frame in readable_frames(chosen)]
@@ -228,11 +367,14 @@ def _from_public(file: Path, network: MultiPathDetector, sequences: list[Sequenc
     fresh = start_from_public(network.cpu(), file, images)
     if leads:
         print(f'{file}: all layers taken' + (f'; fresh: {", ".join(fresh)}' if fresh else ''))
-    return network.to(device), hashlib.sha256(file.with_suffix('.bin').read_bytes()).hexdigest()[:16]
+    return network.to(device), hashlib.sha256(file.with_suffix('.bin').read_bytes()).hexdigest()[
+        :16
+    ]
 
 
-def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource,
-                   workers: Workers) -> None:
+def _measure_norms(
+    args: argparse.Namespace, network: MultiPathDetector, source: SampleSource, workers: Workers
+) -> None:
     """Measures the statistics of frozen norms, unless they came with the weights to start from; the same in all
     processes."""
     start = None if args.start is None else load_detector(args.start, network.device)
@@ -249,11 +391,15 @@ def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source:
             for tensor in norm.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)
     if workers.leads:
-        print(f'statistics of the frozen norms measured on {images} images'
-              + ('' if like is None else ', scales and shifts set after those of the group norms'))
+        print(
+            f'statistics of the frozen norms measured on {images} images'
+            + ('' if like is None else ', scales and shifts set after those of the group norms')
+        )
 
 
-def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest, shown: str = 'path0') -> None:
+def run_and_save(
+    trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest, shown: str = 'path0'
+) -> None:
     """Trains to the end, or until it should stop; saves the state and draws the curves every minute and at last. Shown
     is the loss of that name.
 
@@ -262,8 +408,10 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
         TrainingDiverged: see `Trainer`; the state is the one before.
     """
     saved_at = time.monotonic()
-    with progress_bar('training', trainer.plan.steps, 'count', 'left:', 'left') as update, \
-            open_log(state.with_suffix('.jsonl'), trainer.step) as log:
+    with (
+        progress_bar('training', trainer.plan.steps, 'count', 'left:', 'left') as update,
+        open_log(state.with_suffix('.jsonl'), trainer.step) as log,
+    ):
         update(completed=trainer.step)
 
         def save() -> None:

@@ -6,6 +6,7 @@ from the labels of the data; a detector from what it finds itself when it runs w
 one step once the new weights are scored, and are better on average: until then, whatever happens, the old one stays as
 it is. Ctrl-C ends the training early.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -28,11 +29,20 @@ _MOST_IMAGES_OF_DETECTOR = 96  # whose outputs are kept as what to learn
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--weights', type=Path, required=True, help='elastic network, as the command elastic wrote it')
+    parser.add_argument(
+        '--weights',
+        type=Path,
+        required=True,
+        help='elastic network, as the command elastic wrote it',
+    )
     parser.add_argument('--data', required=True, help=DATA_HELP)
-    parser.add_argument('--budget-ms', type=float, required=True, help='time that an iteration may take')
+    parser.add_argument(
+        '--budget-ms', type=float, required=True, help='time that an iteration may take'
+    )
     parser.add_argument('--minutes', type=float, default=10.0, help='how long to train')
-    parser.add_argument('--learning-rate', type=float, default=0.001, help='step of gradient descent')
+    parser.add_argument(
+        '--learning-rate', type=float, default=0.001, help='step of gradient descent'
+    )
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--out', type=Path, help='file to write; by default the weights themselves')
 
@@ -50,7 +60,11 @@ def run(args: argparse.Namespace) -> int:
     from deadline_perception.networks.elastic.checkpoint import load_elastic, save_elastic
     from deadline_perception.networks.elastic.elastic import settle_norms
     from deadline_perception.networks.elastic.network import image_batches
-    from deadline_perception.networks.elastic.training import TimeBoundTrainer, class_loss, distillation_loss
+    from deadline_perception.networks.elastic.training import (
+        TimeBoundTrainer,
+        class_loss,
+        distillation_loss,
+    )
 
     use_threads(args.threads)
     network = load_elastic(args.weights)
@@ -67,8 +81,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         labels = [network.class_names.index(name) for name in data.class_names]
         targets = (torch.tensor(labels)[torch.from_numpy(data.labels)],)
-    trainer = TimeBoundTrainer(network.module, distillation_loss if detects else class_loss, budget_ms=args.budget_ms,
-                               learning_rate=args.learning_rate, seed=0)
+    trainer = TimeBoundTrainer(
+        network.module,
+        distillation_loss if detects else class_loss,
+        budget_ms=args.budget_ms,
+        learning_rate=args.learning_rate,
+        seed=0,
+    )
     generator = torch.Generator().manual_seed(0)
 
     def draw() -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
@@ -77,25 +96,35 @@ def run(args: argparse.Namespace) -> int:
 
     trainer.measure(*draw())
     bounds_ms, fit = trainer.bounds.bounds_ms, trainer.bounds.fit(args.budget_ms)
-    say(f'bounds of an iteration: {bounds_ms[paths[0]["utilisation"]]:.0f} ms at the smallest utilisation, '
-        f'{bounds_ms[1.0]:.0f} ms at 1; {fit.utilisation:g} fits')
+    say(
+        f'bounds of an iteration: {bounds_ms[paths[0]["utilisation"]]:.0f} ms at the smallest utilisation, '
+        f'{bounds_ms[1.0]:.0f} ms at 1; {fit.utilisation:g} fits'
+    )
     stop = StopRequest(args.minutes)
     with stop.listening():
         late, waited, done = _train(trainer, draw, stop, args)
     settle_norms(network.module, inputs.split(_NORM_BATCH), whole_too=True)
     after = score_paths(network, data, paths)
-    rows = [(f'{path["utilisation"]:.2f}', f'{100.0 * before[path]:.1f}', f'{100.0 * score:.1f}')
-            for path, score in after.items()]
+    rows = [
+        (f'{path["utilisation"]:.2f}', f'{100.0 * before[path]:.1f}', f'{100.0 * score:.1f}')
+        for path, score in after.items()
+    ]
     print_table('accuracy or AP, %', ('utilisation', 'before', 'after'), rows)
-    print(f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} more '
-          f'times no bound fitted, and nothing was trained')
+    print(
+        f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} more '
+        f'times no bound fitted, and nothing was trained'
+    )
     means = [100.0 * fmean(scores.values()) for scores in (before, after)]
     if not means[1] > means[0]:
-        print(f'the mean over utilisations did not rise ({means[0]:.1f} to {means[1]:.1f} %): {out} is left as it is')
+        print(
+            f'the mean over utilisations did not rise ({means[0]:.1f} to {means[1]:.1f} %): {out} is left as it is'
+        )
         return stop.exit_status
     save_elastic(network, out)
     quality = save_quality(network, after, args.data, out)
-    print(f'wrote {out} and {quality}; a detector that runs takes them by its service reload, see docs/subnetworks.md')
+    print(
+        f'wrote {out} and {quality}; a detector that runs takes them by its service reload, see docs/subnetworks.md'
+    )
     return stop.exit_status
 
 
@@ -103,7 +132,9 @@ def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[
     """Iterates until it is to stop, with progress; returns iterations beyond the budget, left out, and done."""
     late = waited = done = 0
     begun_s, loss = time.monotonic(), 0.0
-    with progress_bar('tuning', 60.0 * args.minutes, 'passed', '{task.fields[words]}', words='') as update:
+    with progress_bar(
+        'tuning', 60.0 * args.minutes, 'passed', '{task.fields[words]}', words=''
+    ) as update:
         while not stop():
             iteration = trainer.iterate(*draw())
             if iteration is None:
@@ -112,9 +143,9 @@ def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[
             done += 1
             late += not iteration.in_time
             loss += min(1.0, 0.02 + 1.0 / done) * (iteration.loss - loss)
-            update(completed=time.monotonic() - begun_s,
-                   words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that fits '
-                         f'{trainer.bounds.fit(args.budget_ms).utilisation:g}')
+            update(
+                completed=time.monotonic() - begun_s,
+                words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that fits '
+                f'{trainer.bounds.fit(args.budget_ms).utilisation:g}',
+            )
     return late, waited, done
-
-

@@ -1,4 +1,5 @@
 """Boxes of several detectors as one set, by weighted box fusion."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,7 +33,9 @@ def fuse(found: Sequence[Detections], weights: np.ndarray) -> Detections:
     if weights.ndim != 2 or len(weights) != len(found):
         raise ValueError(f'weights have shape {weights.shape}, expected [{len(found)}, classes]')
     if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(f'smallest weight is {weights.min()}, expected finite numbers of at least 0')
+        raise ValueError(
+            f'smallest weight is {weights.min()}, expected finite numbers of at least 0'
+        )
     boxes = np.concatenate([one.boxes_xyxy_px for one in found])
     scores = np.concatenate([one.scores for one in found]).astype(float)
     labels = np.concatenate([one.labels for one in found])
@@ -50,8 +53,11 @@ def fuse(found: Sequence[Detections], weights: np.ndarray) -> Detections:
             box = votes[best] @ boxes[best] / votes[best].sum()
             fused.append((min(1.0, float(votes[best].sum())), int(label), box))
     fused.sort(key=lambda one: -one[0])
-    return Detections(np.array([box for _, _, box in fused]).reshape(-1, 4), np.array([score for score, _, _ in fused]),
-                      np.array([label for _, label, _ in fused], np.int64))
+    return Detections(
+        np.array([box for _, _, box in fused]).reshape(-1, 4),
+        np.array([score for score, _, _ in fused]),
+        np.array([label for _, label, _ in fused], np.int64),
+    )
 
 
 def _groups(boxes: np.ndarray) -> list[np.ndarray]:
@@ -76,8 +82,11 @@ def intersection_over_union(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def intersections(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Areas `[N, M]` that boxes `[N, 4]` and `[M, 4]`, xyxy, share."""
-    width, height = (np.minimum(one[:, None, axis + 2], other[:, axis + 2])
-                     - np.maximum(one[:, None, axis], other[:, axis]) for axis in (0, 1))
+    width, height = (
+        np.minimum(one[:, None, axis + 2], other[:, axis + 2])
+        - np.maximum(one[:, None, axis], other[:, axis])
+        for axis in (0, 1)
+    )
     return width.clip(min=0) * height.clip(min=0)
 
 

@@ -1,4 +1,5 @@
 """Batches of crops for the nested classifier: drawn evenly over classes, moved, shrunk, blurred and lit by chance."""
+
 from __future__ import annotations
 
 import hashlib
@@ -19,7 +20,14 @@ SMALLEST_PX, LARGEST_PX = 8.0, 64.0  # longer sides that are trained
 # heart.
 _BACKGROUND_SHARE, _UNSURE_SHARE = 3.0, 0.1
 _JITTER = 0.08  # of box corners, in sides of the box: a detector's boxes are not exact
-_MIRRORED = ('vehicle', 'bike', 'motorbike', 'person', BACKGROUND, *LAMPS)  # signs read otherwise in a mirror
+_MIRRORED = (
+    'vehicle',
+    'bike',
+    'motorbike',
+    'person',
+    BACKGROUND,
+    *LAMPS,
+)  # signs read otherwise in a mirror
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +55,9 @@ class CropSource:
         ValueError: there is no view, or one of a class that the classifier does not have.
     """
 
-    def __init__(self, groups: Sequence[Sequence[ObjectView]], class_names: Sequence[str], input_px: int) -> None:
+    def __init__(
+        self, groups: Sequence[Sequence[ObjectView]], class_names: Sequence[str], input_px: int
+    ) -> None:
         self.class_names, self.input_px = tuple(class_names), input_px
         pools: dict[tuple[str, ...], list[list[ObjectView]]] = {}
         for group in groups:
@@ -55,20 +65,33 @@ class CropSource:
             for view in group:
                 unknown = set(view.classes) - set(class_names)
                 if unknown:
-                    raise ValueError(f'a view is of class {sorted(unknown)[0]!r}, expected one of '
-                                     f'{", ".join(class_names)}')
+                    raise ValueError(
+                        f'a view is of class {sorted(unknown)[0]!r}, expected one of '
+                        f'{", ".join(class_names)}'
+                    )
                 by_classes.setdefault(view.classes, []).append(view)
             for classes, views in by_classes.items():
                 pools.setdefault(classes, []).append(views)
         if not pools:
-            raise ValueError('there is no view, expected at least one object or background to learn from')
+            raise ValueError(
+                'there is no view, expected at least one object or background to learn from'
+            )
         self._pools = list(pools.values())
-        weights = np.array([_BACKGROUND_SHARE if classes == (BACKGROUND,) else 1.0 if len(classes) == 1
-                            else _UNSURE_SHARE
-                            for classes in pools])
+        weights = np.array(
+            [
+                _BACKGROUND_SHARE
+                if classes == (BACKGROUND,)
+                else 1.0
+                if len(classes) == 1
+                else _UNSURE_SHARE
+                for classes in pools
+            ]
+        )
         self._chances = weights / weights.sum()
         self._possible = np.array([[name in classes for name in class_names] for classes in pools])
-        self.counts = {' or '.join(classes): sum(map(len, views)) for classes, views in pools.items()}
+        self.counts = {
+            ' or '.join(classes): sum(map(len, views)) for classes, views in pools.items()
+        }
 
     def __len__(self) -> int:
         return sum(self.counts.values())
@@ -90,7 +113,9 @@ class CropSource:
         for number, row in enumerate(rows):
             groups = self._pools[row]
             views = groups[generator.integers(len(groups))]
-            crops[number] = augmented(views[generator.integers(len(views))], generator, self.input_px)
+            crops[number] = augmented(
+                views[generator.integers(len(views))], generator, self.input_px
+            )
         return CropBatch(crops, self._possible[rows])
 
 
@@ -111,7 +136,9 @@ def augmented(view: ObjectView, generator: np.random.Generator, input_px: int) -
         crop = shrunk(crop, size / view.size_px)
     crop = _lit(np.ascontiguousarray(crop), generator)
     shrinks = min(crop.shape[:2]) >= input_px
-    return cv2.resize(crop, (input_px, input_px), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+    return cv2.resize(
+        crop, (input_px, input_px), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    )
 
 
 def _lit(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -121,7 +148,9 @@ def _lit(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         brighter = np.float32(generator.uniform(-25, 25))
         image = np.clip(image * gain.astype(np.float32) + brighter, 0, 255).astype(np.uint8)
     if generator.random() < 0.4:
-        image = cv2.GaussianBlur(image, (0, 0), float(generator.uniform(0.3, 0.012 * max(image.shape[:2]) + 0.5)))
+        image = cv2.GaussianBlur(
+            image, (0, 0), float(generator.uniform(0.3, 0.012 * max(image.shape[:2]) + 0.5))
+        )
     if generator.random() < 0.5:
         noise = generator.normal(0, generator.uniform(1, 10), image.shape)
         image = np.clip(image + noise, 0, 255).astype(np.uint8)

@@ -3,6 +3,7 @@
 Source: Zhang et al. 2020, algorithm 1: of each level the anchors that are centred nearest to an object are candidates;
 those of more overlap than the candidates' mean plus deviation, with their centre inside the object, are its own.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -49,11 +50,21 @@ def assign_anchors(size: tuple[int, int], objects: TargetObjects) -> DenseAnchor
     crowd = np.zeros(0, np.int64)
     if len(objects.crowd):
         crowd = np.flatnonzero(share_inside(anchors, objects.crowd) > CROWD_SHARE)
-    owner = _owners(levels, anchors, objects.boxes) if len(objects.boxes) else np.full(len(anchors), -1)
+    owner = (
+        _owners(levels, anchors, objects.boxes) if len(objects.boxes) else np.full(len(anchors), -1)
+    )
     positives = np.flatnonzero(owner >= 0)
     boxes = objects.boxes[owner[positives]].reshape(-1, 4)
-    return DenseAnchors(len(anchors), positives, objects.labels[owner[positives]], anchors[positives], boxes,
-                        _centredness(anchors[positives], boxes), crowd, objects.named)
+    return DenseAnchors(
+        len(anchors),
+        positives,
+        objects.labels[owner[positives]],
+        anchors[positives],
+        boxes,
+        _centredness(anchors[positives], boxes),
+        crowd,
+        objects.named,
+    )
 
 
 def _owners(levels: list[np.ndarray], anchors: np.ndarray, boxes: np.ndarray) -> np.ndarray:
@@ -62,7 +73,7 @@ def _owners(levels: list[np.ndarray], anchors: np.ndarray, boxes: np.ndarray) ->
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
     candidates, start = [], 0
     for level in levels:
-        distances = ((centres[start:start + len(level), None] - middles) ** 2).sum(2)
+        distances = ((centres[start : start + len(level), None] - middles) ** 2).sum(2)
         nearest = np.argsort(distances, 0, kind='stable')[:_NEAREST]
         candidates.append(nearest + start)
         start += len(level)
@@ -70,7 +81,9 @@ def _owners(levels: list[np.ndarray], anchors: np.ndarray, boxes: np.ndarray) ->
     columns = np.broadcast_to(np.arange(len(boxes)), chosen.shape)
     overlap = intersection_over_union(anchors, boxes)[chosen, columns]
     least = overlap.mean(0) + overlap.std(0)
-    inside = (centres[chosen] > boxes[columns, :2]).all(2) & (centres[chosen] < boxes[columns, 2:]).all(2)
+    inside = (centres[chosen] > boxes[columns, :2]).all(2) & (
+        centres[chosen] < boxes[columns, 2:]
+    ).all(2)
     own = (overlap >= least) & inside
     # An object between the centres of all anchors keeps its best one.
     lonely = ~own.any(0)

@@ -2,6 +2,7 @@
 
 Boxes that are known stay as they are, and nothing is added to a class that an image's source marks.
 """
+
 from __future__ import annotations
 
 import json
@@ -43,8 +44,13 @@ class LabelCounts:
     dropped: Counter = field(default_factory=Counter)
 
 
-def write_labels(log: LabelLog, jobs: Sequence[LabelJob], judgement: Judgement, class_names: Sequence[str],
-                 out: Path) -> LabelCounts:
+def write_labels(
+    log: LabelLog,
+    jobs: Sequence[LabelJob],
+    judgement: Judgement,
+    class_names: Sequence[str],
+    out: Path,
+) -> LabelCounts:
     """Writes the COCO file, whole or not at all, with one image in memory at a time.
 
     Its categories are the classes that are marked or labelled in every image: training takes each of them for named.
@@ -54,27 +60,47 @@ def write_labels(log: LabelLog, jobs: Sequence[LabelJob], judgement: Judgement, 
         OSError: the file cannot be written.
     """
     of_file = [job for job in jobs if job.file_name]
-    named = [label for label in range(len(class_names))
-             if all(label in job.marked or label in judgement.labelled for job in of_file)]
+    named = [
+        label
+        for label in range(len(class_names))
+        if all(label in job.marked or label in judgement.labelled for job in of_file)
+    ]
     if not named:
-        raise LabellingError(f'none of {", ".join(class_names)} is marked or can be labelled in every image: the '
-                             f'models find nothing of them with enough precision')
+        raise LabellingError(
+            f'none of {", ".join(class_names)} is marked or can be labelled in every image: the '
+            f'models find nothing of them with enough precision'
+        )
     counts = LabelCounts()
     out.parent.mkdir(parents=True, exist_ok=True)
-    with named_errors(out), tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as stream, \
-            tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as boxes:
+    with (
+        named_errors(out),
+        tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as stream,
+        tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as boxes,
+    ):
         _write_rows(stream, boxes, zip(jobs, log), judgement, class_names, named, counts)
         if not counts.images:
             first = next(iter(counts.unreadable.items()), ('', 'there is none'))
-            raise LabellingError(f'none of {len(of_file)} images can be read, the first is {first[0]}: {first[1]}')
+            raise LabellingError(
+                f'none of {len(of_file)} images can be read, the first is {first[0]}: {first[1]}'
+            )
         stream.flush()
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole, memoryview(whole) as content:
+        with (
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole,
+            memoryview(whole) as content,
+        ):
             replace_file(out, content)
     return counts
 
 
-def _write_rows(stream: TextIO, boxes: TextIO, images: Iterator[tuple[LabelJob, SeenImage]], judgement: Judgement,
-                class_names: Sequence[str], named: list[int], counts: LabelCounts) -> None:
+def _write_rows(
+    stream: TextIO,
+    boxes: TextIO,
+    images: Iterator[tuple[LabelJob, SeenImage]],
+    judgement: Judgement,
+    class_names: Sequence[str],
+    named: list[int],
+    counts: LabelCounts,
+) -> None:
     """The COCO file in the order of its parts; boxes wait in a file of their own until the images are written."""
     category = {label: number for number, label in enumerate(named, 1)}
     rows = 0
@@ -86,7 +112,12 @@ def _write_rows(stream: TextIO, boxes: TextIO, images: Iterator[tuple[LabelJob, 
             counts.unreadable[job.frame.name] = seen.unreadable
             continue
         counts.images += 1
-        image = {'id': counts.images, 'file_name': job.file_name, 'width': seen.size[0], 'height': seen.size[1]}
+        image = {
+            'id': counts.images,
+            'file_name': job.file_name,
+            'width': seen.size[0],
+            'height': seen.size[1],
+        }
         stream.write((',\n' if counts.images > 1 else '\n') + json.dumps(image))
         objects = 0
         for row in _annotations(job, seen, judgement, class_names, category, counts):
@@ -103,8 +134,14 @@ def _write_rows(stream: TextIO, boxes: TextIO, images: Iterator[tuple[LabelJob, 
     stream.write('],\n"categories": ' + json.dumps(categories) + '}\n')
 
 
-def _annotations(job: LabelJob, seen: SeenImage, judgement: Judgement, class_names: Sequence[str],
-                 category: dict[int, int], counts: LabelCounts) -> Iterator[dict]:
+def _annotations(
+    job: LabelJob,
+    seen: SeenImage,
+    judgement: Judgement,
+    class_names: Sequence[str],
+    category: dict[int, int],
+    counts: LabelCounts,
+) -> Iterator[dict]:
     """COCO's rows of one image, without their numbers."""
     known = job.frame.ground_truth
     if known is not None:
@@ -112,9 +149,13 @@ def _annotations(job: LabelJob, seen: SeenImage, judgement: Judgement, class_nam
             (counts.kept if label in category else counts.dropped)[class_names[label]] += 1
             if label in category:
                 yield _row(box, category[label], bool(crowd))
-    wanted = {label: threshold for label, threshold in judgement.thresholds.items() if label in category}
+    wanted = {
+        label: threshold for label, threshold in judgement.thresholds.items() if label in category
+    }
     added, unsure = new_boxes(fuse(seen.found, judgement.weights), known, job.marked, wanted)
-    for box, score, label, is_unsure in zip(added.boxes_xyxy_px, added.scores, added.labels.tolist(), unsure):
+    for box, score, label, is_unsure in zip(
+        added.boxes_xyxy_px, added.scores, added.labels.tolist(), unsure
+    ):
         (counts.unsure if is_unsure else counts.added)[class_names[label]] += 1
         yield {**_row(box, category[label], bool(is_unsure)), 'score': round(float(score), 4)}
 
@@ -122,5 +163,9 @@ def _annotations(job: LabelJob, seen: SeenImage, judgement: Judgement, class_nam
 def _row(box: np.ndarray, category: int, crowd: bool) -> dict:
     left, top, right, bottom = (round(float(value), 2) for value in box)
     width, height = round(right - left, 2), round(bottom - top, 2)
-    return {'category_id': category, 'bbox': [left, top, width, height], 'area': round(width * height, 2),
-            'iscrowd': int(crowd)}
+    return {
+        'category_id': category,
+        'bbox': [left, top, width, height],
+        'area': round(width * height, 2),
+        'iscrowd': int(crowd),
+    }

@@ -1,4 +1,5 @@
 """What detectors saw in many images, on disk image by image, so that a long run can be killed and gone on with."""
+
 from __future__ import annotations
 
 import hashlib
@@ -54,12 +55,19 @@ class LabelLog:
 
     def __init__(self, file: Path, facts: Sequence[str]) -> None:
         self.file, self.count = file, -1
-        head = json.dumps({'labels': hashlib.sha256(json.dumps(list(facts)).encode()).hexdigest()[:16]}) + '\n'
+        head = (
+            json.dumps(
+                {'labels': hashlib.sha256(json.dumps(list(facts)).encode()).hexdigest()[:16]}
+            )
+            + '\n'
+        )
 
         def keeps(line: bytes) -> bool:
             if self.count < 0 and line != head.encode():
-                raise LabelLogError(f'{file} was begun with other images, models or classes; expected the same ones, '
-                                    f'or no such file: delete it to begin anew')
+                raise LabelLogError(
+                    f'{file} was begun with other images, models or classes; expected the same ones, '
+                    f'or no such file: delete it to begin anew'
+                )
             self.count += 1
             return True
 
@@ -94,8 +102,10 @@ class LabelLog:
                     found = tuple(_detections(rows) for rows in row['found'])
                     seen = SeenImage(tuple(row['size']), found, row.get('unreadable', ''))
                 except (ValueError, TypeError, LookupError) as error:
-                    raise LabelLogError(f'line {number + 2} of {self.file} is damaged, expected what `label` wrote: '
-                                        f'delete the file to begin anew') from error
+                    raise LabelLogError(
+                        f'line {number + 2} of {self.file} is damaged, expected what `label` wrote: '
+                        f'delete the file to begin anew'
+                    ) from error
                 yield seen
 
     def close(self) -> None:
@@ -106,8 +116,10 @@ class LabelLog:
 
 def _rows(found: Detections) -> list[list[float]]:
     """Corners to a hundredth of a px, score, label."""
-    return [[*(round(float(value), 2) for value in box), round(float(score), 4), int(label)]
-            for box, score, label in zip(found.boxes_xyxy_px, found.scores, found.labels)]
+    return [
+        [*(round(float(value), 2) for value in box), round(float(score), 4), int(label)]
+        for box, score, label in zip(found.boxes_xyxy_px, found.scores, found.labels)
+    ]
 
 
 def _detections(rows: list[list[float]]) -> Detections:

@@ -1,4 +1,5 @@
 """Missing labels from detectors: what they see in each image, how far they are to be believed, and what is added."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -15,14 +16,23 @@ from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.training.box_fusion import fuse, intersection_over_union
 from deadline_perception.training.label_log import LabelLog, SeenImage
-from deadline_perception.training.score_thresholds import (LEAST_PRECISION, ScoreThreshold, choose_threshold,
-                                                           detections_of, detector_weights, objects_of, scored)
+from deadline_perception.training.score_thresholds import (
+    LEAST_PRECISION,
+    ScoreThreshold,
+    choose_threshold,
+    detections_of,
+    detector_weights,
+    objects_of,
+    scored,
+)
 
 _LEAST_SCORE = 0.03  # of a detection that is kept until the thresholds are known
 _SAME_PLACE_IOU = 0.8  # from which on two boxes of different classes are one object, of the class that is known better
 _LEAST_SIDE_PX = 1.0  # of a box that is added; others are what is left of boxes at the image's edge
 _JPEG_QUALITY = 95
-_MOST_GONE = 10  # images in a row whose files cannot be opened, from which on the data are taken to be gone
+_MOST_GONE = (
+    10  # images in a row whose files cannot be opened, from which on the data are taken to be gone
+)
 
 
 class LabellingError(DeadlinePerceptionError):
@@ -45,7 +55,11 @@ class Teacher:
 
     def detect(self, image_bgr: np.ndarray) -> Detections:
         """The objects of wanted classes in an image uint8 `[H, W, 3]`, labels as places in the classes to label."""
-        found = self.network.start(image_bgr, self.network.path_space.largest).finish().with_score(_LEAST_SCORE)
+        found = (
+            self.network.start(image_bgr, self.network.path_space.largest)
+            .finish()
+            .with_score(_LEAST_SCORE)
+        )
         labels = self.labels[found.labels]
         kept = labels >= 0
         return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])
@@ -70,9 +84,14 @@ class LabelJob:
     measures: bool = False
 
 
-def see_all(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], *,
-            report: Callable[[int, LabelJob, SeenImage], None],
-            stop: Callable[[], bool] = lambda: False) -> bool:
+def see_all(
+    log: LabelLog,
+    jobs: Sequence[LabelJob],
+    teachers: Sequence[Teacher],
+    *,
+    report: Callable[[int, LabelJob, SeenImage], None],
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
     """Runs the teachers on the images that the log does not have yet; an image that cannot be read is noted.
 
     Args:
@@ -97,8 +116,10 @@ def see_all(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher]
             _note(log, gone)
         report(log.count + len(gone), job, seen)
     if len(gone) > _MOST_GONE or gone and not log.count:
-        raise LabellingError(f'{len(gone)} images in a row cannot be opened, the last: {gone[-1].unreadable}; expected '
-                             f'the data to stay where they are. The same command goes on once they are back')
+        raise LabellingError(
+            f'{len(gone)} images in a row cannot be opened, the last: {gone[-1].unreadable}; expected '
+            f'the data to stay where they are. The same command goes on once they are back'
+        )
     _note(log, gone)
     return True
 
@@ -114,17 +135,23 @@ def _see(job: LabelJob, teachers: Sequence[Teacher]) -> tuple[SeenImage, bool]:
     try:
         image = job.frame.load_bgr()
     except (ValueError, OSError, DeadlinePerceptionError, cv2.error) as error:
-        return (SeenImage((0, 0), (), printable(error) or type(error).__name__),
-                isinstance(error.__cause__ or error, OSError))
+        return (
+            SeenImage((0, 0), (), printable(error) or type(error).__name__),
+            isinstance(error.__cause__ or error, OSError),
+        )
     if job.copy is not None:
         _write_image(job.copy, image)
-    return SeenImage(image.shape[1::-1], tuple(teacher.detect(image) for teacher in teachers)), False
+    return SeenImage(
+        image.shape[1::-1], tuple(teacher.detect(image) for teacher in teachers)
+    ), False
 
 
 def _write_image(file: Path, image: np.ndarray) -> None:
     coded, data = cv2.imencode(file.suffix, image, (cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY))
     if not coded:
-        raise LabellingError(f'an image of {image.shape[1]} x {image.shape[0]} px cannot be written to {file}')
+        raise LabellingError(
+            f'an image of {image.shape[1]} x {image.shape[0]} px cannot be written to {file}'
+        )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)
 
@@ -144,11 +171,19 @@ class Judgement:
     @property
     def labelled(self) -> frozenset[int]:
         """Places of the classes that are labelled."""
-        return frozenset(label for label, threshold in self.thresholds.items() if threshold.score is not None)
+        return frozenset(
+            label for label, threshold in self.thresholds.items() if threshold.score is not None
+        )
 
 
-def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], classes: int,
-          default: float, least_precision: float = LEAST_PRECISION) -> Judgement:
+def judge(
+    log: LabelLog,
+    jobs: Sequence[LabelJob],
+    teachers: Sequence[Teacher],
+    classes: int,
+    default: float,
+    least_precision: float = LEAST_PRECISION,
+) -> Judgement:
     """Weighs the teachers and chooses a threshold per class, on the images that measure and mark the class.
 
     Args:
@@ -157,8 +192,12 @@ def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], 
         default: threshold of a class without enough known objects.
         least_precision: of a threshold that is chosen, in (0, 1].
     """
-    measuring = [(job, seen) for job, seen in zip(jobs, log) if job.measures and not seen.unreadable]
-    knows = np.array([[label in teacher.labels for label in range(classes)] for teacher in teachers])
+    measuring = [
+        (job, seen) for job, seen in zip(jobs, log) if job.measures and not seen.unreadable
+    ]
+    knows = np.array(
+        [[label in teacher.labels for label in range(classes)] for teacher in teachers]
+    )
     weights = np.zeros(knows.shape)
     thresholds = {}
     for label in np.flatnonzero(knows.any(0)).tolist():
@@ -167,13 +206,17 @@ def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], 
         found = [[detections_of(one, label) for one in seen.found] for _, seen in images]
         by_teacher = [[image[number] for image in found] for number in range(len(teachers))]
         weights[:, label] = detector_weights(by_teacher, known, knows[:, label])
-        fused = [fuse(image, weights[:, label:label + 1]) for image in found]
+        fused = [fuse(image, weights[:, label : label + 1]) for image in found]
         thresholds[label] = choose_threshold(scored(fused, known), default, least_precision)
     return Judgement(weights, thresholds)
 
 
-def new_boxes(found: Detections, known: GroundTruth | None, marked: frozenset[int],
-              thresholds: dict[int, ScoreThreshold]) -> tuple[Detections, np.ndarray]:
+def new_boxes(
+    found: Detections,
+    known: GroundTruth | None,
+    marked: frozenset[int],
+    thresholds: dict[int, ScoreThreshold],
+) -> tuple[Detections, np.ndarray]:
     """The boxes that are added to an image, and which of them are unsure.
 
     Those below a class's threshold, but not below its unsure score, are neither object nor background. A box that
@@ -190,7 +233,9 @@ def new_boxes(found: Detections, known: GroundTruth | None, marked: frozenset[in
     """
     kept: list[int] = []
     taken = np.zeros((0, 4)) if known is None else known.boxes_xyxy_px[~known.crowd]
-    for index, (box, score, label) in enumerate(zip(found.boxes_xyxy_px, found.scores, found.labels)):
+    for index, (box, score, label) in enumerate(
+        zip(found.boxes_xyxy_px, found.scores, found.labels)
+    ):
         if label in marked or label not in thresholds or score < thresholds[label].unsure_score:
             continue
         if (box[2:] - box[:2]).min() < _LEAST_SIDE_PX:

@@ -3,6 +3,7 @@
 Every step minimises the mean of the losses of all levels on one batch (nested-network thesis, section 3, after Kim et
 al. 2018), so that one set of weights serves each of them.
 """
+
 from __future__ import annotations
 
 import math
@@ -36,16 +37,25 @@ class LevelTrainer(ResumableTraining[NestedClassifier]):
         ValueError: source and network have other classes, or other sizes of crops.
     """
 
-    def __init__(self, network: NestedClassifier, source: CropSource, plan: TrainingPlan, start: str = '') -> None:
+    def __init__(
+        self, network: NestedClassifier, source: CropSource, plan: TrainingPlan, start: str = ''
+    ) -> None:
         if source.class_names != network.class_names or source.input_px != network.config.input_px:
-            raise ValueError(f'crops of {source.input_px} px are of the classes {source.class_names}, expected '
-                             f'{network.config.input_px} px and {network.class_names}')
+            raise ValueError(
+                f'crops of {source.input_px} px are of the classes {source.class_names}, expected '
+                f'{network.config.input_px} px and {network.class_names}'
+            )
         super().__init__(network, plan, start)
         self.source, self.ratios = source, network.config.ratios
         self._data = source.digest
 
-    def run(self, until: int | None = None, report: Callable[[int, dict[str, float]], None] | None = None, *,
-            stop: Callable[[], bool] = lambda: False) -> None:
+    def run(
+        self,
+        until: int | None = None,
+        report: Callable[[int, dict[str, float]], None] | None = None,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         """As `Trainer.run`; the losses of a step are `mean`, and `level1` and so on."""
         until = self.plan.steps if until is None else min(until, self.plan.steps)
         while self.step < until:
@@ -58,7 +68,9 @@ class LevelTrainer(ResumableTraining[NestedClassifier]):
 
     def losses(self, crops: Tensor, possible: Tensor) -> Tensor:
         """Loss `[levels]` of each level, on normalised crops `[N, 3, h, w]` of possible classes, bool `[N, C]`."""
-        return torch.stack([possible_loss(self.network.logits(crops, ratio), possible) for ratio in self.ratios])
+        return torch.stack(
+            [possible_loss(self.network.logits(crops, ratio), possible) for ratio in self.ratios]
+        )
 
     def _train_step(self) -> dict[str, float]:
         crops, possible = self._batch([self.plan.seed, self.step])
@@ -67,7 +79,10 @@ class LevelTrainer(ResumableTraining[NestedClassifier]):
         mean = losses.mean()
         mean.backward()
         norm = float(self._clip_gradients())
-        values = {'mean': mean.item(), **{f'level{number}': value for number, value in enumerate(losses.tolist(), 1)}}
+        values = {
+            'mean': mean.item(),
+            **{f'level{number}': value for number, value in enumerate(losses.tolist(), 1)},
+        }
         self._refuse_diverged(f'loss of step {self.step}', values['mean'])
         self._refuse_diverged(f'gradient of step {self.step}', norm)
         self._end_step()
@@ -75,7 +90,9 @@ class LevelTrainer(ResumableTraining[NestedClassifier]):
 
     def _batch(self, seed: list[int]) -> tuple[Tensor, Tensor]:
         batch = self.source.draw(np.random.default_rng(seed), self.plan.batch)
-        return self.network.normalise_crops(batch.crops), torch.from_numpy(batch.possible).to(self.network.device)
+        return self.network.normalise_crops(batch.crops), torch.from_numpy(batch.possible).to(
+            self.network.device
+        )
 
     @torch.no_grad()
     def finish(self) -> None:

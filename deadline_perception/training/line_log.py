@@ -1,4 +1,5 @@
 """Files of lines that one run at a time appends to; one that was killed goes on behind its last whole line."""
+
 from __future__ import annotations
 
 import fcntl
@@ -46,12 +47,16 @@ def open_lines(file: Path, keeps: Callable[[bytes], bool]) -> BinaryIO:
 def _lock(stream: BinaryIO, file: Path) -> None:
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_free = os.fstat(stream.fileno()).st_nlink > 0  # else a run that ended meanwhile has removed it
+        is_free = (
+            os.fstat(stream.fileno()).st_nlink > 0
+        )  # else a run that ended meanwhile has removed it
     except BlockingIOError:
         is_free = False
     if not is_free:
-        raise LogInUse(f'{file} is being written by another run, expected one at a time: wait for it, or name another '
-                       f'place')
+        raise LogInUse(
+            f'{file} is being written by another run, expected one at a time: wait for it, or name another '
+            f'place'
+        )
 
 
 @contextmanager

@@ -1,4 +1,5 @@
 """The losses of a run, step by step: a file of JSON lines, and a picture of it."""
+
 from __future__ import annotations
 
 import io
@@ -95,5 +96,7 @@ def _row(line: bytes, file: Path) -> dict[str, float]:
         row = json.loads(line)
         return {name: float(row[name]) for name in ('step', *row)}
     except (ValueError, TypeError, LookupError) as error:
-        raise ValueError(f'{file} is damaged, expected the losses of a training, one step a line: delete it, and the '
-                         f'curve begins anew') from error
+        raise ValueError(
+            f'{file} is damaged, expected the losses of a training, one step a line: delete it, and the '
+            f'curve begins anew'
+        ) from error

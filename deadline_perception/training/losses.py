@@ -1,4 +1,5 @@
 """The loss of one path on one batch against the ground truth or a teacher: objectness, boxes and classes."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ from deadline_perception.training.transfer import to_device
 
 REGIONS_PER_IMAGE = 128
 _REGION_POSITIVE_SHARE = 0.25
-_UNNAMED_LOGIT = -1e4  # of a class that takes no part: its probability is 0, and finite logits keep 0 times it 0
+_UNNAMED_LOGIT = (
+    -1e4
+)  # of a class that takes no part: its probability is 0, and finite logits keep 0 times it 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +64,17 @@ class DistillationTarget:
     classes: Tensor
 
 
-def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Sequence[TargetObjects],
-                anchors: object, trained: TrainedPath, generators: Sequence[np.random.Generator], *, batch: int,
-                target: DistillationTarget | None = None) -> tuple[dict[str, Tensor], DistillationTarget]:
+def path_losses(
+    network: MultiPathDetector,
+    images: Tensor,
+    ground_truths: Sequence[TargetObjects],
+    anchors: object,
+    trained: TrainedPath,
+    generators: Sequence[np.random.Generator],
+    *,
+    batch: int,
+    target: DistillationTarget | None = None,
+) -> tuple[dict[str, Tensor], DistillationTarget]:
     """Losses of one path, each a scalar, and the distillation target for other paths on the same batch.
 
     Every anchor and region weighs the same whatever their number, so that the losses of parts of a batch add up to
@@ -87,40 +98,65 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
     size = tuple(images.shape[-2:])
     levels = network.features(images, trained.path)
     answer = first_stage_of(network).answer(
-        network, levels, anchors, trained, batch,
-        target.first_stage if target is not None and target.regions.size == size else None)
+        network,
+        levels,
+        anchors,
+        trained,
+        batch,
+        target.first_stage if target is not None and target.regions.size == size else None,
+    )
     losses = dict(answer.losses)
-    regions = (target.regions if target else
-               _draw_regions(network, answer.proposed, ground_truths, trained, generators, size))
+    regions = (
+        target.regions
+        if target
+        else _draw_regions(network, answer.proposed, ground_truths, trained, generators, size)
+    )
     chosen = np.flatnonzero(regions.ranks < trained.path['proposals'])
     on_objects = np.flatnonzero(regions.on_object[chosen])
     moved = to_device(np.concatenate((chosen, on_objects)), images.device)
-    kept, positive = moved[:len(chosen)], moved[len(chosen):]
+    kept, positive = moved[: len(chosen)], moved[len(chosen) :]
     boxes, labels = regions.boxes[kept], regions.labels[kept]
     if regions.size != size:
         boxes = boxes * to_device(box_scale(regions.size, size), images.device)
     named = np.stack([ground_truth.named for ground_truth in ground_truths])
-    unnamed = None if named.all() else to_device(np.pad(~named, ((0, 0), (1, 0))), images.device)[regions.images[kept]]
-    features = head_ops.region_features([level.float() for level in levels], boxes,
-                                    proposal_ops.pyramid_levels(boxes, len(levels), network.strides[0]),
-                                    regions.images[kept], strides=network.strides)
+    unnamed = (
+        None
+        if named.all()
+        else to_device(np.pad(~named, ((0, 0), (1, 0))), images.device)[regions.images[kept]]
+    )
+    features = head_ops.region_features(
+        [level.float() for level in levels],
+        boxes,
+        proposal_ops.pyramid_levels(boxes, len(levels), network.strides[0]),
+        regions.images[kept],
+        strides=network.strides,
+    )
     known_classes = F.one_hot(labels, len(network.class_names) + 1).float()
     distilled = target.classes[kept] if target else None
     weight = 1.0 / (REGIONS_PER_IMAGE * batch)
     for name, class_logits, box_deltas in _head_outputs(network, features, trained):
         if unnamed is not None:
             class_logits = class_logits.masked_fill(unnamed, _UNNAMED_LOGIT)
-        wanted = known_classes if distilled is None else known_classes.lerp(distilled, trained.distillation_weight)
+        wanted = (
+            known_classes
+            if distilled is None
+            else known_classes.lerp(distilled, trained.distillation_weight)
+        )
         losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
-        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=BOX_BETA,
-                                                   reduction='sum') * weight
+        losses[f'boxes_{name}'] = (
+            F.smooth_l1_loss(
+                box_deltas[positive], regions.deltas[kept[positive]], beta=BOX_BETA, reduction='sum'
+            )
+            * weight
+        )
         if distilled is None:
             distilled = class_logits.detach().softmax(1)
     return losses, target or DistillationTarget(regions, answer.taught, distilled)
 
 
-def _head_outputs(network: MultiPathDetector, features: Tensor,
-                  trained: TrainedPath) -> list[tuple[str, Tensor, Tensor]]:
+def _head_outputs(
+    network: MultiPathDetector, features: Tensor, trained: TrainedPath
+) -> list[tuple[str, Tensor, Tensor]]:
     """Name, class logits and box deltas of every head that is trained, or those of their mean."""
     outputs = []
     for head in trained.heads:
@@ -131,23 +167,42 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
         outputs.append((f'h{head}', class_logits.float(), box_deltas.float()))
     if not trained.aggregated:
         return outputs
-    return [('mean', torch.stack([classes for _, classes, _ in outputs]).mean(0),
-             torch.stack([boxes for _, _, boxes in outputs]).mean(0))]
+    return [
+        (
+            'mean',
+            torch.stack([classes for _, classes, _ in outputs]).mean(0),
+            torch.stack([boxes for _, _, boxes in outputs]).mean(0),
+        )
+    ]
 
 
-def _draw_regions(network: MultiPathDetector, answered: tuple, ground_truths: Sequence[TargetObjects],
-                  trained: TrainedPath, generators: Sequence[np.random.Generator],
-                  size: tuple[int, int]) -> RegionSample:
+def _draw_regions(
+    network: MultiPathDetector,
+    answered: tuple,
+    ground_truths: Sequence[TargetObjects],
+    trained: TrainedPath,
+    generators: Sequence[np.random.Generator],
+    size: tuple[int, int],
+) -> RegionSample:
     parts = []
     proposed = network.select_proposals.of_batch(*answered, trained.path['proposals'], size)
-    for image, (regions, ground_truth, generator) in enumerate(zip(proposed, ground_truths, generators)):
-        boxes, labels, targets, ranks = sample_regions(regions, ground_truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
-                                                       generator)
+    for image, (regions, ground_truth, generator) in enumerate(
+        zip(proposed, ground_truths, generators)
+    ):
+        boxes, labels, targets, ranks = sample_regions(
+            regions, ground_truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE, generator
+        )
         wanted = np.zeros_like(boxes)
-        wanted[:len(targets)] = box_ops.encode(torch.from_numpy(targets), torch.from_numpy(boxes[:len(targets)]),
-                                               head_ops.DELTA_WEIGHTS).numpy()
+        wanted[: len(targets)] = box_ops.encode(
+            torch.from_numpy(targets),
+            torch.from_numpy(boxes[: len(targets)]),
+            head_ops.DELTA_WEIGHTS,
+        ).numpy()
         parts.append((boxes, wanted, np.full_like(labels, image), labels, ranks))
     boxes, wanted, images, labels, ranks = (np.concatenate(column) for column in zip(*parts))
     device = network.pixel_mean.device
-    numbers, indices = to_device(np.stack((boxes, wanted)), device), to_device(np.stack((images, labels)), device)
+    numbers, indices = (
+        to_device(np.stack((boxes, wanted)), device),
+        to_device(np.stack((images, labels)), device),
+    )
     return RegionSample(numbers[0], size, indices[0], indices[1], numbers[1], ranks, labels > 0)

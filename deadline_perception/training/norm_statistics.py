@@ -3,6 +3,7 @@
 Precise batch norm (Wu and Johnson 2021, section 3): every norm normalises by the statistics of the batch while they are
 measured, so that each layer sees what it will see; the mean over several batches is kept.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -54,8 +55,13 @@ def _mean_and_deviation(means: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed: int = 0,
-                       like: MultiPathDetector | None = None) -> int:
+def measure_statistics(
+    network: MultiPathDetector,
+    source: SampleSource,
+    *,
+    seed: int = 0,
+    like: MultiPathDetector | None = None,
+) -> int:
     """Sets the statistics of a network's frozen norms, in place; blocks meanwhile.
 
     Args:
@@ -73,7 +79,9 @@ def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed
         ValueError: the network's norms are not frozen.
     """
     if network.config.norm != 'frozen':
-        raise ValueError(f'norms of {network.config_name!r} are {network.config.norm}, expected frozen ones')
+        raise ValueError(
+            f'norms of {network.config_name!r} are {network.config.norm}, expected frozen ones'
+        )
     if like is not None:
         given = _Moments()
         twins = dict(zip(_norms(like), _norms(network)))
@@ -86,8 +94,8 @@ def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed
                 hooks.enter_context(norm.register_forward_hook(count))
             _run(like, source, seed)
         for norm, row, mean, deviation in given:
-            twins[norm].weight[row, :len(mean)] = deviation * norm.weight[row, :len(mean)].sign()
-            twins[norm].bias[row, :len(mean)] = mean
+            twins[norm].weight[row, : len(mean)] = deviation * norm.weight[row, : len(mean)].sign()
+            twins[norm].bias[row, : len(mean)] = mean
 
     found = _Moments()
 
@@ -110,8 +118,8 @@ def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed
 
 
 def _keep(norm: SlicedFrozenNorm, row: int, mean: Tensor, deviation: Tensor) -> None:
-    norm.mean[row, :len(mean)] = mean
-    norm.deviation[row, :len(mean)] = deviation
+    norm.mean[row, : len(mean)] = mean
+    norm.deviation[row, : len(mean)] = deviation
 
 
 def _norms(network: nn.Module) -> list[SlicedNorm]:
@@ -134,8 +142,12 @@ def _run(network: MultiPathDetector, source: SampleSource, seed: int) -> int:
             boxes = torch.from_numpy(np.concatenate(proposed)).to(pixels.device)
             of_image = np.repeat(np.arange(len(proposed)), [len(regions) for regions in proposed])
             if len(boxes):
-                regions = head_ops.region_features(levels, boxes, proposal_ops.pyramid_levels(boxes, len(levels)),
-                                                   torch.from_numpy(of_image).to(pixels.device))
+                regions = head_ops.region_features(
+                    levels,
+                    boxes,
+                    proposal_ops.pyramid_levels(boxes, len(levels)),
+                    torch.from_numpy(of_image).to(pixels.device),
+                )
                 for head in network.heads.subnets:
                     head(regions)
     network.train(training)
@@ -146,6 +158,8 @@ def _paths(space: PathSpace, generator: np.random.Generator, batch: int) -> Iter
     """Random paths, of which every setting of every width has one; with other pairs of them in other batches."""
     widths = space.of_kind(WIDTH)
     for number in range(max(len(operator.settings) for operator in widths)):
-        chosen = {operator.name: operator.settings[(number + batch * at) % len(operator.settings)]
-                  for at, operator in enumerate(widths)}
+        chosen = {
+            operator.name: operator.settings[(number + batch * at) % len(operator.settings)]
+            for at, operator in enumerate(widths)
+        }
         yield draw_path(space, generator, skip_share=generator.random()).replace(**chosen)

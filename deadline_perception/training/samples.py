@@ -1,4 +1,5 @@
 """Training images: drawn class-balanced from sequences, and changed at random without losing their boxes."""
+
 from __future__ import annotations
 
 import hashlib
@@ -29,8 +30,13 @@ _MOST_SIDE_PX = 32_767  # of what OpenCV warps
 _MOST_UNREADABLE = 0.1  # of a sequence's images, from which on the data are taken to be gone
 _NAMED = 10  # images that are named as they cannot be read
 
-AUGMENTATIONS = {'mosaic': 'four images in one', 'scale': 'near and far', 'mirror': 'left for right',
-                 'colour': 'hue, brightness, contrast and night', 'quality': 'blur, noise and JPEG'}
+AUGMENTATIONS = {
+    'mosaic': 'four images in one',
+    'scale': 'near and far',
+    'mirror': 'left for right',
+    'colour': 'hue, brightness, contrast and night',
+    'quality': 'blur, noise and JPEG',
+}
 
 
 class TrainingDataLost(DeadlinePerceptionError):
@@ -78,16 +84,26 @@ class SampleSource:
         ValueError: a sequence has no annotation, or no class to learn, or an augmentation is unknown.
     """
 
-    def __init__(self, sequences: list[Sequence], shares: list[float], size: tuple[int, int],
-                 class_names: tuple[str, ...] | None = None, without: Collection[str] = (),
-                 held_bytes: float = _HELD_BYTES) -> None:
+    def __init__(
+        self,
+        sequences: list[Sequence],
+        shares: list[float],
+        size: tuple[int, int],
+        class_names: tuple[str, ...] | None = None,
+        without: Collection[str] = (),
+        held_bytes: float = _HELD_BYTES,
+    ) -> None:
         if not AUGMENTATIONS.keys() >= set(without):
-            raise ValueError(f'augmentations to leave out are {", ".join(without)}, expected some of '
-                             f'{", ".join(AUGMENTATIONS)}')
+            raise ValueError(
+                f'augmentations to leave out are {", ".join(without)}, expected some of '
+                f'{", ".join(AUGMENTATIONS)}'
+            )
         self.size = size
         self._without = frozenset(without)
         self.class_names = class_names or all_class_names(sequences)
-        named = np.array([[name in sequence.class_names for name in self.class_names] for sequence in sequences])
+        named = np.array(
+            [[name in sequence.class_names for name in self.class_names] for sequence in sequences]
+        )
         self._frames: list[Frame] = []
         self.unreadable: set[int] = set()
         self._unreadable_lock = threading.Lock()
@@ -96,14 +112,20 @@ class SampleSource:
         weights: list[np.ndarray] = []
         for sequence, share, names in zip(sequences, shares, named):
             if not names.any():
-                raise ValueError(f'{sequence.name} names {", ".join(sequence.class_names)}, the network learns '
-                                 f'{", ".join(self.class_names)}; expected one class in common')
+                raise ValueError(
+                    f'{sequence.name} names {", ".join(sequence.class_names)}, the network learns '
+                    f'{", ".join(self.class_names)}; expected one class in common'
+                )
             sequence = with_class_names(sequence, self.class_names)
             frames = [frame for frame in sequence.frames if frame.ground_truth is not None]
             if not frames:
-                raise ValueError(f'sequence {sequence.name!r} has no annotated frame, expected some')
+                raise ValueError(
+                    f'sequence {sequence.name!r} has no annotated frame, expected some'
+                )
             self._frames += frames
-            repeat = _repeat_factors([frame.ground_truth for frame in frames], len(self.class_names))
+            repeat = _repeat_factors(
+                [frame.ground_truth for frame in frames], len(self.class_names)
+            )
             weights.append(share * repeat / repeat.sum())
         lengths = [len(of_one) for of_one in weights]
         self._named = named.repeat(lengths, 0)
@@ -112,17 +134,27 @@ class SampleSource:
         joined = np.concatenate(weights)
         self._probabilities = joined / joined.sum()
         ground_truths = [frame.ground_truth for frame in self._frames]
-        counts = np.bincount(np.concatenate([known.labels[~known.crowd] for known in ground_truths]),
-                             minlength=len(self.class_names))
-        self._rarity = 1.0 / np.sqrt(np.maximum(counts, 1))  # how often a class's objects draw a window to themselves
-        self.digest = _digest(self._frames, [*self.class_names, *shares, *named.astype(int).tolist(),
-                                             *sorted(self._without)])
+        counts = np.bincount(
+            np.concatenate([known.labels[~known.crowd] for known in ground_truths]),
+            minlength=len(self.class_names),
+        )
+        self._rarity = 1.0 / np.sqrt(
+            np.maximum(counts, 1)
+        )  # how often a class's objects draw a window to themselves
+        self.digest = _digest(
+            self._frames,
+            [*self.class_names, *shares, *named.astype(int).tolist(), *sorted(self._without)],
+        )
 
     def __len__(self) -> int:
         return len(self._frames)
 
-    def draw(self, generator: np.random.Generator, size: tuple[int, int] | None = None,
-             crop: tuple[int, int] | None = None) -> Sample:
+    def draw(
+        self,
+        generator: np.random.Generator,
+        size: tuple[int, int] | None = None,
+        crop: tuple[int, int] | None = None,
+    ) -> Sample:
         """One random, randomly changed sample.
 
         Args:
@@ -151,8 +183,10 @@ class SampleSource:
             try:
                 image = self._frames[index].load_bgr()
                 if max(image.shape) >= _MOST_SIDE_PX:
-                    raise ValueError(f'it is {image.shape[1]} x {image.shape[0]} px, expected less than '
-                                     f'{_MOST_SIDE_PX} px a side')
+                    raise ValueError(
+                        f'it is {image.shape[1]} x {image.shape[0]} px, expected less than '
+                        f'{_MOST_SIDE_PX} px a side'
+                    )
             except (ValueError, OSError, DeadlinePerceptionError, cv2.error) as error:
                 self._leave_out(index, error)
                 return None
@@ -172,14 +206,25 @@ class SampleSource:
             lost, whole = int(of_sequence[list(self.unreadable)].sum()), int(of_sequence.sum())
         reason = printable(error)
         if lost == whole or lost > max(1.0, _MOST_UNREADABLE * whole):
-            raise TrainingDataLost(f'{lost} of {whole} images of {self._names[self._sequence[index]]} cannot be read, '
-                                   f'the last: {reason}; expected the data to stay where they are while training. The '
-                                   f'same command goes on once they are back') from error
+            raise TrainingDataLost(
+                f'{lost} of {whole} images of {self._names[self._sequence[index]]} cannot be read, '
+                f'the last: {reason}; expected the data to stay where they are while training. The '
+                f'same command goes on once they are back'
+            ) from error
         if count <= _NAMED:
-            warnings.warn(f'image {self._frames[index].name} is left out, {count} so far: {reason}', stacklevel=2)
+            warnings.warn(
+                f'image {self._frames[index].name} is left out, {count} so far: {reason}',
+                stacklevel=2,
+            )
 
-    def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float],
-              whole: tuple[int, int] | None = None, beside: Sample | None = None) -> Sample:
+    def _view(
+        self,
+        generator: np.random.Generator,
+        size: tuple[int, int],
+        scales: tuple[float, float],
+        whole: tuple[int, int] | None = None,
+        beside: Sample | None = None,
+    ) -> Sample:
         """A randomly scaled, shifted and mirrored view of one image; what lies outside it is grey.
 
         With `whole`, the view is a window into a view of that size; with `beside`, of an image whose source names the
@@ -203,39 +248,65 @@ class SampleSource:
         else:
             scale = fit * float(np.exp(generator.uniform(*np.log(scales))))
         spare_x, spare_y = width - image.shape[1] * scale, height - image.shape[0] * scale
-        shift_x, shift_y = generator.uniform(min(spare_x, 0), max(spare_x, 0)), generator.uniform(
-            min(spare_y, 0), max(spare_y, 0))
-        objects, labels = ground_truth.boxes_xyxy_px[~ground_truth.crowd], ground_truth.labels[~ground_truth.crowd]
+        shift_x, shift_y = (
+            generator.uniform(min(spare_x, 0), max(spare_x, 0)),
+            generator.uniform(min(spare_y, 0), max(spare_y, 0)),
+        )
+        objects, labels = (
+            ground_truth.boxes_xyxy_px[~ground_truth.crowd],
+            ground_truth.labels[~ground_truth.crowd],
+        )
         if whole is not None and len(objects) and generator.random() < _CROP_ON_OBJECT_SHARE:
             chances = self._rarity[labels] / self._rarity[labels].sum()
             left, top, right, bottom = objects[generator.choice(len(objects), p=chances)] * scale
-            shift_x = np.clip(width * generator.uniform(0.2, 0.8) - (left + right) / 2, min(spare_x, 0),
-                              max(spare_x, 0))
-            shift_y = np.clip(height * generator.uniform(0.2, 0.8) - (top + bottom) / 2, min(spare_y, 0),
-                              max(spare_y, 0))
+            shift_x = np.clip(
+                width * generator.uniform(0.2, 0.8) - (left + right) / 2,
+                min(spare_x, 0),
+                max(spare_x, 0),
+            )
+            shift_y = np.clip(
+                height * generator.uniform(0.2, 0.8) - (top + bottom) / 2,
+                min(spare_y, 0),
+                max(spare_y, 0),
+            )
         matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
         if generator.random() < 0.5 and 'mirror' not in self._without:
             matrix = np.array([[-scale, 0, width - shift_x], [0, scale, shift_y]])
         # Boxes are measured from pixels' edges, images from their centres.
         centred = matrix.copy()
         centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1]) - 0.5
-        view = cv2.warpAffine(image, centred, (width, height), flags=cv2.INTER_LINEAR, borderValue=(114, 114, 114))
+        view = cv2.warpAffine(
+            image, centred, (width, height), flags=cv2.INTER_LINEAR, borderValue=(114, 114, 114)
+        )
         return Sample(view, _move(ground_truth, matrix, size), self._named[index])
 
     def _mosaic(self, generator: np.random.Generator, size: tuple[int, int]) -> Sample:
         """Four smaller views in one image around a random centre, of sources that name the same classes."""
         height, width = size
-        cy, cx = int(height * generator.uniform(0.35, 0.65)), int(width * generator.uniform(0.35, 0.65))
+        cy, cx = (
+            int(height * generator.uniform(0.35, 0.65)),
+            int(width * generator.uniform(0.35, 0.65)),
+        )
         image = np.empty((height, width, 3), np.uint8)
         views: list[Sample] = []
         moved = []
-        for y0, y1, x0, x1 in ((0, cy, 0, cx), (0, cy, cx, width), (cy, height, 0, cx), (cy, height, cx, width)):
-            view = self._view(generator, (y1 - y0, x1 - x0), _MOSAIC_SCALES, beside=views[0] if views else None)
+        for y0, y1, x0, x1 in (
+            (0, cy, 0, cx),
+            (0, cy, cx, width),
+            (cy, height, 0, cx),
+            (cy, height, cx, width),
+        ):
+            view = self._view(
+                generator, (y1 - y0, x1 - x0), _MOSAIC_SCALES, beside=views[0] if views else None
+            )
             image[y0:y1, x0:x1] = view.image_bgr
             views.append(view)
             moved.append(view.ground_truth.boxes_xyxy_px + np.float32([x0, y0, x0, y0]))
-        known = GroundTruth(np.concatenate(moved), np.concatenate([view.ground_truth.labels for view in views]),
-                            np.concatenate([view.ground_truth.crowd for view in views]))
+        known = GroundTruth(
+            np.concatenate(moved),
+            np.concatenate([view.ground_truth.labels for view in views]),
+            np.concatenate([view.ground_truth.crowd for view in views]),
+        )
         return Sample(image, known, views[0].named)
 
 
@@ -250,7 +321,12 @@ def _digest(frames: list[Frame], facts: list[str | float | list[int]]) -> str:
         ground_truth = frame.ground_truth
         # Rounded, because a drive's boxes can differ in their last bits between machines.
         boxes = np.rint(ground_truth.boxes_xyxy_px * 10).astype(np.int32)
-        for part in (frame.name.encode(), boxes.tobytes(), ground_truth.labels.tobytes(), ground_truth.crowd.tobytes()):
+        for part in (
+            frame.name.encode(),
+            boxes.tobytes(),
+            ground_truth.labels.tobytes(),
+            ground_truth.crowd.tobytes(),
+        ):
             digest.update(part)
     return digest.hexdigest()[:16]
 
@@ -270,8 +346,13 @@ def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
     height, width = size
     if len(known) == 0:
         return known
-    corners = known.boxes_xyxy_px * np.float32([matrix[0, 0], matrix[1, 1]] * 2) + np.float32(matrix[:, 2].tolist() * 2)
-    low, high = np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])
+    corners = known.boxes_xyxy_px * np.float32([matrix[0, 0], matrix[1, 1]] * 2) + np.float32(
+        matrix[:, 2].tolist() * 2
+    )
+    low, high = (
+        np.minimum(corners[:, :2], corners[:, 2:]),
+        np.maximum(corners[:, :2], corners[:, 2:]),
+    )
     corners = np.concatenate((low, high), 1)
     cut = corners.clip(0, np.float32([width, height, width, height]))
     area = (corners[:, 2:] - corners[:, :2]).prod(1)
@@ -282,7 +363,9 @@ def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
     return GroundTruth(cut[solid], known.labels[solid], crowd[solid])
 
 
-def _photometric(image: np.ndarray, generator: np.random.Generator, without: Collection[str] = ()) -> np.ndarray:
+def _photometric(
+    image: np.ndarray, generator: np.random.Generator, without: Collection[str] = ()
+) -> np.ndarray:
     """Random brightness, contrast, hue, saturation, night, noise, blur and JPEG."""
     if 'colour' not in without:
         image = _coloured(image, generator)
@@ -298,7 +381,11 @@ def _coloured(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         tones = np.arange(256) * generator.uniform(0.7, 1.35) + generator.uniform(-25, 35)
         image = cv2.LUT(image, np.clip(tones, 0, 255).astype(np.uint8))
     if generator.random() < _NIGHT_SHARE:
-        dark = 255 * (np.arange(256) / 255) ** generator.uniform(1.3, 2.6) * generator.uniform(0.4, 0.9)
+        dark = (
+            255
+            * (np.arange(256) / 255) ** generator.uniform(1.3, 2.6)
+            * generator.uniform(0.4, 0.9)
+        )
         image = cv2.LUT(image, dark.astype(np.uint8))
     return image
 
@@ -312,5 +399,7 @@ def _worsened(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         image = np.clip(image + noise, 0, 255).astype(np.uint8)
     if generator.random() < _JPEG_SHARE:
         quality = int(generator.integers(25, 90))
-        image = cv2.imdecode(cv2.imencode('.jpg', image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_COLOR)
+        image = cv2.imdecode(
+            cv2.imencode('.jpg', image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_COLOR
+        )
     return image

@@ -1,4 +1,5 @@
 """From which score on a detector's box of a class is taken for an object, chosen on annotated images."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -69,8 +70,9 @@ def objects_of(known: GroundTruth, label: int) -> GroundTruth:
     return GroundTruth(known.boxes_xyxy_px[kept], np.zeros(kept.sum()), known.crowd[kept])
 
 
-def choose_threshold(measured: ScoredDetections, default: float,
-                     least_precision: float = LEAST_PRECISION) -> ScoreThreshold:
+def choose_threshold(
+    measured: ScoredDetections, default: float, least_precision: float = LEAST_PRECISION
+) -> ScoreThreshold:
     """The score of largest F1 among those of enough precision; the default with too few objects."""
     if measured.objects < LEAST_OBJECTS:
         return ScoreThreshold(default)
@@ -79,17 +81,22 @@ def choose_threshold(measured: ScoredDetections, default: float,
     hits = measured.hits.cumsum()
     precision, recall = hits / np.arange(1, len(hits) + 1), hits / measured.objects
     f1 = 2 * hits / (np.arange(1, len(hits) + 1) + measured.objects)
-    ends = np.append(measured.scores[1:] < measured.scores[:-1], True)  # boxes of one score come together
+    ends = np.append(
+        measured.scores[1:] < measured.scores[:-1], True
+    )  # boxes of one score come together
     allowed = ends & (precision >= least_precision) & (hits > 0)
     if not allowed.any():
         best = int(f1.argmax())
         return ScoreThreshold(None, measured.objects, float(precision[best]), float(recall[best]))
     best = int(np.where(allowed, f1, -1.0).argmax())
-    return ScoreThreshold(float(measured.scores[best]), measured.objects, float(precision[best]), float(recall[best]))
+    return ScoreThreshold(
+        float(measured.scores[best]), measured.objects, float(precision[best]), float(recall[best])
+    )
 
 
-def detector_weights(found: Sequence[Sequence[Detections]], known: Sequence[GroundTruth],
-                     knows: np.ndarray) -> np.ndarray:
+def detector_weights(
+    found: Sequence[Sequence[Detections]], known: Sequence[GroundTruth], knows: np.ndarray
+) -> np.ndarray:
     """How much each detector's word counts for one class, label 0.
 
     Args:

@@ -1,4 +1,5 @@
 """Which paths a training step runs: the four strategies of the multi-path paper, and one that trains several paths."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ class TrainedPath:
 class Strategy(Protocol):
     """Chooses the paths of every training step."""
 
-    def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
+    def paths(
+        self, space: PathSpace, progress: float, generator: np.random.Generator
+    ) -> list[TrainedPath]:
         """Paths of the step at `progress`, the share of all steps that are done, in [0, 1); at least one."""
 
 
@@ -59,7 +62,9 @@ class Sandwich:
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f'{name} is {getattr(self, name)}, expected a share in [0, 1]')
 
-    def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
+    def paths(
+        self, space: PathSpace, progress: float, generator: np.random.Generator
+    ) -> list[TrainedPath]:
         """See `Strategy`; the largest path comes first, with its own head first."""
         top = len(space.operator('head').settings) - 1
         heads = (top, int(generator.integers(top))) if top else (top,)
@@ -67,11 +72,16 @@ class Sandwich:
             return [TrainedPath(space.largest, heads)]
         # Fewer skipped blocks at one draw, more at another: the paths that a frontier is made of.
         drawn = draw_path(space, generator, skip_share=generator.random())
-        return [TrainedPath(space.largest, heads, self.distillation_weight),
-                TrainedPath(drawn, tuple(sorted({int(drawn['head']), 0})), self.distillation_weight),
-                # Few regions would teach it little, and more cost it little.
-                TrainedPath(space.smallest.replace(proposals=space.operator('proposals').settings[-1]), (0,),
-                            self.distillation_weight)]
+        return [
+            TrainedPath(space.largest, heads, self.distillation_weight),
+            TrainedPath(drawn, tuple(sorted({int(drawn['head']), 0})), self.distillation_weight),
+            # Few regions would teach it little, and more cost it little.
+            TrainedPath(
+                space.smallest.replace(proposals=space.operator('proposals').settings[-1]),
+                (0,),
+                self.distillation_weight,
+            ),
+        ]
 
 
 @dataclass(frozen=True)
@@ -89,9 +99,13 @@ class OnePath:
     random_skipping: bool
     random_switching: bool
 
-    def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
+    def paths(
+        self, space: PathSpace, progress: float, generator: np.random.Generator
+    ) -> list[TrainedPath]:
         """See `Strategy`."""
-        path = draw_path(space, generator, skip_share=0.5) if self.random_skipping else space.largest
+        path = (
+            draw_path(space, generator, skip_share=0.5) if self.random_skipping else space.largest
+        )
         heads = len(space.operator('head').settings)
         if self.random_switching:
             return [TrainedPath(path, (int(generator.integers(heads)),))]
@@ -108,13 +122,20 @@ class Alone:
 
     path: ExecutionPath
 
-    def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
+    def paths(
+        self, space: PathSpace, progress: float, generator: np.random.Generator
+    ) -> list[TrainedPath]:
         """See `Strategy`."""
         return [TrainedPath(self.path, (int(self.path['head']),))]
 
 
-STRATEGIES: dict[str, Strategy] = {'ns-ns': OnePath(False, False), 'rs-ns': OnePath(True, False),
-                                   'ns-rs': OnePath(False, True), 'rs-rs': OnePath(True, True), 'sandwich': Sandwich()}
+STRATEGIES: dict[str, Strategy] = {
+    'ns-ns': OnePath(False, False),
+    'rs-ns': OnePath(True, False),
+    'ns-rs': OnePath(False, True),
+    'rs-rs': OnePath(True, True),
+    'sandwich': Sandwich(),
+}
 
 
 def find_strategy(name: str, space: PathSpace) -> Strategy:
@@ -126,12 +147,18 @@ def find_strategy(name: str, space: PathSpace) -> Strategy:
     if name in STRATEGIES:
         return STRATEGIES[name]
     if not name.startswith('alone:'):
-        raise ValueError(f'strategy is {name!r}, expected one of {", ".join(STRATEGIES)} or alone:PATH')
+        raise ValueError(
+            f'strategy is {name!r}, expected one of {", ".join(STRATEGIES)} or alone:PATH'
+        )
     return Alone(space.parse(name.removeprefix('alone:')))
 
 
 def draw_path(space: PathSpace, generator: np.random.Generator, skip_share: float) -> ExecutionPath:
     """A random path; each skip operator skips with a probability of its own, other settings are equally likely."""
-    settings = [int(generator.random() >= skip_share) if operator.kind == SKIP
-                else int(generator.integers(len(operator.settings))) for operator in space.operators]
+    settings = [
+        int(generator.random() >= skip_share)
+        if operator.kind == SKIP
+        else int(generator.integers(len(operator.settings)))
+        for operator in space.operators
+    ]
     return ExecutionPath(tuple(settings), space)

@@ -1,4 +1,5 @@
 """What the network should have said: anchors and regions matched with the known objects, on the CPU."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -51,7 +52,9 @@ class TargetObjects:
         """The objects when the image of height and width `size` in px is resized."""
         if size == to:
             return self
-        return replace(self, boxes=self.boxes * box_scale(size, to), crowd=self.crowd * box_scale(size, to))
+        return replace(
+            self, boxes=self.boxes * box_scale(size, to), crowd=self.crowd * box_scale(size, to)
+        )
 
 
 def box_scale(size: tuple[int, int], to: tuple[int, int]) -> np.ndarray:
@@ -59,7 +62,9 @@ def box_scale(size: tuple[int, int], to: tuple[int, int]) -> np.ndarray:
     return np.float32([to[1] / size[1], to[0] / size[0]] * 2)
 
 
-def match_anchors(anchors: np.ndarray, ground_truth: TargetObjects) -> tuple[np.ndarray, np.ndarray]:
+def match_anchors(
+    anchors: np.ndarray, ground_truth: TargetObjects
+) -> tuple[np.ndarray, np.ndarray]:
     """For each anchor `[A]`: 1 object, 0 background, -1 neither; and the index of its object.
 
     An object that no anchor overlaps well keeps its best ones. An image without objects is all background.
@@ -80,18 +85,26 @@ def match_anchors(anchors: np.ndarray, ground_truth: TargetObjects) -> tuple[np.
     return labels, matched
 
 
-def sample(labels: np.ndarray, count: int, positive_share: float,
-           generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def sample(
+    labels: np.ndarray, count: int, positive_share: float, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Random indices of at most `count` entries: positives (label 1) up to their share, the rest negatives (0)."""
     positive, negative = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
     positives = min(len(positive), int(count * positive_share))
     negatives = min(len(negative), count - positives)
-    return (generator.choice(positive, positives, replace=False, shuffle=False),
-            generator.choice(negative, negatives, replace=False, shuffle=False))
+    return (
+        generator.choice(positive, positives, replace=False, shuffle=False),
+        generator.choice(negative, negatives, replace=False, shuffle=False),
+    )
 
 
-def sample_regions(regions: np.ndarray, ground_truth: TargetObjects, count: int, positive_share: float,
-                   generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def sample_regions(
+    regions: np.ndarray,
+    ground_truth: TargetObjects,
+    count: int,
+    positive_share: float,
+    generator: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Regions for training a head; the known objects are among the candidates.
 
     Returns:
@@ -109,9 +122,14 @@ def sample_regions(regions: np.ndarray, ground_truth: TargetObjects, count: int,
         state[(state == 0) & (share_inside(candidates, ground_truth.crowd) > CROWD_SHARE)] = -1
     positive, negative = sample(state, count, positive_share, generator)
     labels = np.zeros(len(positive) + len(negative), np.int64)
-    labels[:len(positive)] = ground_truth.labels[matched[positive]] + 1
+    labels[: len(positive)] = ground_truth.labels[matched[positive]] + 1
     chosen = np.concatenate((positive, negative))
-    return candidates[chosen], labels, ground_truth.boxes[matched[positive]], chosen - len(ground_truth.boxes)
+    return (
+        candidates[chosen],
+        labels,
+        ground_truth.boxes[matched[positive]],
+        chosen - len(ground_truth.boxes),
+    )
 
 
 def share_inside(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
@@ -155,21 +173,36 @@ def all_anchors(config: DetectorConfig, size: tuple[int, int]) -> np.ndarray:
     return torch.cat(proposal_ops.lay_out_anchors(config, size, torch.device('cpu'))).numpy()
 
 
-def choose_anchors(anchors: np.ndarray, ground_truth: TargetObjects, generator: np.random.Generator) -> ImageAnchors:
+def choose_anchors(
+    anchors: np.ndarray, ground_truth: TargetObjects, generator: np.random.Generator
+) -> ImageAnchors:
     """Matches the anchors `[A, 4]` of an image with its objects and draws those to train on."""
     state, matched = match_anchors(anchors, ground_truth)
     positive, negative = sample(state, ANCHORS_PER_IMAGE, _ANCHOR_POSITIVE_SHARE, generator)
-    deltas = box_ops.encode(torch.from_numpy(ground_truth.boxes[matched[positive]]),
-                            torch.from_numpy(anchors[positive]), proposal_ops.DELTA_WEIGHTS)
+    deltas = box_ops.encode(
+        torch.from_numpy(ground_truth.boxes[matched[positive]]),
+        torch.from_numpy(anchors[positive]),
+        proposal_ops.DELTA_WEIGHTS,
+    )
     return ImageAnchors(np.concatenate((positive, negative)), deltas.numpy())
 
 
-def join_anchors(chosen: Sequence[ImageAnchors], anchors: int, device: torch.device) -> AnchorSample:
+def join_anchors(
+    chosen: Sequence[ImageAnchors], anchors: int, device: torch.device
+) -> AnchorSample:
     """The chosen anchors of all images of a batch, each of which has so many anchors, on a device."""
     starts = np.cumsum([0, *(len(one.indices) for one in chosen)])
     indices = np.concatenate([one.indices + image * anchors for image, one in enumerate(chosen)])
-    positives = np.concatenate([start + np.arange(len(one.deltas)) for start, one in zip(starts, chosen)])
-    indices, positives = to_device(np.concatenate((indices, positives)), device).split((len(indices), len(positives)))
+    positives = np.concatenate(
+        [start + np.arange(len(one.deltas)) for start, one in zip(starts, chosen)]
+    )
+    indices, positives = to_device(np.concatenate((indices, positives)), device).split(
+        (len(indices), len(positives))
+    )
     deltas = to_device(np.concatenate([one.deltas for one in chosen]), device)
-    return AnchorSample(indices, positives, torch.zeros(len(indices), device=device).index_fill_(0, positives, 1.0),
-                        deltas)
+    return AnchorSample(
+        indices,
+        positives,
+        torch.zeros(len(indices), device=device).index_fill_(0, positives, 1.0),
+        deltas,
+    )

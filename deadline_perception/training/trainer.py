@@ -1,4 +1,5 @@
 """Trains a multi-path detector; can be killed and resumed at any step."""
+
 from __future__ import annotations
 
 import math
@@ -60,20 +61,37 @@ class Trainer(ResumableTraining[MultiPathDetector]):
         ValueError: there are more processes than images in a batch, or source and network have other classes.
     """
 
-    def __init__(self, network: MultiPathDetector, source: SampleSource, plan: TrainingPlan, strategy: Strategy,
-                 workers: Workers = Workers(), start: str = '') -> None:
+    def __init__(
+        self,
+        network: MultiPathDetector,
+        source: SampleSource,
+        plan: TrainingPlan,
+        strategy: Strategy,
+        workers: Workers = Workers(),
+        start: str = '',
+    ) -> None:
         if workers.count > plan.batch:
-            raise ValueError(f'{workers.count} processes share batches of {plan.batch} images, expected at least '
-                             f'{workers.count} images')
+            raise ValueError(
+                f'{workers.count} processes share batches of {plan.batch} images, expected at least '
+                f'{workers.count} images'
+            )
         if source.class_names != network.class_names:
-            raise ValueError(f'classes of the samples are {source.class_names}, expected those of the network, '
-                             f'{network.class_names}')
+            raise ValueError(
+                f'classes of the samples are {source.class_names}, expected those of the network, '
+                f'{network.class_names}'
+            )
         super().__init__(network, plan, start, fused=network.pixel_mean.is_cuda)
         self.first_stage = first_stage_of(network)
         self.source, self.strategy, self.workers = source, strategy, workers
 
-    def run(self, until: int | None = None, report: Callable[[int, dict[str, float]], None] | None = None, *,
-            stop: Callable[[], bool] = lambda: False, ahead: int | None = None) -> None:
+    def run(
+        self,
+        until: int | None = None,
+        report: Callable[[int, dict[str, float]], None] | None = None,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        ahead: int | None = None,
+    ) -> None:
         """Trains up to step `until` (default: the plan's end).
 
         Args:
@@ -112,22 +130,37 @@ class Trainer(ResumableTraining[MultiPathDetector]):
         elif plan.sizes:
             whole = plan.sizes[draws.integers(len(plan.sizes))]
         size = crop or whole
-        images = max(self.workers.count, plan.batch * math.prod(self.source.size) // math.prod(size))
-        trained = [(one, scaled_size(size, scale_of(one.path)))
-                   for one in self.strategy.paths(self.network.path_space, step / plan.steps, draws)]
+        images = max(
+            self.workers.count, plan.batch * math.prod(self.source.size) // math.prod(size)
+        )
+        trained = [
+            (one, scaled_size(size, scale_of(one.path)))
+            for one in self.strategy.paths(self.network.path_space, step / plan.steps, draws)
+        ]
         # Every image has a generator of its own, so that it does not matter which process draws it.
-        draw = partial(self._draw_image, size=whole, crop=crop, sizes={scaled for _, scaled in trained})
-        drawn = [pool.submit(draw, np.random.default_rng([plan.seed, step, 1 + index]))
-                 for index in self.workers.share(range(images))]
+        draw = partial(
+            self._draw_image, size=whole, crop=crop, sizes={scaled for _, scaled in trained}
+        )
+        drawn = [
+            pool.submit(draw, np.random.default_rng([plan.seed, step, 1 + index]))
+            for index in self.workers.share(range(images))
+        ]
         return _Batch(images, drawn, trained)
 
-    def _draw_image(self, generator: np.random.Generator, size: tuple[int, int], crop: tuple[int, int] | None,
-                    sizes: set[tuple[int, int]]) -> _DrawnImage:
+    def _draw_image(
+        self,
+        generator: np.random.Generator,
+        size: tuple[int, int],
+        crop: tuple[int, int] | None,
+        sizes: set[tuple[int, int]],
+    ) -> _DrawnImage:
         sample = self.source.draw(generator, size, crop)
         known = TargetObjects.of(sample.ground_truth, sample.named)
         objects = {scaled: known.resized(crop or size, scaled) for scaled in sorted(sizes)}
-        anchors = {scaled: self.first_stage.targets(self.network, scaled, ground_truth, generator)
-                   for scaled, ground_truth in objects.items()}
+        anchors = {
+            scaled: self.first_stage.targets(self.network, scaled, ground_truth, generator)
+            for scaled, ground_truth in objects.items()
+        }
         return _DrawnImage(sample, objects, anchors, generator)
 
     def _train_step(self, batch: _Batch, stop: bool) -> tuple[dict[str, float], bool]:
@@ -140,23 +173,36 @@ class Trainer(ResumableTraining[MultiPathDetector]):
         shown: dict[str, Tensor] = {}
         target = None
         for rank, (one, size) in enumerate(batch.trained):
-            anchors = self.first_stage.joined(self.network, size, [image.anchors[size] for image in drawn], device)
+            anchors = self.first_stage.joined(
+                self.network, size, [image.anchors[size] for image in drawn], device
+            )
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16):
-                losses, target = path_losses(self.network, resized(images, size),
-                                             [image.objects[size] for image in drawn],
-                                             anchors, one, generators, batch=batch.images, target=target)
+                losses, target = path_losses(
+                    self.network,
+                    resized(images, size),
+                    [image.objects[size] for image in drawn],
+                    anchors,
+                    one,
+                    generators,
+                    batch=batch.images,
+                    target=target,
+                )
             total = sum(losses.values())
             total.backward()
             if rank == 0:
                 shown |= losses
             shown[f'path{rank}'] = total
-        summed = torch.stack([*(value.detach() for value in shown.values()), images.new_full((), stop)])
+        summed = torch.stack(
+            [*(value.detach() for value in shown.values()), images.new_full((), stop)]
+        )
         if self.workers.count > 1:
             summed = add_up_gradients(self.network.parameters(), summed)
         *summed, stopped, norm = torch.cat((summed, self._clip_gradients()[None])).tolist()
         values = dict(zip(shown, summed))
         for rank, (one, _) in enumerate(batch.trained):
-            self._refuse_diverged(f'loss of step {self.step} on path {one.path}', values[f'path{rank}'])
+            self._refuse_diverged(
+                f'loss of step {self.step} on path {one.path}', values[f'path{rank}']
+            )
         self._refuse_diverged(f'gradient of step {self.step}', norm)
         self._end_step()
         return values, stopped > 0.0

@@ -1,4 +1,5 @@
 """How long and how fast a network learns."""
+
 from __future__ import annotations
 
 import math
@@ -44,12 +45,18 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch < 1:
-            raise ValueError(f'steps is {self.steps} and batch {self.batch}, expected at least 1 each')
+            raise ValueError(
+                f'steps is {self.steps} and batch {self.batch}, expected at least 1 each'
+            )
         for name in ('learning_rate', 'clip_norm'):
             if not 0.0 < getattr(self, name) < math.inf:
-                raise ValueError(f'{name} is {getattr(self, name)}, expected a finite number above 0')
+                raise ValueError(
+                    f'{name} is {getattr(self, name)}, expected a finite number above 0'
+                )
         if not 0.0 <= self.weight_decay < math.inf:
-            raise ValueError(f'weight_decay is {self.weight_decay}, expected a finite number of at least 0')
+            raise ValueError(
+                f'weight_decay is {self.weight_decay}, expected a finite number of at least 0'
+            )
         if self.warm_up < 0:
             raise ValueError(f'warm_up is {self.warm_up} steps, expected at least 0')
         if not 0.0 <= self.ema < 1.0:
@@ -58,7 +65,9 @@ class TrainingPlan:
             raise ValueError(f'crop_share is {self.crop_share}, expected a share in [0, 1]')
         for size in self.sizes if self.crop is None else (*self.sizes, self.crop):
             if min(size) < 32 or size[0] % 32 or size[1] % 32:
-                raise ValueError(f'training size is {size} px, expected positive multiples of 32 px')
+                raise ValueError(
+                    f'training size is {size} px, expected positive multiples of 32 px'
+                )
 
     def rate(self, step: int) -> float:
         """Learning rate of a step."""

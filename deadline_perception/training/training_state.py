@@ -1,4 +1,5 @@
 """A training run on disk: weights, their average and the optimiser's state, so that it can be killed at any step."""
+
 from __future__ import annotations
 
 import json
@@ -40,18 +41,29 @@ class ResumableTraining(Generic[Network]):
         step: steps that were made.
     """
 
-    def __init__(self, network: Network, plan: TrainingPlan, start: str = '', *, fused: bool | None = None) -> None:
+    def __init__(
+        self, network: Network, plan: TrainingPlan, start: str = '', *, fused: bool | None = None
+    ) -> None:
         self.network, self.plan, self.start, self.step = network.train(), plan, start, 0
         weights = network.state_dict()
         self.average = {name: tensor.clone() for name, tensor in weights.items()}
         self._averaged = list(self.average.values()), list(weights.values())
-        norms = {id(parameter) for module in network.modules() if isinstance(module, SlicedNorm)
-                 for parameter in module.parameters()}
+        norms = {
+            id(parameter)
+            for module in network.modules()
+            if isinstance(module, SlicedNorm)
+            for parameter in module.parameters()
+        }
         matrices = [p for p in network.parameters() if p.dim() >= 2 and id(p) not in norms]
         others = [p for p in network.parameters() if p.dim() < 2 or id(p) in norms]
-        self.optimiser = torch.optim.AdamW([{'params': matrices, 'weight_decay': plan.weight_decay},
-                                            {'params': others, 'weight_decay': 0.0}], lr=plan.learning_rate,
-                                           fused=fused)
+        self.optimiser = torch.optim.AdamW(
+            [
+                {'params': matrices, 'weight_decay': plan.weight_decay},
+                {'params': others, 'weight_decay': 0.0},
+            ],
+            lr=plan.learning_rate,
+            fused=fused,
+        )
 
     @property
     def _facts(self) -> dict[str, str]:
@@ -60,7 +72,9 @@ class ResumableTraining(Generic[Network]):
 
     @property
     def _recipe(self) -> str:
-        return json.dumps({'plan': asdict(self.plan), 'start': self.start, **self._facts}, sort_keys=True)
+        return json.dumps(
+            {'plan': asdict(self.plan), 'start': self.start, **self._facts}, sort_keys=True
+        )
 
     def _begin_step(self) -> None:
         """Sets the rate of this step, and forgets the gradients of the one before."""
@@ -74,7 +88,9 @@ class ResumableTraining(Generic[Network]):
 
     def _refuse_diverged(self, what: str, value: float) -> None:
         if not math.isfinite(value):
-            raise TrainingDiverged(f'{what} is {value}; try a lower learning rate than {self.plan.learning_rate}')
+            raise TrainingDiverged(
+                f'{what} is {value}; try a lower learning rate than {self.plan.learning_rate}'
+            )
 
     @torch.no_grad()
     def _end_step(self) -> None:
@@ -96,10 +112,19 @@ class ResumableTraining(Generic[Network]):
             tensors |= {f'optimiser.{index}.{k}': v for k, v in state.items()}
         broken = first_not_finite(tensors)
         if broken is not None:
-            raise TrainingDiverged(f'{broken} is no longer finite after step {self.step}; '
-                                   f'try a lower learning rate than {self.plan.learning_rate}')
-        write_tensors(file, tensors, {'step': str(self.step), 'recipe': self._recipe,
-                                      'network_hash': self.network.network_hash})
+            raise TrainingDiverged(
+                f'{broken} is no longer finite after step {self.step}; '
+                f'try a lower learning rate than {self.plan.learning_rate}'
+            )
+        write_tensors(
+            file,
+            tensors,
+            {
+                'step': str(self.step),
+                'recipe': self._recipe,
+                'network_hash': self.network.network_hash,
+            },
+        )
 
     def resume(self, file: Path) -> None:
         """Goes on where `save` left off.
@@ -113,25 +138,36 @@ class ResumableTraining(Generic[Network]):
         except FileRefused as error:
             raise ValueError(f'{file} cannot be read as a training state: {error}') from error
         if metadata.get('network_hash') != self.network.network_hash:
-            raise ValueError(f'{file} was saved for network {metadata.get("network_hash")}, '
-                             f'expected {self.network.network_hash}')
+            raise ValueError(
+                f'{file} was saved for network {metadata.get("network_hash")}, '
+                f'expected {self.network.network_hash}'
+            )
         if metadata.get('recipe') != self._recipe:
-            raise ValueError(f'{file} was saved for {metadata.get("recipe")}, expected {self._recipe}')
+            raise ValueError(
+                f'{file} was saved for {metadata.get("recipe")}, expected {self._recipe}'
+            )
         self.step = int(metadata['step'])
         self.network.load_state_dict(_below(tensors, 'weights.'))
         for name, tensor in _below(tensors, 'average.').items():
             self.average[name].copy_(tensor)
         state: dict[int, dict[str, Tensor]] = {}
-        parameters = [parameter for group in self.optimiser.param_groups for parameter in group['params']]
+        parameters = [
+            parameter for group in self.optimiser.param_groups for parameter in group['params']
+        ]
         for name, tensor in _below(tensors, 'optimiser.').items():
             index, key = name.split('.', 1)
             weight = parameters[int(index)]
             # Laid out in memory as its weight, which fused kernels ask for.
-            tensor = torch.empty_like(weight).copy_(tensor) if tensor.shape == weight.shape else tensor
+            tensor = (
+                torch.empty_like(weight).copy_(tensor) if tensor.shape == weight.shape else tensor
+            )
             state.setdefault(int(index), {})[key] = tensor
-        self.optimiser.load_state_dict({'state': state,
-                                        'param_groups': self.optimiser.state_dict()['param_groups']})
+        self.optimiser.load_state_dict(
+            {'state': state, 'param_groups': self.optimiser.state_dict()['param_groups']}
+        )
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name[len(prefix):]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return {
+        name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)
+    }

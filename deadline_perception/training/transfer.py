@@ -1,4 +1,5 @@
 """Tensors on their way: from the CPU to the device that trains, and between processes that share a batch."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +19,20 @@ def to_device(values: np.ndarray, device: torch.device) -> Tensor:
     A GPU copies from page-locked memory while the CPU goes on, in the order of the other work that it was given.
     """
     tensor = torch.from_numpy(np.ascontiguousarray(values))
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == 'cuda' else tensor.to(device)
+    return (
+        tensor.pin_memory().to(device, non_blocking=True)
+        if device.type == 'cuda'
+        else tensor.to(device)
+    )
 
 
 def to_batch(samples: Sequence[Sample], device: torch.device) -> Tensor:
     """Samples -> pixel values `[N, 3, h, w]` float32, channels last."""
-    return to_device(np.stack([sample.image_bgr for sample in samples]), device).permute(0, 3, 1, 2).float()
+    return (
+        to_device(np.stack([sample.image_bgr for sample in samples]), device)
+        .permute(0, 3, 1, 2)
+        .float()
+    )
 
 
 def resized(images: Tensor, size: tuple[int, int]) -> Tensor:

@@ -4,6 +4,7 @@
 
 Each does the work of a sensor's period again and again, at the sensor's own rate while it keeps up.
 """
+
 from __future__ import annotations
 
 import sys
@@ -28,11 +29,16 @@ def radar():
     def work() -> int:
         doppler = np.fft.fftshift(np.fft.fft(np.fft.fft(cube * window, axis=2), axis=1), axes=1)
         power = np.square(np.abs(doppler)).sum(axis=0)
-        total = np.cumsum(np.pad(power, ((0, 0), (_TRAINING + _GUARD + 1, _TRAINING + _GUARD))), axis=1)
+        total = np.cumsum(
+            np.pad(power, ((0, 0), (_TRAINING + _GUARD + 1, _TRAINING + _GUARD))), axis=1
+        )
         whole = 2 * (_TRAINING + _GUARD) + 1
         guarded = 2 * _GUARD + 1
         around = total[:, whole:] - total[:, :-whole]
-        inner = total[:, _TRAINING + guarded:_TRAINING + guarded + _SAMPLES] - total[:, _TRAINING:_TRAINING + _SAMPLES]
+        inner = (
+            total[:, _TRAINING + guarded : _TRAINING + guarded + _SAMPLES]
+            - total[:, _TRAINING : _TRAINING + _SAMPLES]
+        )
         return int((power > 4.0 * (around - inner) / (2 * _TRAINING)).sum())
 
     return work
@@ -41,7 +47,9 @@ def radar():
 def fusion():
     """Fusion of sensors: detections of several sensors clustered in space and speed, as k-means does."""
     rng = np.random.default_rng(SEED)
-    points = rng.normal(size=(_POINTS, 4)).astype(np.float32) + rng.integers(-8, 8, size=(_POINTS, 1))
+    points = rng.normal(size=(_POINTS, 4)).astype(np.float32) + rng.integers(
+        -8, 8, size=(_POINTS, 1)
+    )
 
     def work() -> int:
         centres = points[:: _POINTS // _CLUSTERS][:_CLUSTERS].copy()
@@ -75,8 +83,9 @@ def lidar():
     def work() -> int:
         with torch.inference_mode():
             features = embed(torch.from_numpy(points)).relu()
-            cells = torch.from_numpy((points[:, 0] * 199).astype(np.int64) * 200
-                                     + (points[:, 1] * 199).astype(np.int64))
+            cells = torch.from_numpy(
+                (points[:, 0] * 199).astype(np.int64) * 200 + (points[:, 1] * 199).astype(np.int64)
+            )
             grid = torch.zeros(200 * 200, 16).index_add_(0, cells, features)
             return int(network(grid.T.reshape(1, 16, 200, 200)).argmax())
 
@@ -92,7 +101,9 @@ def main(name: str) -> None:
     due_s = time.monotonic()
     while True:
         work()
-        due_s = max(due_s + period_s, time.monotonic() - period_s)  # what could not be kept up with is left out
+        due_s = max(
+            due_s + period_s, time.monotonic() - period_s
+        )  # what could not be kept up with is left out
         time.sleep(max(0.0, due_s - time.monotonic()))
 
 

@@ -14,6 +14,7 @@ The sample's threads are not raised unless --priority auto: raised ones hardly f
 (combinations x seconds) + (13 x unit seconds) + (levels x candidates x 0.4 s), with 15, 6 and 2 about 3 minutes; writes
 results/contention_grading.json and two pictures beside it.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,10 +28,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
-
 from contender_programs import Contenders
 from contenders import CONTENDERS
 from transition_pruning import transition_prune
+
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
@@ -42,8 +43,17 @@ from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
-from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays
-from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, grade_levels, match_units
+from deadline_perception.timing.contention.impact import (
+    measure_unit_delays,
+    most_units,
+    record_delays,
+)
+from deadline_perception.timing.contention.levels import (
+    ContentionGrading,
+    ContentionLevel,
+    grade_levels,
+    match_units,
+)
 from deadline_perception.timing.contention.load import ContentionLoad, units_text
 from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
 from deadline_perception.tools.grade import frame_runner
@@ -71,7 +81,9 @@ def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:
     return found
 
 
-def beside(combination: dict[str, int], run_frame: Callable[[], float], seconds: float) -> list[float]:
+def beside(
+    combination: dict[str, int], run_frame: Callable[[], float], seconds: float
+) -> list[float]:
     """Delays of the sample network beside the programs of a combination, which end afterwards."""
     script = str(Path(__file__).with_name('contenders.py'))
     with Contenders(combination, lambda name: [sys.executable, script, name]):
@@ -79,8 +91,11 @@ def beside(combination: dict[str, int], run_frame: Callable[[], float], seconds:
         return record_delays(run_frame, seconds)
 
 
-def candidate_delays(run_path: Callable[[ExecutionPath], Callable[[], float]], paths: Sequence[ExecutionPath],
-                     levels: Sequence[ContentionLevel]) -> dict[str, list[float]]:
+def candidate_delays(
+    run_path: Callable[[ExecutionPath], Callable[[], float]],
+    paths: Sequence[ExecutionPath],
+    levels: Sequence[ContentionLevel],
+) -> dict[str, list[float]]:
     """Median delay in ms of each path at each level, by the path's name."""
     found: dict[str, list[float]] = {str(path): [] for path in paths}
     for level in levels:
@@ -95,38 +110,76 @@ def candidate_delays(run_path: Callable[[ExecutionPath], Callable[[], float]], p
     return found
 
 
-def prune(delays_ms: dict[str, list[float]], qualities: dict[str, float], threshold_ms: float) -> dict[str, list[str]]:
+def prune(
+    delays_ms: dict[str, list[float]], qualities: dict[str, float], threshold_ms: float
+) -> dict[str, list[str]]:
     """Names of the candidates that are left after each pruning, one after the other."""
-    candidates = [Candidate(name, statistics.mean(delays), qualities[name]) for name, delays in delays_ms.items()]
+    candidates = [
+        Candidate(name, statistics.mean(delays), qualities[name])
+        for name, delays in delays_ms.items()
+    ]
     pareto = pareto_prune(candidates)
-    transition = transition_prune(pareto, least_slope=SLOPES[0] / 100.0, greatest_slope=SLOPES[1] / 100.0)
+    transition = transition_prune(
+        pareto, least_slope=SLOPES[0] / 100.0, greatest_slope=SLOPES[1] / 100.0
+    )
     final = contention_prune(transition, delays_ms, threshold_ms)
-    return {name: [candidate.name for candidate in kept] for name, kept in (
-        ('all', candidates), ('Pareto', pareto), ('transition', transition), ('contention', final))}
+    return {
+        name: [candidate.name for candidate in kept]
+        for name, kept in (
+            ('all', candidates),
+            ('Pareto', pareto),
+            ('transition', transition),
+            ('contention', final),
+        )
+    }
 
 
-def draw_pruning(delays_ms: dict[str, list[float]], qualities: dict[str, float], kept: dict[str, list[str]],
-                 threshold_ms: float, file: Path) -> None:
+def draw_pruning(
+    delays_ms: dict[str, list[float]],
+    qualities: dict[str, float],
+    kept: dict[str, list[str]],
+    threshold_ms: float,
+    file: Path,
+) -> None:
     """Average precision over mean delay with what each pruning keeps, and the delays by level of what is left to the
     last."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.0), layout='constrained')
     left, right = figure.subplots(1, 2)
-    styles = ({'c': '#c4ccd4', 's': 26}, {'c': '#2a6fbb', 's': 34}, {'c': '#c2571a', 's': 42},
-              {'c': '#b3261e', 's': 90, 'marker': '*'})
+    styles = (
+        {'c': '#c4ccd4', 's': 26},
+        {'c': '#2a6fbb', 's': 34},
+        {'c': '#c2571a', 's': 42},
+        {'c': '#b3261e', 's': 90, 'marker': '*'},
+    )
     for (name, names), style in zip(kept.items(), styles):
-        left.scatter([statistics.mean(delays_ms[path]) for path in names], [100.0 * qualities[path] for path in names],
-                     label=f'{name}: {len(names)}', **style)
+        left.scatter(
+            [statistics.mean(delays_ms[path]) for path in names],
+            [100.0 * qualities[path] for path in names],
+            label=f'{name}: {len(names)}',
+            **style,
+        )
     left.set(xlabel='mean delay over the levels, ms', ylabel='average precision', xscale='log')
     left.legend(frameon=False, fontsize=8)
     for path in kept['transition']:
         is_kept = path in kept['contention']
-        right.plot(range(len(delays_ms[path])), delays_ms[path], 'o-' if is_kept else 'x:', markersize=4, linewidth=1.0,
-                   color='#b3261e' if is_kept else '#9aa5b1', label=path if is_kept else None)
+        right.plot(
+            range(len(delays_ms[path])),
+            delays_ms[path],
+            'o-' if is_kept else 'x:',
+            markersize=4,
+            linewidth=1.0,
+            color='#b3261e' if is_kept else '#9aa5b1',
+            label=path if is_kept else None,
+        )
     right.axhline(threshold_ms, color='#20262d', linewidth=0.9)
-    right.set(xlabel='level of contention', ylabel='delay, ms', yscale='log',
-              xticks=range(len(next(iter(delays_ms.values())))))
+    right.set(
+        xlabel='level of contention',
+        ylabel='delay, ms',
+        yscale='log',
+        xticks=range(len(next(iter(delays_ms.values())))),
+    )
     if kept['contention']:
         right.legend(frameon=False, fontsize=7)
     for axis in (left.xaxis, right.yaxis):
@@ -151,40 +204,87 @@ def measure(args: argparse.Namespace) -> tuple[dict, ContentionGrading]:
         print(f'beside {combination}', file=sys.stderr)
         recorded = beside(combination, sample, args.seconds)
         delays_ms += recorded
-        rows.append({**combination, 'frames': len(recorded), 'median_ms': statistics.median(recorded)})
-    unit_delays = measure_unit_delays(sample, ('core', 'memory'), most_units(), args.unit_seconds, up_to_ms=max(
-        row['median_ms'] for row in rows))
+        rows.append(
+            {**combination, 'frames': len(recorded), 'median_ms': statistics.median(recorded)}
+        )
+    unit_delays = measure_unit_delays(
+        sample,
+        ('core', 'memory'),
+        most_units(),
+        args.unit_seconds,
+        up_to_ms=max(row['median_ms'] for row in rows),
+    )
     levels = match_units(grade_levels(delays_ms), unit_delays)
     again_ms = candidate_delays(lambda path: sample, [space.largest], levels)[str(space.largest)]
     quality = PathQuality.load(weights.with_suffix('.quality.json'), space)
-    paths = distinct_paths(space, args.candidates, rng, first=one_at_a_time(space)[:args.candidates // 2])
-    by_level = candidate_delays(lambda path: frame_runner(network, images, path, priority), paths, levels)
+    paths = distinct_paths(
+        space, args.candidates, rng, first=one_at_a_time(space)[: args.candidates // 2]
+    )
+    by_level = candidate_delays(
+        lambda path: frame_runner(network, images, path, priority), paths, levels
+    )
     qualities = {str(path): quality.quality(path) for path in paths}
     threshold_ms = unit_delays[0].delay_ms
     grading = ContentionGrading(
-        network.config_name, network.network_hash, str(space.largest), str(read_device_facts()),
-        datetime.now(timezone.utc).isoformat(timespec='seconds'), 'radar, fusion and lidar programs', levels,
-        unit_delays, tuple(delays_ms))
-    return {'date': grading.date, 'device': asdict(read_device_facts()), 'priority': priority.in_force,
-            'seconds_each': args.seconds, 'combinations': rows,
-            'different': len({tuple(combination.values()) for combination in drawn}), 'frames': len(delays_ms),
-            'levels': [{**asdict(level), 'reproduced_ms': again, 'off': again / level.delay_ms - 1.0}
-                       for level, again in zip(levels, again_ms)],
-            'unit_delays': [asdict(delay) for delay in unit_delays], 'threshold_ms': threshold_ms,
-            'slopes_points_per_ms': SLOPES, 'candidate_delays_ms': by_level, 'qualities': qualities,
-            'kept': prune(by_level, qualities, threshold_ms)}, grading
+        network.config_name,
+        network.network_hash,
+        str(space.largest),
+        str(read_device_facts()),
+        datetime.now(timezone.utc).isoformat(timespec='seconds'),
+        'radar, fusion and lidar programs',
+        levels,
+        unit_delays,
+        tuple(delays_ms),
+    )
+    return {
+        'date': grading.date,
+        'device': asdict(read_device_facts()),
+        'priority': priority.in_force,
+        'seconds_each': args.seconds,
+        'combinations': rows,
+        'different': len({tuple(combination.values()) for combination in drawn}),
+        'frames': len(delays_ms),
+        'levels': [
+            {**asdict(level), 'reproduced_ms': again, 'off': again / level.delay_ms - 1.0}
+            for level, again in zip(levels, again_ms)
+        ],
+        'unit_delays': [asdict(delay) for delay in unit_delays],
+        'threshold_ms': threshold_ms,
+        'slopes_points_per_ms': SLOPES,
+        'candidate_delays_ms': by_level,
+        'qualities': qualities,
+        'kept': prune(by_level, qualities, threshold_ms),
+    }, grading
 
 
 def show_levels(found: dict) -> None:
     """Prints the tables."""
-    show(f'{found["different"]} different combinations, {found["frames"]} frames', (*CONTENDERS, 'frames', 'median ms'),
-         [(*(row[name] for name in CONTENDERS), row['frames'], f'{row["median_ms"]:.1f}')
-          for row in found['combinations']], words=0)
-    show(f'levels; the sample network takes {found["threshold_ms"]:.1f} ms alone',
-         ('level', 'delay ms', 'share', 'slowdown', 'units', 'beside them, ms', 'off'),
-         [(number, f'{level["delay_ms"]:.1f}', f'{100 * level["share"]:.0f} %', level['slowdown'],
-           units_text(level['units']), f'{level["reproduced_ms"]:.1f}', f'{100 * level["off"]:+.0f} %')
-          for number, level in enumerate(found['levels'])], words=0)
+    show(
+        f'{found["different"]} different combinations, {found["frames"]} frames',
+        (*CONTENDERS, 'frames', 'median ms'),
+        [
+            (*(row[name] for name in CONTENDERS), row['frames'], f'{row["median_ms"]:.1f}')
+            for row in found['combinations']
+        ],
+        words=0,
+    )
+    show(
+        f'levels; the sample network takes {found["threshold_ms"]:.1f} ms alone',
+        ('level', 'delay ms', 'share', 'slowdown', 'units', 'beside them, ms', 'off'),
+        [
+            (
+                number,
+                f'{level["delay_ms"]:.1f}',
+                f'{100 * level["share"]:.0f} %',
+                level['slowdown'],
+                units_text(level['units']),
+                f'{level["reproduced_ms"]:.1f}',
+                f'{100 * level["off"]:+.0f} %',
+            )
+            for number, level in enumerate(found['levels'])
+        ],
+        words=0,
+    )
     for name, names in found['kept'].items():
         mean = np.mean([found['qualities'][path] for path in names]) if names else math.nan
         print(f'{name}: {len(names)} candidates, mean average precision {100 * mean:.1f}')
@@ -201,16 +301,44 @@ def main(run: Run) -> None:
         return
     run.write(load_average_before=run.load_before, **found)
     draw_grading(grading, run.file.with_suffix('.png'))
-    draw_pruning(found['candidate_delays_ms'], found['qualities'], found['kept'], found['threshold_ms'],
-                 run.file.with_name('contention_pruning.png'))
+    draw_pruning(
+        found['candidate_delays_ms'],
+        found['qualities'],
+        found['kept'],
+        found['threshold_ms'],
+        run.file.with_name('contention_pruning.png'),
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
-        '--combinations': {'type': int, 'default': 15, 'least': 1,
-                           'help': f'of programs; at least {FEWEST_DIFFERENT} for a result'},
-        '--seconds': {'type': float, 'default': 6.0, 'above': 0.0, 'help': 'recorded beside each'},
-        '--unit-seconds': {'type': float, 'default': 2.0, 'above': 0.0, 'help': 'recorded beside each number of units'},
-        '--candidates': {'type': int, 'default': 24, 'least': 3, 'help': 'execution paths that are pruned'},
-        '--priority': {'choices': MODES, 'default': 'off'}})
+    run_script(
+        main,
+        {
+            '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+            '--combinations': {
+                'type': int,
+                'default': 15,
+                'least': 1,
+                'help': f'of programs; at least {FEWEST_DIFFERENT} for a result',
+            },
+            '--seconds': {
+                'type': float,
+                'default': 6.0,
+                'above': 0.0,
+                'help': 'recorded beside each',
+            },
+            '--unit-seconds': {
+                'type': float,
+                'default': 2.0,
+                'above': 0.0,
+                'help': 'recorded beside each number of units',
+            },
+            '--candidates': {
+                'type': int,
+                'default': 24,
+                'least': 3,
+                'help': 'execution paths that are pruned',
+            },
+            '--priority': {'choices': MODES, 'default': 'off'},
+        },
+    )

@@ -5,6 +5,7 @@ into a bound that is missed with the target probability: a poor predictor costs 
 paper's reactive methods, which predict nothing, are the policies `reactive_1` and `reactive_n` of
 `policies/baselines.py`.
 """
+
 from __future__ import annotations
 
 import math
@@ -20,7 +21,10 @@ from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 _LAGS = 3  # ratios that a prediction looks back on
 _FORGETTING = 0.995  # weight of a frame against the one after it
 _FALL = 0.04  # part of the way down that what was followed takes per frame
-_SLACK, _ALARM = 1.5, 8.0  # drift of the sums per frame, and the sum at which a change is detected; standard deviations
+_SLACK, _ALARM = (
+    1.5,
+    8.0,
+)  # drift of the sums per frame, and the sum at which a change is detected; standard deviations
 
 
 class DelayPredictor(Protocol):
@@ -64,7 +68,9 @@ class LaggedRegression:
 
     def __init__(self, traces_ms: Mapping[str, Sequence[float]], *, lags: int = 5) -> None:
         if not traces_ms or lags < 1:
-            raise ValueError(f'{len(traces_ms)} candidates and {lags} lags, expected at least 1 of each')
+            raise ValueError(
+                f'{len(traces_ms)} candidates and {lags} lags, expected at least 1 of each'
+            )
         self._lags = lags
         self._smallest_ms: dict[str, float] = {}
         self._deviation_ms: dict[str, float] = {}
@@ -76,21 +82,27 @@ class LaggedRegression:
     def _fit(self, candidate: str, trace_ms: np.ndarray) -> None:
         are_times = (np.isfinite(trace_ms) & (trace_ms > 0.0)).all()
         if trace_ms.ndim != 1 or len(trace_ms) <= 3 * self._lags or not are_times:
-            raise ValueError(f'trace of {candidate} has {trace_ms.size} delays, expected more than {3 * self._lags} '
-                             f'positive, finite ones')
+            raise ValueError(
+                f'trace of {candidate} has {trace_ms.size} delays, expected more than {3 * self._lags} '
+                f'positive, finite ones'
+            )
         smallest, deviation = float(trace_ms.min()), float(trace_ms.std())
         if not deviation > 0.0:
-            raise ValueError(f'all delays of {candidate} are {smallest} ms, expected a trace under changing contention')
+            raise ValueError(
+                f'all delays of {candidate} are {smallest} ms, expected a trace under changing contention'
+            )
         normalised = (trace_ms - smallest) / deviation
         lagged = np.lib.stride_tricks.sliding_window_view(normalised, self._lags)[:-1]
         matrix = np.column_stack([lagged, np.ones(len(lagged))])
-        self._weights[candidate] = np.linalg.lstsq(matrix, trace_ms[self._lags:], rcond=None)[0]
+        self._weights[candidate] = np.linalg.lstsq(matrix, trace_ms[self._lags :], rcond=None)[0]
         self._smallest_ms[candidate], self._deviation_ms[candidate] = smallest, deviation
 
     def observe(self, candidate: str, delay_ms: float) -> None:
         """See `DelayPredictor.observe`."""
         _check(candidate, self._weights, delay_ms)
-        self._recent.append((delay_ms - self._smallest_ms[candidate]) / self._deviation_ms[candidate])
+        self._recent.append(
+            (delay_ms - self._smallest_ms[candidate]) / self._deviation_ms[candidate]
+        )
 
     def predict_ms(self, candidate: str) -> float:
         """See `DelayPredictor.predict_ms`."""
@@ -130,7 +142,7 @@ class AdaptiveRegression:
         self._inputs = np.zeros(1 + _LAGS)
         self._inputs[0] = 1.0
         self._seen = 0
-        self._variance = 0.05 ** 2
+        self._variance = 0.05**2
         self._above = self._below = 0.0
         self._newest = self._followed = 0.0
         self.changes = 0
@@ -145,7 +157,9 @@ class AdaptiveRegression:
     def observe(self, candidate: str, delay_ms: float) -> None:
         """See `DelayPredictor.observe`."""
         _check(candidate, self._idle_ms, delay_ms)
-        log_ratio = math.log(min(max(delay_ms / self._idle_ms[candidate], 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN))
+        log_ratio = math.log(
+            min(max(delay_ms / self._idle_ms[candidate], 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)
+        )
         if not self._seen or self._learn(log_ratio):
             self._inputs[1:] = log_ratio
         else:
@@ -170,7 +184,7 @@ class AdaptiveRegression:
             return True
         # Only what is no outlier tells how wide the noise is.
         self._variance += 0.05 * (min(residual * residual, 9.0 * self._variance) - self._variance)
-        self._variance = max(self._variance, 0.01 ** 2)
+        self._variance = max(self._variance, 0.01**2)
         carried = self._covariance @ inputs
         gain = carried / (_FORGETTING + float(inputs @ carried))
         self._weights = self._weights + gain * residual
@@ -188,8 +202,10 @@ class AdaptiveRegression:
 
 def _idle(idle_ms: Mapping[str, float]) -> dict[str, float]:
     if not idle_ms or not all(0.0 < delay_ms < math.inf for delay_ms in idle_ms.values()):
-        raise ValueError(f'idle delays are {dict(idle_ms)} ms, expected a positive, finite one of at least one '
-                         f'candidate')
+        raise ValueError(
+            f'idle delays are {dict(idle_ms)} ms, expected a positive, finite one of at least one '
+            f'candidate'
+        )
     return dict(idle_ms)
 
 
@@ -197,4 +213,6 @@ def _check(candidate: str, known: Mapping[str, object], delay_ms: float = 1.0) -
     if candidate not in known:
         raise ValueError(f'candidate is {candidate!r}, expected one of {", ".join(known)}')
     if not 0.0 < delay_ms < math.inf:
-        raise ValueError(f'delay of {candidate} is {delay_ms} ms, expected a positive, finite number')
+        raise ValueError(
+            f'delay of {candidate} is {delay_ms} ms, expected a positive, finite number'
+        )

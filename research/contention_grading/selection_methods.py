@@ -1,4 +1,5 @@
 """The methods that model_selection.py compares: each chooses a model for each frame."""
+
 from __future__ import annotations
 
 import math
@@ -7,13 +8,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-
 from prediction import AdaptiveRegression, DelayPredictor, LaggedRegression
-from deadline_perception.core.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
+
+from deadline_perception.core.execution_path import (
+    MODEL,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Policy
 from deadline_perception.timing.calibration import BoundCalibrator
@@ -23,7 +30,10 @@ from baselines import Reactive
 from expected_utility import ExpectedUtilityPolicy
 
 ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in config/detector.yaml
-_WIDTH, _FIRST = math.log(8.0), math.log(1.25)  # as runtime/loading.py begins without a profile of whole paths
+_WIDTH, _FIRST = (
+    math.log(8.0),
+    math.log(1.25),
+)  # as runtime/loading.py begins without a profile of whole paths
 
 
 class Method(Protocol):
@@ -103,8 +113,10 @@ class _Ladder:
 
     def __init__(self, terms: Terms) -> None:
         self._terms, self.names = terms, list(terms.idle_ms)
-        self.space = PathSpace((Operator('model', MODEL, tuple(range(len(self.names))), 'm'),),
-                               (Segment('all', 'all', 'model', ('model',)),))
+        self.space = PathSpace(
+            (Operator('model', MODEL, tuple(range(len(self.names))), 'm'),),
+            (Segment('all', 'all', 'model', ('model',)),),
+        )
 
     def name(self, path: ExecutionPath) -> str:
         return self.names[path.settings[0]]
@@ -117,7 +129,9 @@ class _Ladder:
 
     def table(self, paths: Sequence[ExecutionPath], segment: int | None = None) -> np.ndarray:
         """Idle delays where a segment is given, qualities where none is."""
-        return np.array([self.quality(path) if segment is None else self.forecast_ms(path) for path in paths])
+        return np.array(
+            [self.quality(path) if segment is None else self.forecast_ms(path) for path in paths]
+        )
 
 
 class PolicyMethod:
@@ -145,7 +159,9 @@ class ReactiveMethod(PolicyMethod):
     """The paper's 1-step or N-step reactive selection, by `policies/baselines.py`."""
 
     def __init__(self, terms: Terms, *, to_the_lowest: bool) -> None:
-        super().__init__(terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=max(2, len(terms.idle_ms))))
+        super().__init__(
+            terms, partial(Reactive, to_the_lowest=to_the_lowest, rungs=max(2, len(terms.idle_ms)))
+        )
 
 
 class Predicting:
@@ -163,8 +179,15 @@ class Predicting:
         misses: frames that took longer than what was predicted, or than the bound.
     """
 
-    def __init__(self, predictor: DelayPredictor, terms: Terms, *, calibrated: bool, margin: float = 1.0,
-                 alpha: float = ALPHA) -> None:
+    def __init__(
+        self,
+        predictor: DelayPredictor,
+        terms: Terms,
+        *,
+        calibrated: bool,
+        margin: float = 1.0,
+        alpha: float = ALPHA,
+    ) -> None:
         self._predictor, self._terms, self._margin = predictor, terms, margin
         self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST) if calibrated else None
         self._ranked = sorted(terms.qualities, key=lambda model: -terms.qualities[model])
@@ -212,7 +235,9 @@ class Ours:
 
     def choose(self) -> str:
         """See `Method`."""
-        self._slowdown = max(self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any], self._surprise)
+        self._slowdown = max(
+            self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any], self._surprise
+        )
         factor = self._slowdown * self._calibrator.factor
         return self._ladder.name(self._policy.plan(self._terms.threshold_ms, factor).path)
 
@@ -220,7 +245,9 @@ class Ours:
         """See `Method`."""
         ratio = delay_ms / self._terms.idle_ms[model]
         # As SlowdownEstimator: a frame beyond its bound counts at once.
-        self._surprise = ratio if ratio > self._slowdown * max(1.0, self._calibrator.factor) else 1.0
+        self._surprise = (
+            ratio if ratio > self._slowdown * max(1.0, self._calibrator.factor) else 1.0
+        )
         self._calibrator.observe(self._terms.idle_ms[model] * self._slowdown, delay_ms)
         self._predictor.observe(model, delay_ms)
 
@@ -240,7 +267,9 @@ class OursByUtility(PolicyMethod):
     """
 
     def __init__(self, terms: Terms, cost: float, late_worth: float = 1.0) -> None:
-        super().__init__(terms, partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth))
+        super().__init__(
+            terms, partial(ExpectedUtilityPolicy, miss_cost=cost / 100.0, late_worth=late_worth)
+        )
         self._policy.prepare()
 
 
@@ -263,34 +292,70 @@ class WrongPredictor:
 METHODS: dict[str, Callable[[Terms], Method]] = {
     '1-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=False),
     'N-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=True),
-    'paper\'s regression': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=False),
+    "paper's regression": lambda terms: Predicting(
+        LaggedRegression(terms.traces_ms), terms, calibrated=False
+    ),
     'ours': Ours,
     'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
     'ours, a late frame costs 20 AP': partial(OursByUtility, cost=20.0),
     'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
     'ours, 5 % may miss': partial(Ours, alpha=0.05),
     'ours, 30 % may miss': partial(Ours, alpha=0.3),
-    'paper\'s, bounded': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=True),
-    'wrong, bounded': lambda terms: Predicting(WrongPredictor(terms.idle_ms, terms.seed), terms, calibrated=True),
+    "paper's, bounded": lambda terms: Predicting(
+        LaggedRegression(terms.traces_ms), terms, calibrated=True
+    ),
+    'wrong, bounded': lambda terms: Predicting(
+        WrongPredictor(terms.idle_ms, terms.seed), terms, calibrated=True
+    ),
     'knows the level': partial(Oracle, cost=100.0, clairvoyant=False),
     'clairvoyant': partial(Oracle, cost=100.0, clairvoyant=True),
 }
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-COSTS = (3.0, 5.0, 6.5, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 27.0, 30.0, 40.0, 60.0, 100.0)
+COSTS = (
+    3.0,
+    5.0,
+    6.5,
+    8.0,
+    10.0,
+    12.0,
+    14.0,
+    17.0,
+    20.0,
+    21.0,
+    22.0,
+    23.0,
+    24.0,
+    25.0,
+    27.0,
+    30.0,
+    40.0,
+    60.0,
+    100.0,
+)
 MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 # What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not
 # there.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
-    'paper\'s, bounded': {alpha: lambda terms, alpha=alpha: Predicting(
-        LaggedRegression(terms.traces_ms), terms, calibrated=True, alpha=alpha) for alpha in ALPHAS},
-    'paper\'s with a margin': {margin: lambda terms, margin=margin: Predicting(
-        LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin) for margin in MARGINS},
+    "paper's, bounded": {
+        alpha: lambda terms, alpha=alpha: Predicting(
+            LaggedRegression(terms.traces_ms), terms, calibrated=True, alpha=alpha
+        )
+        for alpha in ALPHAS
+    },
+    "paper's with a margin": {
+        margin: lambda terms, margin=margin: Predicting(
+            LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin
+        )
+        for margin in MARGINS
+    },
     'ours, by utility': {cost: partial(OursByUtility, cost=cost) for cost in COSTS},
     'ours, AP in time': {
-        cost: partial(OursByUtility, cost=cost, late_worth=0.0) for cost in (0.0, *COSTS[4:])},
+        cost: partial(OursByUtility, cost=cost, late_worth=0.0) for cost in (0.0, *COSTS[4:])
+    },
     'knows the level': {cost: partial(Oracle, cost=cost, clairvoyant=False) for cost in COSTS},
-    'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS}}
+    'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS},
+}
 OUR_CURVES = ('ours', 'ours, by utility')
-PAPERS, OURS = 'paper\'s regression', 'ours'
-BOUNDED = ('ours', 'paper\'s, bounded', 'wrong, bounded')
+PAPERS, OURS = "paper's regression", 'ours'
+BOUNDED = ('ours', "paper's, bounded", 'wrong, bounded')

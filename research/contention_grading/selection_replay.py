@@ -1,4 +1,5 @@
 """What model_selection.py replays on recorded delays, and what comes of it."""
+
 from __future__ import annotations
 
 import json
@@ -41,20 +42,32 @@ class Recording:
     def save(self, file: Path) -> None:
         """Writes it as JSON."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({**asdict(self), 'delays_ms': np.round(self.delays_ms, 3).tolist()}) + '\n')
+        file.write_text(
+            json.dumps({**asdict(self), 'delays_ms': np.round(self.delays_ms, 3).tolist()}) + '\n'
+        )
 
     @classmethod
     def load(cls, file: Path) -> Recording:
         """Reads what `save` wrote."""
         content = json.loads(file.read_text())
-        return cls(tuple(content['models']), tuple(content['qualities']), tuple(content['levels']),
-                   np.array(content['delays_ms']), content['facts'])
+        return cls(
+            tuple(content['models']),
+            tuple(content['qualities']),
+            tuple(content['levels']),
+            np.array(content['delays_ms']),
+            content['facts'],
+        )
 
     def only(self, models: Sequence[str]) -> Recording:
         """The same of some models."""
         places = [self.models.index(model) for model in models]
-        return Recording(tuple(models), tuple(self.qualities[at] for at in places), self.levels,
-                         self.delays_ms[:, :, places], self.facts)
+        return Recording(
+            tuple(models),
+            tuple(self.qualities[at] for at in places),
+            self.levels,
+            self.delays_ms[:, :, places],
+            self.facts,
+        )
 
     @property
     def idle_ms(self) -> dict[str, float]:
@@ -63,8 +76,10 @@ class Recording:
 
     def by_level(self, quantile: float) -> dict[str, list[float]]:
         """Quantile of each model's delays at each level, ms."""
-        return {model: np.quantile(self.delays_ms[:, :, at], quantile, axis=1).tolist()
-                for at, model in enumerate(self.models)}
+        return {
+            model: np.quantile(self.delays_ms[:, :, at], quantile, axis=1).tolist()
+            for at, model in enumerate(self.models)
+        }
 
 
 def halves(rounds: int, seed: int) -> tuple[list[int], list[int]]:
@@ -78,15 +93,21 @@ def halves(rounds: int, seed: int) -> tuple[list[int], list[int]]:
             shorter.
         seed: decides.
     """
-    visits = [range(begin, min(begin + ROUNDS_A_VISIT, rounds)) for begin in range(0, rounds, ROUNDS_A_VISIT)]
+    visits = [
+        range(begin, min(begin + ROUNDS_A_VISIT, rounds))
+        for begin in range(0, rounds, ROUNDS_A_VISIT)
+    ]
     random.Random(seed // 2).shuffle(visits)
-    first, second = (sorted(place for visit in half for place in visit)
-                     for half in (visits[:len(visits) // 2], visits[len(visits) // 2:]))
+    first, second = (
+        sorted(place for visit in half for place in visit)
+        for half in (visits[: len(visits) // 2], visits[len(visits) // 2 :])
+    )
     return (second, first) if seed % 2 else (first, second)
 
 
-def drawn_places(recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = ''
-                 ) -> tuple[np.ndarray, np.ndarray]:
+def drawn_places(
+    recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = ''
+) -> tuple[np.ndarray, np.ndarray]:
     """Levels that change at random, and rounds; consecutive frames of a level are consecutive rounds.
 
     Args:
@@ -110,9 +131,13 @@ def drawn_places(recording: Recording, frames: int, seed: int, *, rounds: Sequen
     return levels, at
 
 
-def make_trace(recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = '') -> np.ndarray:
+def make_trace(
+    recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = ''
+) -> np.ndarray:
     """Delays `[frames, models]` at drawn places; see `drawn_places`."""
-    return recording.delays_ms[drawn_places(recording, frames, seed, rounds=rounds, without=without)]
+    return recording.delays_ms[
+        drawn_places(recording, frames, seed, rounds=rounds, without=without)
+    ]
 
 
 @dataclass(frozen=True)
@@ -163,40 +188,72 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
         run = run + 1 if is_late else 0
         longest = max(longest, run)
     misses = getattr(method, 'misses', math.nan)
-    return Outcome(qualities / frames, 100.0 * sum(late) / frames,
-                   100.0 * float((trace.min(1) >= terms.threshold_ms).mean()), 100.0 * switches / frames,
-                   100.0 * misses / frames, in_time / frames, 1000.0 * spent_ms / frames, longest)
+    return Outcome(
+        qualities / frames,
+        100.0 * sum(late) / frames,
+        100.0 * float((trace.min(1) >= terms.threshold_ms).mean()),
+        100.0 * switches / frames,
+        100.0 * misses / frames,
+        in_time / frames,
+        1000.0 * spent_ms / frames,
+        longest,
+    )
 
 
 def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     """The mean over seeds; of the longest run of late frames, the longest."""
-    fields = {name: statistics.fmean(getattr(outcome, name) for outcome in outcomes) for name in asdict(outcomes[0])}
+    fields = {
+        name: statistics.fmean(getattr(outcome, name) for outcome in outcomes)
+        for name in asdict(outcomes[0])
+    }
     return Outcome(**{**fields, 'most_late': max(outcome.most_late for outcome in outcomes)})
 
 
-def cases(recording: Recording, *, threshold_ms: float, seeds: int, frames: int
-          ) -> Iterator[tuple[Terms, np.ndarray, np.ndarray]]:
+def cases(
+    recording: Recording, *, threshold_ms: float, seeds: int, frames: int
+) -> Iterator[tuple[Terms, np.ndarray, np.ndarray]]:
     """What may be known, delays `[frames, models]` in ms and levels `[frames]` of each seed; in each, one contender is
     unknown to what is learnt beforehand.
 
     Half of the rounds are learnt from, the other half is what happens: `halves`.
     """
-    contenders = sorted({kind for level in recording.levels for kind, count in level.items() if count})
+    contenders = sorted(
+        {kind for level in recording.levels for kind, count in level.items() if count}
+    )
     rounds = recording.delays_ms.shape[1]
     late_at_level = (recording.delays_ms >= threshold_ms).mean(1)
     for seed in range(seeds):
         without = contenders[seed % len(contenders)] if contenders else ''
         learns, happens = halves(rounds, seed)
-        learnt = {model: make_trace(recording, frames, 1000 + seed, rounds=learns, without=without)[:, at]
-                  for at, model in enumerate(recording.models)}
+        learnt = {
+            model: make_trace(recording, frames, 1000 + seed, rounds=learns, without=without)[:, at]
+            for at, model in enumerate(recording.models)
+        }
         levels, at = drawn_places(recording, frames, seed, rounds=happens)
         trace = recording.delays_ms[levels, at]
-        yield Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed,
-                    late=trace >= threshold_ms, late_at_level=late_at_level[levels]), trace, levels
+        yield (
+            Terms(
+                dict(zip(recording.models, recording.qualities)),
+                recording.idle_ms,
+                threshold_ms,
+                learnt,
+                seed,
+                late=trace >= threshold_ms,
+                late_at_level=late_at_level[levels],
+            ),
+            trace,
+            levels,
+        )
 
 
-def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method]], *, threshold_ms: float, seeds: int,
-            frames: int) -> dict[str, list[Outcome]]:
+def compare(
+    recording: Recording,
+    methods: Mapping[str, Callable[[Terms], Method]],
+    *,
+    threshold_ms: float,
+    seeds: int,
+    frames: int,
+) -> dict[str, list[Outcome]]:
     """All methods on the same traces, one outcome per seed; see `cases`."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
     for terms, trace, _ in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
@@ -205,8 +262,14 @@ def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method
     return outcomes
 
 
-def origins(recording: Recording, make: Callable[[Terms], Method], *, threshold_ms: float, seeds: int, frames: int
-            ) -> tuple[float, list[float]]:
+def origins(
+    recording: Recording,
+    make: Callable[[Terms], Method],
+    *,
+    threshold_ms: float,
+    seeds: int,
+    frames: int,
+) -> tuple[float, list[float]]:
     """Where the violations of a method come from.
 
     Returns:
@@ -215,7 +278,9 @@ def origins(recording: Recording, make: Callable[[Terms], Method], *, threshold_
     """
     places = {name: at for at, name in enumerate(recording.models)}
     after, later = 0, np.zeros(len(recording.levels))
-    for terms, trace, levels in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
+    for terms, trace, levels in cases(
+        recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames
+    ):
         method, age = make(terms), 0
         for frame, row in enumerate(trace):
             model = method.choose()
@@ -241,19 +306,25 @@ def violations_at(points: Sequence[Outcome], ap: float) -> float:
     Returns:
         NaN when no setting reaches the AP.
     """
-    aps, violations = (np.array([getattr(point, name) for point in points]) for name in ('ap', 'violations'))
+    aps, violations = (
+        np.array([getattr(point, name) for point in points]) for name in ('ap', 'violations')
+    )
     return _violations_at(aps, violations, ap)
 
 
 def _violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
     low, high = aps[:, None], aps[None, :]
     with np.errstate(divide='ignore', invalid='ignore'):
-        mixed = violations[:, None] + (ap - low) / (high - low) * (violations[None, :] - violations[:, None])
+        mixed = violations[:, None] + (ap - low) / (high - low) * (
+            violations[None, :] - violations[:, None]
+        )
     found = np.concatenate([violations[aps >= ap], mixed[(low < ap) & (ap < high)]])
     return float(found.min()) if len(found) else math.nan
 
 
-def violations_ratio(curve: Sequence[Sequence[Outcome]], others: Sequence[Outcome]) -> tuple[float, float, float]:
+def violations_ratio(
+    curve: Sequence[Sequence[Outcome]], others: Sequence[Outcome]
+) -> tuple[float, float, float]:
     """Violations of one method over those of another one at the other one's AP, and a 95 % interval.
 
     The interval is of seeds drawn anew with replacement, the same for both methods (percentile bootstrap); the mixture
@@ -267,12 +338,20 @@ def violations_ratio(curve: Sequence[Sequence[Outcome]], others: Sequence[Outcom
     Returns:
         Ratio, and lower and upper limit; NaN where no setting reaches the AP.
     """
-    aps, violations = (np.array([[getattr(outcome, name) for outcome in outcomes] for outcomes in (*curve, others)])
-                       for name in ('ap', 'violations'))  # [settings and the other one, seeds]
+    aps, violations = (
+        np.array(
+            [[getattr(outcome, name) for outcome in outcomes] for outcomes in (*curve, others)]
+        )
+        for name in ('ap', 'violations')
+    )  # [settings and the other one, seeds]
 
     def ratio(seeds: np.ndarray) -> float:
         ap, late = aps[:, seeds].mean(1), violations[:, seeds].mean(1)
-        return _violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1]) if late[-1] > 0.0 else math.nan
+        return (
+            _violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1])
+            if late[-1] > 0.0
+            else math.nan
+        )
 
     rng, count = np.random.default_rng(0), len(others)
     drawn = np.array([ratio(rng.integers(0, count, count)) for _ in range(RESAMPLED)])

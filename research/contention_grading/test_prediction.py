@@ -1,4 +1,5 @@
 """Predictors of delays, by hand and on generated traces; a wrong one costs the bound its tightness, not its promise."""
+
 from __future__ import annotations
 
 import math
@@ -6,12 +7,16 @@ import random
 
 import numpy as np
 import pytest
-
 from prediction import AdaptiveRegression, DelayPredictor, LaggedRegression
+
 from deadline_perception.timing.calibration import BoundCalibrator
 
 IDLE_MS = {'small': 20.0, 'middle': 40.0, 'large': 80.0}
-STRETCHED = {'small': 0.9, 'middle': 1.0, 'large': 1.15}  # power of the slowdown that each one meets
+STRETCHED = {
+    'small': 0.9,
+    'middle': 1.0,
+    'large': 1.15,
+}  # power of the slowdown that each one meets
 ALPHA = 0.01
 
 
@@ -26,7 +31,9 @@ def made_slowdowns(frames: int, seed: int) -> np.ndarray:
             found += list(np.linspace(1.0, float(rng.choice([1.5, 2.5])), length))
         else:
             for _ in range(6):
-                found += [1.0] * int(rng.integers(3, 15)) + [float(rng.uniform(1.3, 2.2))] * int(rng.integers(3, 15))
+                found += [1.0] * int(rng.integers(3, 15)) + [float(rng.uniform(1.3, 2.2))] * int(
+                    rng.integers(3, 15)
+                )
     return np.array(found[:frames])
 
 
@@ -37,7 +44,10 @@ def delay_ms(candidate: str, slowdown: float, rng: random.Random) -> float:
 def traces(seed: int, frames: int = 1500) -> dict[str, list[float]]:
     """What each candidate takes alone, for the paper's regressions to be fitted on."""
     slowdowns, rng = made_slowdowns(frames, seed), random.Random(seed)
-    return {candidate: [delay_ms(candidate, slowdown, rng) for slowdown in slowdowns] for candidate in IDLE_MS}
+    return {
+        candidate: [delay_ms(candidate, slowdown, rng) for slowdown in slowdowns]
+        for candidate in IDLE_MS
+    }
 
 
 class Backwards:
@@ -55,8 +65,11 @@ class Backwards:
         return IDLE_MS[candidate] * self._ratio
 
 
-PREDICTORS = {'paper': lambda: LaggedRegression(traces(7)), 'ours': lambda: AdaptiveRegression(IDLE_MS),
-              'wrong': Backwards}
+PREDICTORS = {
+    'paper': lambda: LaggedRegression(traces(7)),
+    'ours': lambda: AdaptiveRegression(IDLE_MS),
+    'wrong': Backwards,
+}
 
 
 def simulate(predictor: DelayPredictor, frames: int, seed: int) -> tuple[float, float, float]:
@@ -93,11 +106,15 @@ def test_a_wrong_predictor_costs_tightness_and_ours_bounds_tightest(simulated):
 
 def test_the_papers_normalisation_and_regression_worked_out_by_hand():
     # Delays alternate between 10 and 14 ms: smallest 10, deviation 2, so that normalised they are 0 and 2.
-    predictor = LaggedRegression({'one': [10.0, 14.0] * 20, 'two': [100.0, 130.0, 100.0, 130.0] * 10}, lags=1)
+    predictor = LaggedRegression(
+        {'one': [10.0, 14.0] * 20, 'two': [100.0, 130.0, 100.0, 130.0] * 10}, lags=1
+    )
     assert predictor.predict_ms('one') == 10.0  # nothing seen: the smallest
     predictor.observe('one', 10.0)
     assert predictor.predict_ms('one') == pytest.approx(14.0)
-    assert predictor.predict_ms('two') == pytest.approx(130.0)  # from the normalised delay of another candidate
+    assert predictor.predict_ms('two') == pytest.approx(
+        130.0
+    )  # from the normalised delay of another candidate
     predictor.observe('two', 115.0)  # normalised (115 - 100) / 15 = 1, half-way
     assert predictor.predict_ms('one') == pytest.approx(12.0)
 
@@ -117,7 +134,9 @@ def test_a_step_is_followed_within_three_frames_for_every_candidate():
         predictor.observe('small', 20.0)
     for _ in range(3):
         predictor.observe('small', 40.0)
-    assert all(1.8 < predictor.predict_ms(candidate) / IDLE_MS[candidate] <= 2.05 for candidate in IDLE_MS)
+    assert all(
+        1.8 < predictor.predict_ms(candidate) / IDLE_MS[candidate] <= 2.05 for candidate in IDLE_MS
+    )
 
 
 def test_a_single_slow_frame_is_hardly_followed():
@@ -148,9 +167,15 @@ def test_the_covariance_stays_bounded_on_delays_that_never_change():
 
 
 @pytest.mark.parametrize('name', ['paper', 'ours'])
-@pytest.mark.parametrize(('candidate', 'took_ms', 'message'), [
-    ('huge', 1.0, "candidate is 'huge', expected one of small, middle, large"),
-    ('small', 0.0, 'delay of small is 0.0 ms'), ('small', math.nan, 'is nan ms'), ('small', math.inf, 'is inf ms')])
+@pytest.mark.parametrize(
+    ('candidate', 'took_ms', 'message'),
+    [
+        ('huge', 1.0, "candidate is 'huge', expected one of small, middle, large"),
+        ('small', 0.0, 'delay of small is 0.0 ms'),
+        ('small', math.nan, 'is nan ms'),
+        ('small', math.inf, 'is inf ms'),
+    ],
+)
 def test_impossible_observations_are_refused(name, candidate, took_ms, message):
     predictor = PREDICTORS[name]()
     with pytest.raises(ValueError, match=message):
@@ -159,13 +184,19 @@ def test_impossible_observations_are_refused(name, candidate, took_ms, message):
         predictor.predict_ms('huge')
 
 
-@pytest.mark.parametrize(('make', 'message'), [
-    (lambda: LaggedRegression({}), '0 candidates'), (lambda: LaggedRegression({'one': [1.0] * 15}), 'more than 15'),
-    (lambda: LaggedRegression({'one': [1.0] * 50}), 'all delays of one are 1.0 ms'),
-    (lambda: LaggedRegression({'one': [1.0, math.nan] * 50}), 'positive, finite'),
-    (lambda: LaggedRegression({'one': [1.0, 2.0] * 50}, lags=0), '0 lags'),
-    (lambda: AdaptiveRegression({}), 'idle delays are'), (lambda: AdaptiveRegression({'one': 0.0}), 'idle delays are'),
-    (lambda: AdaptiveRegression({'one': math.inf}), 'idle delays are')])
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda: LaggedRegression({}), '0 candidates'),
+        (lambda: LaggedRegression({'one': [1.0] * 15}), 'more than 15'),
+        (lambda: LaggedRegression({'one': [1.0] * 50}), 'all delays of one are 1.0 ms'),
+        (lambda: LaggedRegression({'one': [1.0, math.nan] * 50}), 'positive, finite'),
+        (lambda: LaggedRegression({'one': [1.0, 2.0] * 50}, lags=0), '0 lags'),
+        (lambda: AdaptiveRegression({}), 'idle delays are'),
+        (lambda: AdaptiveRegression({'one': 0.0}), 'idle delays are'),
+        (lambda: AdaptiveRegression({'one': math.inf}), 'idle delays are'),
+    ],
+)
 def test_impossible_predictors_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,5 @@
 """The contention paper's second pruning, by the slopes between neighbours, which no command uses."""
+
 from __future__ import annotations
 
 import math
@@ -7,8 +8,9 @@ from collections.abc import Sequence
 from deadline_perception.timing.contention.pruning import Candidate, pareto_prune
 
 
-def transition_prune(candidates: Sequence[Candidate], *, least_slope: float = 0.0,
-                     greatest_slope: float = math.inf) -> tuple[Candidate, ...]:
+def transition_prune(
+    candidates: Sequence[Candidate], *, least_slope: float = 0.0, greatest_slope: float = math.inf
+) -> tuple[Candidate, ...]:
     """Leaves out, of two neighbours, the better one where it gains too little, and the faster one where it saves too
     little.
 
@@ -26,7 +28,9 @@ def transition_prune(candidates: Sequence[Candidate], *, least_slope: float = 0.
         ValueError: the slopes are out of order, or a name occurs twice.
     """
     if not 0.0 <= least_slope < greatest_slope:
-        raise ValueError(f'slopes are {least_slope} and {greatest_slope} per ms, expected 0 <= least < greatest')
+        raise ValueError(
+            f'slopes are {least_slope} and {greatest_slope} per ms, expected 0 <= least < greatest'
+        )
     kept = list(pareto_prune(candidates))
     at = 0
     while at + 1 < len(kept):

@@ -7,6 +7,7 @@ relative error, none below zero. Libraries choose between kernels by thresholds 
 size), so there are several cost models, found by splitting the measured layers in two wherever that lowers the error
 enough.
 """
+
 from __future__ import annotations
 
 import math
@@ -24,9 +25,11 @@ _LEAST_LEAF = 20  # layers that share a cost model; fewer would not pin it down
 _DEEPEST = 3
 _REWEIGHTINGS, _REWEIGHTINGS_OF_SEARCH = 8, 3
 _SMALL_ERROR = 0.005  # relative; errors below weigh alike, so that a perfect fit of some layers does not decide all
-_CACHES_BYTES = tuple(2 ** power for power in range(17, 26))  # 128 KiB to 32 MiB
+_CACHES_BYTES = tuple(2**power for power in range(17, 26))  # 128 KiB to 32 MiB
 _ATTRIBUTES: dict[str, Callable[[ConvolutionShape], int]] = {
-    'pointwise': lambda shape: int(shape.kernel == 1 and shape.stride == 1),  # a plain matrix product
+    'pointwise': lambda shape: int(
+        shape.kernel == 1 and shape.stride == 1
+    ),  # a plain matrix product
     'kernel': lambda shape: shape.kernel,
     'stride': lambda shape: shape.stride,
     'input values': lambda shape: _input_values(shape),
@@ -74,13 +77,18 @@ class ConvolutionModel:
     @property
     def cost_models(self) -> int:
         """How many cost models were found."""
+
         def count(node: CostModel | Split) -> int:
             return 1 if isinstance(node, CostModel) else count(node.low) + count(node.high)
+
         return count(self.cost)
 
 
-def fit_convolution_model(shapes: Sequence[ConvolutionShape], latencies_ms: Sequence[float],
-                          steps: Mapping[str, StepModel]) -> ConvolutionModel:
+def fit_convolution_model(
+    shapes: Sequence[ConvolutionShape],
+    latencies_ms: Sequence[float],
+    steps: Mapping[str, StepModel],
+) -> ConvolutionModel:
     """Finds the costs that explain measured convolutions best.
 
     Args:
@@ -92,13 +100,20 @@ def fit_convolution_model(shapes: Sequence[ConvolutionShape], latencies_ms: Sequ
         ValueError: too few layers, a latency that is missing, not finite or not above 0, or an unknown dimension.
     """
     if len(shapes) < LEAST_LAYERS:
-        raise ValueError(f'{len(shapes)} convolutions were measured, expected at least {LEAST_LAYERS}')
+        raise ValueError(
+            f'{len(shapes)} convolutions were measured, expected at least {LEAST_LAYERS}'
+        )
     latencies = check_latencies(latencies_ms, len(shapes))
     unknown = set(steps) - {'in_channels', 'out_channels', 'width'}
     if unknown:
-        raise ValueError(f'steps are given for {sorted(unknown)}, expected in_channels, out_channels or width')
+        raise ValueError(
+            f'steps are given for {sorted(unknown)}, expected in_channels, out_channels or width'
+        )
     blocks = {name: (model.depth, model.period) for name, model in steps.items()}
-    attributes = {name: np.array([read(shape) for shape in shapes], float) for name, read in _ATTRIBUTES.items()}
+    attributes = {
+        name: np.array([read(shape) for shape in shapes], float)
+        for name, read in _ATTRIBUTES.items()
+    }
     best = None
     for cache_bytes in _CACHES_BYTES:
         units = np.array([_units(shape, blocks, cache_bytes) for shape in shapes])
@@ -113,26 +128,51 @@ def _input_values(shape: ConvolutionShape) -> int:
     return shape.batch * shape.in_channels * shape.height * shape.width
 
 
-def _units(shape: ConvolutionShape, blocks: Mapping[str, tuple[int, int]], cache_bytes: int) -> list[float]:
+def _units(
+    shape: ConvolutionShape, blocks: Mapping[str, tuple[int, int]], cache_bytes: int
+) -> list[float]:
     """What a convolution is charged for.
 
     A call; operations: plain, in whole steps and in whole periods; a pass over the inputs of every position, and one
     more for every power of two in which the output channels beyond the last whole step are done; operations on values
     that fit no cache; values read and written; weights, and bytes of those that fit no cache.
     """
-    sizes = {'in_channels': shape.in_channels, 'out_channels': shape.out_channels, 'width': shape.out_width}
-    rounded = [shape.batch * shape.out_height * shape.kernel ** 2
-               * math.prod(-(-size // blocks.get(name, (1, 1))[level]) * blocks.get(name, (1, 1))[level]
-                           for name, size in sizes.items()) for level in (0, 1)]
+    sizes = {
+        'in_channels': shape.in_channels,
+        'out_channels': shape.out_channels,
+        'width': shape.out_width,
+    }
+    rounded = [
+        shape.batch
+        * shape.out_height
+        * shape.kernel**2
+        * math.prod(
+            -(-size // blocks.get(name, (1, 1))[level]) * blocks.get(name, (1, 1))[level]
+            for name, size in sizes.items()
+        )
+        for level in (0, 1)
+    ]
     values_in, values_out = _input_values(shape), shape.store_bytes // FLOAT_BYTES
-    passes = shape.positions * shape.in_channels * shape.kernel ** 2
+    passes = shape.positions * shape.in_channels * shape.kernel**2
     rest = shape.out_channels % blocks.get('out_channels', (1, 1))[0]
     uncached = FLOAT_BYTES * (values_in + values_out) > cache_bytes
-    return [1.0, shape.operations, *rounded, passes, passes * rest.bit_count(), shape.operations * uncached,
-            values_in, values_out, shape.weights, max(0.0, FLOAT_BYTES * shape.weights - cache_bytes)]
+    return [
+        1.0,
+        shape.operations,
+        *rounded,
+        passes,
+        passes * rest.bit_count(),
+        shape.operations * uncached,
+        values_in,
+        values_out,
+        shape.weights,
+        max(0.0, FLOAT_BYTES * shape.weights - cache_bytes),
+    ]
 
 
-def _fit_costs(units: np.ndarray, latencies: np.ndarray, reweightings: int = _REWEIGHTINGS) -> tuple[CostModel, float]:
+def _fit_costs(
+    units: np.ndarray, latencies: np.ndarray, reweightings: int = _REWEIGHTINGS
+) -> tuple[CostModel, float]:
     """Costs of least mean absolute relative error, by reweighted least squares, and that error."""
     scale = np.maximum(units.max(axis=0), 1e-12)
     relative = units / scale / latencies[:, None]
@@ -147,7 +187,9 @@ def _fit_costs(units: np.ndarray, latencies: np.ndarray, reweightings: int = _RE
     return CostModel(tuple(float(cost) for cost in best / scale)), float(least)
 
 
-def _grow(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray], depth: int) -> CostModel | Split:
+def _grow(
+    units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray], depth: int
+) -> CostModel | Split:
     """Splits the layers as the best arrangement of up to two splits begins, then each part of them in turn."""
     split = _best_arrangement(units, latencies, attributes, min(depth, 2))[1]
     if split is None:
@@ -155,12 +197,16 @@ def _grow(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.nda
     name, threshold = split
     threshold = _refine(units, latencies, attributes, name, threshold, min(depth, 2) - 1)
     low = attributes[name] <= threshold
-    branches = [_grow(units[part], latencies[part], _select(attributes, part), depth - 1) for part in (low, ~low)]
+    branches = [
+        _grow(units[part], latencies[part], _select(attributes, part), depth - 1)
+        for part in (low, ~low)
+    ]
     return Split(name, threshold, *branches)
 
 
-def _best_arrangement(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray],
-                      splits: int) -> tuple[float, tuple[str, float] | None]:
+def _best_arrangement(
+    units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray], splits: int
+) -> tuple[float, tuple[str, float] | None]:
     """Criterion of the best cost models that so many levels of splits can give, and the first split (None: one model).
 
     It is the sum of absolute relative errors on a logarithmic scale plus what the costs' freedom must earn
@@ -173,15 +219,25 @@ def _best_arrangement(units: np.ndarray, latencies: np.ndarray, attributes: dict
             low = values <= threshold
             if min(low.sum(), len(values) - low.sum()) < _LEAST_LEAF:
                 continue
-            cost = sum(_best_arrangement(units[part], latencies[part], _select(attributes, part), splits - 1)[0]
-                       for part in (low, ~low))
+            cost = sum(
+                _best_arrangement(
+                    units[part], latencies[part], _select(attributes, part), splits - 1
+                )[0]
+                for part in (low, ~low)
+            )
             if cost < best[0]:
                 best = cost, (name, threshold)
     return best
 
 
-def _refine(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray], name: str, threshold: float,
-            splits: int) -> float:
+def _refine(
+    units: np.ndarray,
+    latencies: np.ndarray,
+    attributes: dict[str, np.ndarray],
+    name: str,
+    threshold: float,
+    splits: int,
+) -> float:
     """The best threshold among the measured values around one that was chosen from a few."""
     values = attributes[name]
     coarse = _thresholds(values)
@@ -192,14 +248,20 @@ def _refine(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.n
     for option in np.unique(values[(values >= least) & (values <= most)]):
         low = values <= option
         if min(low.sum(), len(values) - low.sum()) >= _LEAST_LEAF:
-            cost = sum(_best_arrangement(units[part], latencies[part], _select(attributes, part), splits)[0]
-                       for part in (low, ~low))
+            cost = sum(
+                _best_arrangement(units[part], latencies[part], _select(attributes, part), splits)[
+                    0
+                ]
+                for part in (low, ~low)
+            )
             best = min(best, (cost, float(option)))
     return best[1]
 
 
 def _criterion(error: float, units: np.ndarray) -> float:
-    return 2.0 * len(units) * math.log(max(error, _SMALL_ERROR)) + (units.shape[1] + 1) * math.log(len(units))
+    return 2.0 * len(units) * math.log(max(error, _SMALL_ERROR)) + (units.shape[1] + 1) * math.log(
+        len(units)
+    )
 
 
 def _select(attributes: dict[str, np.ndarray], part: np.ndarray) -> dict[str, np.ndarray]:

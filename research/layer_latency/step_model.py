@@ -15,6 +15,7 @@ Beside every model stand latency linear in operations and a random forest, which
 
 All layers are measured in turns. Prints a table and writes results/step_model.json (step_model_DEVICE.json on a GPU).
 """
+
 from __future__ import annotations
 
 import math
@@ -27,13 +28,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from convolution_model import ConvolutionModel, fit_convolution_model
 from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
 
-from deadline_perception.evaluation.sweep_result import SweepResult, evaluate_sweep
-from convolution_model import ConvolutionModel, fit_convolution_model
 from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.timing.wcet.layer_sweep import LayerTimer, Repetition, Sweep, median_uncertainty
+from deadline_perception.evaluation.sweep_result import SweepResult, evaluate_sweep
+from deadline_perception.timing.wcet.layer_sweep import (
+    LayerTimer,
+    Repetition,
+    Sweep,
+    median_uncertainty,
+)
 from deadline_perception.timing.wcet.layers import ConvolutionShape
 from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
 from deadline_perception.tools.profile import restart_with_environment
@@ -71,21 +77,42 @@ class Plan:
 
 
 CPU = Plan(28, range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16), 300, 200, 80, 3e8)
-QUICK = replace(CPU, channels=range(10, 75), filters=range(1, 67), sides=range(10, 43),
-                sparse_filters=range(100, 244, 72), learned=120, tested=60)
-GPU = replace(CPU, side=256, channels=range(10, 531), filters=range(1, 531), sides=range(10, 512, 2), longest_side=256,
-              most_operations=2e10)
+QUICK = replace(
+    CPU,
+    channels=range(10, 75),
+    filters=range(1, 67),
+    sides=range(10, 43),
+    sparse_filters=range(100, 244, 72),
+    learned=120,
+    tested=60,
+)
+GPU = replace(
+    CPU,
+    side=256,
+    channels=range(10, 531),
+    filters=range(1, 531),
+    sides=range(10, 512, 2),
+    longest_side=256,
+    most_operations=2e10,
+)
 
 
 def random_convolutions(count: int, plan: Plan, rng: random.Random) -> list[ConvolutionShape]:
     """Different convolutions; channels and sides are drawn evenly on a logarithmic scale."""
+
     def draw(low: int, high: int) -> int:
         return round(math.exp(rng.uniform(math.log(low), math.log(high))))
 
     found: dict[ConvolutionShape, None] = {}
     while len(found) < count:
-        shape = ConvolutionShape(draw(8, 512), draw(8, 512), rng.choice((1, 3, 5)), rng.choice((1, 2)),
-                                 draw(7, plan.longest_side), draw(7, plan.longest_side))
+        shape = ConvolutionShape(
+            draw(8, 512),
+            draw(8, 512),
+            rng.choice((1, 3, 5)),
+            rng.choice((1, 2)),
+            draw(7, plan.longest_side),
+            draw(7, plan.longest_side),
+        )
         if shape.operations <= plan.most_operations:
             found[shape] = None
     return list(found)
@@ -96,29 +123,56 @@ def fit_linear(operations: np.ndarray, latencies: np.ndarray) -> np.ndarray:
     count, scale = len(operations), operations.max()
     relative = np.stack([operations / scale, np.ones(count)], 1) / latencies[:, None]
     unit = np.eye(count)
-    found = linprog(np.concatenate([np.zeros(2), np.ones(count)]), np.block([[relative, -unit], [-relative, -unit]]),
-                    np.concatenate([np.ones(count), -np.ones(count)]),
-                    bounds=[(None, None)] * 2 + [(0.0, None)] * count)
+    found = linprog(
+        np.concatenate([np.zeros(2), np.ones(count)]),
+        np.block([[relative, -unit], [-relative, -unit]]),
+        np.concatenate([np.ones(count), -np.ones(count)]),
+        bounds=[(None, None)] * 2 + [(0.0, None)] * count,
+    )
     return found.x[:2] / [scale, 1.0]
 
 
 def features(shapes: list[ConvolutionShape]) -> np.ndarray:
     """What the forest sees: the dimensions, and what follows from them."""
-    return np.array([[s.in_channels, s.out_channels, s.kernel, s.stride, s.height, s.width, s.operations, s.load_bytes,
-                      s.store_bytes] for s in shapes], float)
+    return np.array(
+        [
+            [
+                s.in_channels,
+                s.out_channels,
+                s.kernel,
+                s.stride,
+                s.height,
+                s.width,
+                s.operations,
+                s.load_bytes,
+                s.store_bytes,
+            ]
+            for s in shapes
+        ],
+        float,
+    )
 
 
-def predict_simply(asked: list[ConvolutionShape], linear_from: list[ConvolutionShape],
-                   forest_from: list[ConvolutionShape], measured: MeasuredLayers) -> dict[str, np.ndarray]:
+def predict_simply(
+    asked: list[ConvolutionShape],
+    linear_from: list[ConvolutionShape],
+    forest_from: list[ConvolutionShape],
+    measured: MeasuredLayers,
+) -> dict[str, np.ndarray]:
     """What the two baselines say of the layers asked for, ms, having learned from others."""
+
     def operations(shapes: list[ConvolutionShape]) -> np.ndarray:
         return np.array([shape.operations for shape in shapes], float)
 
     slope, intercept = fit_linear(operations(linear_from), latencies_of(linear_from, measured))
     costs = latencies_of(forest_from, measured) / operations(forest_from)
-    forest = RandomForestRegressor(TREES, random_state=SEED).fit(features(forest_from), np.log(costs))
-    return {'linear in operations': slope * operations(asked) + intercept,
-            'random forest': operations(asked) * np.exp(forest.predict(features(asked)))}
+    forest = RandomForestRegressor(TREES, random_state=SEED).fit(
+        features(forest_from), np.log(costs)
+    )
+    return {
+        'linear in operations': slope * operations(asked) + intercept,
+        'random forest': operations(asked) * np.exp(forest.predict(features(asked))),
+    }
 
 
 def latencies_of(shapes: list[ConvolutionShape], measured: MeasuredLayers) -> np.ndarray:
@@ -126,48 +180,91 @@ def latencies_of(shapes: list[ConvolutionShape], measured: MeasuredLayers) -> np
     return np.array([measured.median_ms(shape) for shape in shapes])
 
 
-def errors_of_sweep(sweep: Sweep, measured: MeasuredLayers, known: Sequence[ConvolutionShape] = ()) -> dict[str, float]:
+def errors_of_sweep(
+    sweep: Sweep, measured: MeasuredLayers, known: Sequence[ConvolutionShape] = ()
+) -> dict[str, float]:
     """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
     too."""
     reached = [shape for shape in sweep.shapes if measured.samples_ms[shape]]
     four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
     others = [shape for shape in reached if shape not in four]
     observed = latencies_of(others, measured)
-    return {name: float(np.mean(np.abs(predicted / observed - 1.0)))
-            for name, predicted in predict_simply(others, four, [*four, *known], measured).items()}
+    return {
+        name: float(np.mean(np.abs(predicted / observed - 1.0)))
+        for name, predicted in predict_simply(others, four, [*four, *known], measured).items()
+    }
 
 
-def errors_of_random(learned: list[ConvolutionShape], pool: list[ConvolutionShape], tested: list[ConvolutionShape],
-                     sweeps: list[SweepResult], measured: MeasuredLayers) -> tuple[dict[str, dict], ConvolutionModel]:
+def errors_of_random(
+    learned: list[ConvolutionShape],
+    pool: list[ConvolutionShape],
+    tested: list[ConvolutionShape],
+    sweeps: list[SweepResult],
+    measured: MeasuredLayers,
+) -> tuple[dict[str, dict], ConvolutionModel]:
     """Mean and median absolute error per model, as shares, and the combined model."""
     observed = latencies_of(tested, measured)
-    combined = fit_convolution_model(learned, latencies_of(learned, measured),
-                                     {result.sweep.dimension: result.model for result in sweeps})
-    predictions = {'combined steps': np.array([combined.predict(shape) for shape in tested]),
-                   **predict_simply(tested, pool, pool, measured)}
+    combined = fit_convolution_model(
+        learned,
+        latencies_of(learned, measured),
+        {result.sweep.dimension: result.model for result in sweeps},
+    )
+    predictions = {
+        'combined steps': np.array([combined.predict(shape) for shape in tested]),
+        **predict_simply(tested, pool, pool, measured),
+    }
     relative = {name: np.abs(predicted / observed - 1.0) for name, predicted in predictions.items()}
-    return {name: {'mean': float(errors.mean()), 'median': float(np.median(errors)),
-                   'p90': float(np.quantile(errors, 0.9))} for name, errors in relative.items()}, combined
+    return {
+        name: {
+            'mean': float(errors.mean()),
+            'median': float(np.median(errors)),
+            'p90': float(np.quantile(errors, 0.9)),
+        }
+        for name, errors in relative.items()
+    }, combined
 
 
 def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
     """The sweeps in which steps are found, that of squares last, and those that are held out."""
-    layer = ConvolutionShape(in_channels=128, out_channels=128, kernel=3, stride=1, height=plan.side, width=plan.side)
-    found_in = [Sweep('input channels', 'in_channels', layer, tuple(plan.channels)),
-                Sweep('filters', 'out_channels', layer, tuple(plan.filters)),
-                Sweep('input width', 'width', replace(layer, in_channels=64), tuple(plan.sides)),
-                Sweep('pixels of a square input', 'pixels', replace(layer, in_channels=64),
-                      tuple(side ** 2 for side in plan.sides))]
-    held_out = [Sweep(f'sparse, {filters} filters', 'in_channels', replace(layer, out_channels=filters),
-                      tuple(range(120, 220, 3))) for filters in plan.sparse_filters]
+    layer = ConvolutionShape(
+        in_channels=128, out_channels=128, kernel=3, stride=1, height=plan.side, width=plan.side
+    )
+    found_in = [
+        Sweep('input channels', 'in_channels', layer, tuple(plan.channels)),
+        Sweep('filters', 'out_channels', layer, tuple(plan.filters)),
+        Sweep('input width', 'width', replace(layer, in_channels=64), tuple(plan.sides)),
+        Sweep(
+            'pixels of a square input',
+            'pixels',
+            replace(layer, in_channels=64),
+            tuple(side**2 for side in plan.sides),
+        ),
+    ]
+    held_out = [
+        Sweep(
+            f'sparse, {filters} filters',
+            'in_channels',
+            replace(layer, out_channels=filters),
+            tuple(range(120, 220, 3)),
+        )
+        for filters in plan.sparse_filters
+    ]
     return found_in, held_out
 
 
 def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
     """What the result file says of a sweep; errors are shares."""
-    return {'name': result.sweep.name, 'values': len(result.values), 'depth': result.few.depth,
-            'period': result.few.period, 'upper_values': result.few.upper_values, 'fitted_error': result.model.error,
-            'four_values': result.few_values, 'four_error': result.few_error, 'baselines': baselines}
+    return {
+        'name': result.sweep.name,
+        'values': len(result.values),
+        'depth': result.few.depth,
+        'period': result.few.period,
+        'upper_values': result.few.upper_values,
+        'fitted_error': result.model.error,
+        'four_values': result.few_values,
+        'four_error': result.few_error,
+        'baselines': baselines,
+    }
 
 
 def judge(run: Run, report: dict) -> None:
@@ -175,14 +272,21 @@ def judge(run: Run, report: dict) -> None:
     combined = report['random']['combined steps']['mean']
     channels, sparse = report['sweeps'][0], report['sparse']
     if report['device']['kind'] == 'cuda':
-        wanted = (('channel sweep from four', 0.013, channels['four_error']),
-                  ('sparse sweeps from four', 0.013, sparse['four_error']), ('random convolutions', 0.05, combined))
+        wanted = (
+            ('channel sweep from four', 0.013, channels['four_error']),
+            ('sparse sweeps from four', 0.013, sparse['four_error']),
+            ('random convolutions', 0.05, combined),
+        )
     else:
         linear = 'linear in operations'
-        wanted = tuple((f'{name}, relative to {linear}', 1.0 / 3.0, error / other) for name, error, other in (
-            ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
-            ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
-            ('random convolutions', combined, report['random'][linear]['mean'])))
+        wanted = tuple(
+            (f'{name}, relative to {linear}', 1.0 / 3.0, error / other)
+            for name, error, other in (
+                ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
+                ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
+                ('random convolutions', combined, report['random'][linear]['mean']),
+            )
+        )
     for name, most, reached in wanted:
         run.goal(name, reached, most=most)
 
@@ -191,23 +295,58 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     """The table of errors."""
     rows = []
     for result, record in zip(results, report['sweeps']):
-        rows += [(f'{result.sweep.name} ({result.model})', '4 values', f'{result.few_error:.1%}', '', ''),
-                 ('', f'all {len(result.values)} values', f'{result.model.error:.1%}', '', '')]
-        rows += [(f'  {model}', '4 values', f'{error:.1%}', '', '') for model, error in record['baselines'].items()]
-    rows.append((f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps', '4 values each',
-                 f'{report["sparse"]["four_error"]:.1%}', '', ''))
+        rows += [
+            (
+                f'{result.sweep.name} ({result.model})',
+                '4 values',
+                f'{result.few_error:.1%}',
+                '',
+                '',
+            ),
+            ('', f'all {len(result.values)} values', f'{result.model.error:.1%}', '', ''),
+        ]
+        rows += [
+            (f'  {model}', '4 values', f'{error:.1%}', '', '')
+            for model, error in record['baselines'].items()
+        ]
+    rows.append(
+        (
+            f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps',
+            '4 values each',
+            f'{report["sparse"]["four_error"]:.1%}',
+            '',
+            '',
+        )
+    )
     for model, error in report['sparse']['baselines'].items():
-        source = '4 values each' + (f', {results[0].sweep.name}' if model == 'random forest' else '')
+        source = '4 values each' + (
+            f', {results[0].sweep.name}' if model == 'random forest' else ''
+        )
         rows.append((f'  {model}', source, f'{error:.1%}', '', ''))
     counts = report['measurements']
     for model, errors in report['random'].items():
-        source = (f'{counts["combined_random"]} random, {counts["combined_sweeps"]} of sweeps'
-                  if model == 'combined steps' else f'{counts["baselines"]} random')
-        rows.append((f'{counts["tested"]} random convolutions, {model}', source,
-                     *(f'{errors[key]:.1%}' for key in ('mean', 'median', 'p90'))))
-    show(f'error of predicted layer times on {device}', ('what', 'from', 'mean', 'median', 'p90'), rows, words=2)
-    print(f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
-          f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found')
+        source = (
+            f'{counts["combined_random"]} random, {counts["combined_sweeps"]} of sweeps'
+            if model == 'combined steps'
+            else f'{counts["baselines"]} random'
+        )
+        rows.append(
+            (
+                f'{counts["tested"]} random convolutions, {model}',
+                source,
+                *(f'{errors[key]:.1%}' for key in ('mean', 'median', 'p90')),
+            )
+        )
+    show(
+        f'error of predicted layer times on {device}',
+        ('what', 'from', 'mean', 'median', 'p90'),
+        rows,
+        words=2,
+    )
+    print(
+        f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
+        f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found'
+    )
 
 
 def main(run: Run) -> None:
@@ -226,26 +365,48 @@ def main(run: Run) -> None:
         file = args.layers or Path(folder) / 'layers.json'
         measured = MeasuredLayers.resume(file, facts, layers)
         # Layers finish when the median is known to 0.5 %; usually the time is over before.
-        measure_to_file(measured, timer, Repetition(accuracy=0.005, most=200), file, minutes * 60_000.0)
+        measure_to_file(
+            measured, timer, Repetition(accuracy=0.005, most=200), file, minutes * 60_000.0
+        )
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
     first = [shape for shape in swept[0].shapes if measured.samples_ms[shape]]
-    records = [*(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
-               *(sweep_record(result, errors_of_sweep(result.sweep, measured, first)) for result in sparse)]
-    held_out_records = records[len(results):]
-    errors, combined = errors_of_random(pool[:plan.learned], pool, tested, results[:-1], measured)
+    records = [
+        *(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
+        *(
+            sweep_record(result, errors_of_sweep(result.sweep, measured, first))
+            for result in sparse
+        ),
+    ]
+    held_out_records = records[len(results) :]
+    errors, combined = errors_of_random(pool[: plan.learned], pool, tested, results[:-1], measured)
     report = {
-        'device': asdict(facts), 'quick': args.quick,
+        'device': asdict(facts),
+        'quick': args.quick,
         'layers': len(measured.samples_ms),
-        'visits_per_layer': statistics.median(len(samples) for samples in measured.samples_ms.values()),
-        'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.samples_ms.values())),
-        'sweeps': records, 'sparse': {
+        'visits_per_layer': statistics.median(
+            len(samples) for samples in measured.samples_ms.values()
+        ),
+        'uncertainty_of_medians': statistics.median(
+            map(median_uncertainty, measured.samples_ms.values())
+        ),
+        'sweeps': records,
+        'sparse': {
             'four_error': statistics.fmean(record['four_error'] for record in held_out_records),
-            'baselines': {model: statistics.fmean(record['baselines'][model] for record in held_out_records)
-                          for model in held_out_records[0]['baselines']}}, 'random': errors,
-        'measurements': {'combined_random': plan.learned, 'combined_sweeps': as_many - plan.learned,
-                         'baselines': as_many, 'tested': plan.tested},
-        'cost_models': combined.cost_models}
+            'baselines': {
+                model: statistics.fmean(record['baselines'][model] for record in held_out_records)
+                for model in held_out_records[0]['baselines']
+            },
+        },
+        'random': errors,
+        'measurements': {
+            'combined_random': plan.learned,
+            'combined_sweeps': as_many - plan.learned,
+            'baselines': as_many,
+            'tested': plan.tested,
+        },
+        'cost_models': combined.cost_models,
+    }
     print_report(report, results, str(facts))
     judge(run, report)
     if facts.kind != 'cpu':
@@ -254,9 +415,20 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
-        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
-        '--minutes': {'type': float, 'above': 0.0, 'help': 'longest time to measure; 5, or 0.7 with --quick'},
-        '--layers': {'type': Path, 'help': 'file to keep the measured layers in, and to go on from'}},
-        quick='fewer layers, whose errors are larger')
+    run_script(
+        main,
+        {
+            '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
+            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+            '--minutes': {
+                'type': float,
+                'above': 0.0,
+                'help': 'longest time to measure; 5, or 0.7 with --quick',
+            },
+            '--layers': {
+                'type': Path,
+                'help': 'file to keep the measured layers in, and to go on from',
+            },
+        },
+        quick='fewer layers, whose errors are larger',
+    )

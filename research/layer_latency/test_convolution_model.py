@@ -1,11 +1,12 @@
 """Latency of any convolution from measured ones."""
+
 from __future__ import annotations
 
 import random
 
 import pytest
-
 from convolution_model import Split, fit_convolution_model
+
 from deadline_perception.timing.wcet.layers import ConvolutionShape
 from deadline_perception.timing.wcet.step_model import Line, StepModel
 
@@ -14,8 +15,17 @@ BLOCKS = {'out_channels': StepModel(16, 1, 1, Line(1.0, 0.0), Line(1.0, 0.0), 0.
 
 def convolutions(count: int, seed: int) -> list[ConvolutionShape]:
     rng = random.Random(seed)
-    return [ConvolutionShape(rng.randint(8, 256), rng.randint(8, 256), rng.choice((1, 3, 5)), rng.choice((1, 2)),
-                             rng.randint(7, 60), rng.randint(7, 60)) for _ in range(count)]
+    return [
+        ConvolutionShape(
+            rng.randint(8, 256),
+            rng.randint(8, 256),
+            rng.choice((1, 3, 5)),
+            rng.choice((1, 2)),
+            rng.randint(7, 60),
+            rng.randint(7, 60),
+        )
+        for _ in range(count)
+    ]
 
 
 def blocked_ms(shape: ConvolutionShape) -> float:
@@ -33,7 +43,9 @@ def two_kernels_ms(shape: ConvolutionShape) -> float:
 def error(ground_truth, learned: int = 150, steps=BLOCKS) -> float:
     shapes, held_out = convolutions(learned, 1), convolutions(60, 2)
     model = fit_convolution_model(shapes, [ground_truth(shape) for shape in shapes], steps)
-    return sum(abs(model.predict(shape) / ground_truth(shape) - 1.0) for shape in held_out) / len(held_out)
+    return sum(abs(model.predict(shape) / ground_truth(shape) - 1.0) for shape in held_out) / len(
+        held_out
+    )
 
 
 def splits(node) -> list[Split]:
@@ -51,30 +63,40 @@ def test_steps_of_the_sweep_matter():
 def test_finds_where_the_library_changes_kernels():
     shapes = convolutions(200, 1)
     model = fit_convolution_model(shapes, [two_kernels_ms(shape) for shape in shapes], BLOCKS)
-    assert any(split.attribute == 'input values' and 19_000 <= split.threshold <= 20_480
-               for split in splits(model.cost))
+    assert any(
+        split.attribute == 'input values' and 19_000 <= split.threshold <= 20_480
+        for split in splits(model.cost)
+    )
     assert error(two_kernels_ms, learned=200) < 0.03
 
 
 def test_one_cost_model_suffices_where_nothing_changes():
     shapes = convolutions(150, 1)
-    assert fit_convolution_model(shapes, [blocked_ms(shape) for shape in shapes], BLOCKS).cost_models == 1
+    assert (
+        fit_convolution_model(shapes, [blocked_ms(shape) for shape in shapes], BLOCKS).cost_models
+        == 1
+    )
 
 
 def test_no_cost_is_negative_so_a_larger_layer_never_costs_less():
     rng = random.Random(3)
     shapes = convolutions(60, 3)
-    model = fit_convolution_model(shapes, [blocked_ms(shape) * rng.uniform(0.7, 1.4) for shape in shapes], {})
+    model = fit_convolution_model(
+        shapes, [blocked_ms(shape) * rng.uniform(0.7, 1.4) for shape in shapes], {}
+    )
     times = [model.predict(ConvolutionShape(64, 64, 3, 1, side, side)) for side in range(8, 60)]
     assert all(later >= earlier >= 0.0 for earlier, later in zip(times, times[1:]))
 
 
-@pytest.mark.parametrize(('count', 'latency', 'steps', 'message'), [
-    (15, 1.0, {}, '15 convolutions were measured, expected at least 16'),
-    (20, float('inf'), {}, 'latency is inf ms'),
-    (20, -1.0, {}, 'latency is -1.0 ms'),
-    (20, 1.0, {'depth': BLOCKS['out_channels']}, "steps are given for .'depth'."),
-])
+@pytest.mark.parametrize(
+    ('count', 'latency', 'steps', 'message'),
+    [
+        (15, 1.0, {}, '15 convolutions were measured, expected at least 16'),
+        (20, float('inf'), {}, 'latency is inf ms'),
+        (20, -1.0, {}, 'latency is -1.0 ms'),
+        (20, 1.0, {'depth': BLOCKS['out_channels']}, "steps are given for .'depth'."),
+    ],
+)
 def test_unusable_measurements_are_refused(count, latency, steps, message):
     with pytest.raises(ValueError, match=message):
         fit_convolution_model(convolutions(count, 1), [latency] * count, steps)

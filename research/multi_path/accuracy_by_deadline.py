@@ -17,6 +17,7 @@ taken against the full path and against the best by the expected qualities, both
 frontier goes by qualities that were measured on these images too, if the table beside the weights is used. Prints a
 table, writes results/accuracy_by_deadline.json and results/accuracy_by_deadline.png; with --quick below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import math
@@ -38,7 +39,11 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes
+from deadline_perception.evaluation.path_accuracy import (
+    annotated_frames,
+    pooled_ap,
+    ranking_classes,
+)
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.networks.model_set.model_reference import load_network
 from deadline_perception.runtime.job import Job, StampReading
@@ -52,6 +57,7 @@ from deadline_perception.tools.profile import restart_with_environment
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
 from baselines import FixedPath
 from thresholds import ThresholdPolicy, largest_that_fits
+
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, run_script, show
 
@@ -61,8 +67,12 @@ GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on
 MISS = 0.01  # target miss probability of the bounds
 DRAWS = 500
 PROFILE_S, QUICK_PROFILE_S, QUICK_IMAGES = 40.0, 8.0, 4
-NAMES = {'frontier': 'multi-path, frontier', 'thresholds': "multi-path, the paper's thresholds",
-         'full_width': 'the same at full width, as published', 'fixed': 'single path'}
+NAMES = {
+    'frontier': 'multi-path, frontier',
+    'thresholds': "multi-path, the paper's thresholds",
+    'full_width': 'the same at full width, as published',
+    'fixed': 'single path',
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,9 @@ class Taken:
         return self.detections if self.latency_ms <= deadline_ms else Detections.none()
 
 
-def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, times: FrameTimes) -> Taken:
+def run_frame(
+    detector, policy: Policy, image: np.ndarray, deadline_ms: float, times: FrameTimes
+) -> Taken:
     """Runs one image against a deadline that begins now."""
     inference = TimedInference(detector, detector.path_space, policy)
     begun_ms = now_ms()
@@ -88,8 +100,9 @@ def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, t
     return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
 
-def run_all(detector, cells: dict[tuple[str, float], Policy], images: list[np.ndarray],
-            times: FrameTimes) -> dict[tuple[str, float], list[Taken]]:
+def run_all(
+    detector, cells: dict[tuple[str, float], Policy], images: list[np.ndarray], times: FrameTimes
+) -> dict[tuple[str, float], list[Taken]]:
     """Every image in every cell, image by image, the cells in random order.
 
     Args:
@@ -120,20 +133,32 @@ class Scored:
     resampled_pooled: np.ndarray
 
     @classmethod
-    def of(cls, found: list[Detections], ground_truths: list, class_names: tuple[str, ...],
-           ranked_by: list[str]) -> Scored:
+    def of(
+        cls,
+        found: list[Detections],
+        ground_truths: list,
+        class_names: tuple[str, ...],
+        ranked_by: list[str],
+    ) -> Scored:
         """Scores of detections, one per image; the pooled ones are of the classes that paths are ranked by."""
         result = average_precision(found, ground_truths, class_names)
         draws = bootstrap_draws(len(ground_truths), DRAWS)
-        return cls(100 * (result.ap or 0.0), 100 * (result.ap50 or 0.0), 100 * pooled_ap(result, ranked_by),
-                   100 * resampled_ap(found, ground_truths, class_names, draws),
-                   100 * resampled_ap(found, ground_truths, class_names, draws, ranked_by))
+        return cls(
+            100 * (result.ap or 0.0),
+            100 * (result.ap50 or 0.0),
+            100 * pooled_ap(result, ranked_by),
+            100 * resampled_ap(found, ground_truths, class_names, draws),
+            100 * resampled_ap(found, ground_truths, class_names, draws, ranked_by),
+        )
 
     def loss_against(self, reference: Scored) -> dict:
         """What is lost against other detections, with 95 % intervals."""
-        return {'ap': reference.ap - self.ap, 'ap_interval': _interval(reference.resampled_ap - self.resampled_ap),
-                'pooled': reference.pooled - self.pooled,
-                'pooled_interval': _interval(reference.resampled_pooled - self.resampled_pooled)}
+        return {
+            'ap': reference.ap - self.ap,
+            'ap_interval': _interval(reference.resampled_ap - self.resampled_ap),
+            'pooled': reference.pooled - self.pooled,
+            'pooled_interval': _interval(reference.resampled_pooled - self.resampled_pooled),
+        }
 
 
 def _interval(differences: np.ndarray) -> list[float]:
@@ -145,40 +170,83 @@ def judged_deadline_ms(full_ms: float, tightest_ms: float) -> float:
     return max(HALF * full_ms, tightest_ms)
 
 
-def row_of(name: str, relative: float, deadline_ms: float, frames: list[Taken], scored: Scored, full: Scored,
-           best: Scored) -> dict:
+def row_of(
+    name: str,
+    relative: float,
+    deadline_ms: float,
+    frames: list[Taken],
+    scored: Scored,
+    full: Scored,
+    best: Scored,
+) -> dict:
     """Scores of one policy at one deadline, and what it loses against two paths without a deadline."""
     latencies_ms = np.array([frame.latency_ms for frame in frames])
-    return {'policy': name, 'relative_deadline': relative, 'deadline_ms': deadline_ms, 'ap': scored.ap,
-            'ap50': scored.ap50, 'pooled': scored.pooled, 'loss': scored.loss_against(full),
-            'loss_against_best': scored.loss_against(best),
-            'missed': float((~(latencies_ms <= deadline_ms)).mean()), 'median_ms': float(np.median(latencies_ms)),
-            'p99_ms': float(np.quantile(latencies_ms, 0.99)), 'paths': len({frame.path for frame in frames})}
+    return {
+        'policy': name,
+        'relative_deadline': relative,
+        'deadline_ms': deadline_ms,
+        'ap': scored.ap,
+        'ap50': scored.ap50,
+        'pooled': scored.pooled,
+        'loss': scored.loss_against(full),
+        'loss_against_best': scored.loss_against(best),
+        'missed': float((~(latencies_ms <= deadline_ms)).mean()),
+        'median_ms': float(np.median(latencies_ms)),
+        'p99_ms': float(np.quantile(latencies_ms, 0.99)),
+        'paths': len({frame.path for frame in frames}),
+    }
 
 
 def plot(result: dict, file: Path) -> None:
     """One line per policy over the relative deadline."""
     import matplotlib
+
     matplotlib.use('Agg')
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8.0, 5.0), layout='constrained')
-    axes.axhline(result['full_path']['pooled'], color='#9aa8b6', linewidth=1.2, linestyle=(0, (4, 3)), zorder=1,
-                 label='full path without a deadline')
+    axes.axhline(
+        result['full_path']['pooled'],
+        color='#9aa8b6',
+        linewidth=1.2,
+        linestyle=(0, (4, 3)),
+        zorder=1,
+        label='full path without a deadline',
+    )
     for name, colour, marker in zip(NAMES, ('#1f77d0', '#d98a00', '#8a63c2', '#c02626'), 'osD^'):
         rows = [row for row in result['rows'] if row['policy'] == name]
-        axes.plot([row['relative_deadline'] for row in rows], [row['pooled'] for row in rows], color=colour,
-                  marker=marker, markersize=5, linewidth=1.8, label=NAMES[name], zorder=3)
+        axes.plot(
+            [row['relative_deadline'] for row in rows],
+            [row['pooled'] for row in rows],
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linewidth=1.8,
+            label=NAMES[name],
+            zorder=3,
+        )
     judged = result['goal']['relative_deadline']
     axes.axvline(judged, color='#9aa8b6', linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
-    axes.annotate(f'{result["goal"]["of_full_median"]:.2f} of the full path\'s median time', (judged, 1.0),
-                  xycoords=('data', 'axes fraction'), xytext=(4, -2), textcoords='offset points', va='top', fontsize=8,
-                  color='#5b6b7b')
-    axes.set_xlabel(f'relative deadline (1 is the bound of the full path, {result["full_bound_ms"]:.0f} ms)')
+    axes.annotate(
+        f"{result['goal']['of_full_median']:.2f} of the full path's median time",
+        (judged, 1.0),
+        xycoords=('data', 'axes fraction'),
+        xytext=(4, -2),
+        textcoords='offset points',
+        va='top',
+        fontsize=8,
+        color='#5b6b7b',
+    )
+    axes.set_xlabel(
+        f'relative deadline (1 is the bound of the full path, {result["full_bound_ms"]:.0f} ms)'
+    )
     axes.set_ylabel('average precision of\n' + ', '.join(result['ranked_by']) + ', %')
     axes.set_ylim(-1, 1.15 * max(row['pooled'] for row in result['rows']))
-    axes.set_title(f'{result["images"]} images of {result["dataset"]}, late frames count as empty', loc='left',
-                   fontsize=11)
+    axes.set_title(
+        f'{result["images"]} images of {result["dataset"]}, late frames count as empty',
+        loc='left',
+        fontsize=11,
+    )
     axes.grid(color='#e1e5ea', linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[['top', 'right']].set_visible(False)
@@ -191,59 +259,112 @@ def print_tables(result: dict) -> None:
     best, rows = result['full_path'], []
     for row in result['rows']:
         low, high = row['loss']['pooled_interval']
-        rows.append((row['policy'], row['relative_deadline'], f'{row["deadline_ms"]:.1f}', f'{row["ap"]:.1f}',
-                     f'{row["ap50"]:.1f}', f'{row["pooled"]:.1f}',
-                     f'{row["loss"]["pooled"]:.1f} ({low:.1f} to {high:.1f})', f'{row["missed"]:.1%}',
-                     f'{row["median_ms"]:.1f}', f'{row["p99_ms"]:.1f}', row['paths']))
-    show(f'{result["images"]} images of {result["dataset"]}; full path: AP {best["ap"]:.1f}, {best["pooled"]:.1f} of '
-         f'the classes that rank: {", ".join(result["ranked_by"])}',
-         ('policy', 'relative', 'deadline', 'AP', 'AP50', 'rank', 'loss rank, 95 %', 'missed', 'median', 'p99 ms',
-          'paths'), rows)
+        rows.append(
+            (
+                row['policy'],
+                row['relative_deadline'],
+                f'{row["deadline_ms"]:.1f}',
+                f'{row["ap"]:.1f}',
+                f'{row["ap50"]:.1f}',
+                f'{row["pooled"]:.1f}',
+                f'{row["loss"]["pooled"]:.1f} ({low:.1f} to {high:.1f})',
+                f'{row["missed"]:.1%}',
+                f'{row["median_ms"]:.1f}',
+                f'{row["p99_ms"]:.1f}',
+                row['paths'],
+            )
+        )
+    show(
+        f'{result["images"]} images of {result["dataset"]}; full path: AP {best["ap"]:.1f}, {best["pooled"]:.1f} of '
+        f'the classes that rank: {", ".join(result["ranked_by"])}',
+        (
+            'policy',
+            'relative',
+            'deadline',
+            'AP',
+            'AP50',
+            'rank',
+            'loss rank, 95 %',
+            'missed',
+            'median',
+            'p99 ms',
+            'paths',
+        ),
+        rows,
+    )
     goal = result['goal']
-    print(f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from '
-                  f'1, the machine was not as idle as when the profile was measured')
-    for key, what in (('loss', 'the full path'),
-                      ('loss_against_best', f'the best path, {result["best_path"]["path"]}')):
+    print(
+        f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from '
+        f'1, the machine was not as idle as when the profile was measured'
+    )
+    for key, what in (
+        ('loss', 'the full path'),
+        ('loss_against_best', f'the best path, {result["best_path"]["path"]}'),
+    ):
         loss = goal[key]
-        print(f'at {goal["deadline_ms"]:.1f} ms, {goal["of_full_median"]:.2f} of the full path\'s median time, '
-                      f'lost against {what}: {loss["ap"]:.1f} AP ({loss["ap_interval"][0]:.1f} to '
-                      f'{loss["ap_interval"][1]:.1f}, 95 %), {loss["pooled"]:.1f} of the classes that rank '
-                      f'({loss["pooled_interval"][0]:.1f} to {loss["pooled_interval"][1]:.1f}); '
-                      f'goal at most {GOAL_POINTS} AP: '
-                      f'{"met" if loss["ap"] <= GOAL_POINTS else "not met"}')
+        print(
+            f"at {goal['deadline_ms']:.1f} ms, {goal['of_full_median']:.2f} of the full path's median time, "
+            f'lost against {what}: {loss["ap"]:.1f} AP ({loss["ap_interval"][0]:.1f} to '
+            f'{loss["ap_interval"][1]:.1f}, 95 %), {loss["pooled"]:.1f} of the classes that rank '
+            f'({loss["pooled_interval"][0]:.1f} to {loss["pooled_interval"][1]:.1f}); '
+            f'goal at most {GOAL_POINTS} AP: '
+            f'{"met" if loss["ap"] <= GOAL_POINTS else "not met"}'
+        )
 
 
 def main(run: Run) -> None:
     args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    detector, _ = load_network(str(args.weights), args.device, ROOT / 'models', args.engine)  # replays graphs on CUDA
+    detector, _ = load_network(
+        str(args.weights), args.device, ROOT / 'models', args.engine
+    )  # replays graphs on CUDA
     print(f'engine {detector.engine.identity}. {detector.engine.notice}', flush=True)
     space = detector.path_space
     quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'), space)
     quality.check(detector.weights_hash)
     sequence = read_coco(args.data)
     frames = annotated_frames(sequence, QUICK_IMAGES if args.quick else args.limit)
-    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
+    ground_truths = [
+        relabelled(frame.ground_truth, sequence.class_names, detector.class_names)
+        for frame in frames
+    ]
     ranked_by = list(ranking_classes(ground_truths, detector.class_names) or detector.class_names)
     images = [frame.load_bgr() for frame in frames]
-    profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
-        detector, images[:40], repeats=12, whole_paths=16, path_repeats=6,
-        time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S)
+    profile = (
+        LatencyProfile.load(args.profile)
+        if args.profile
+        else measure_profile(
+            detector,
+            images[:40],
+            repeats=12,
+            whole_paths=16,
+            path_repeats=6,
+            time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S,
+        )
+    )
     warm_up(detector, images[0].shape[:2])
     forecast = PathForecast(profile, space)
-    factor, likely_factor = (math.exp(max(0.0, forecast.residual_quantile(1.0 - share)))
-                             for share in (MISS, P90_TAIL))
+    factor, likely_factor = (
+        math.exp(max(0.0, forecast.residual_quantile(1.0 - share))) for share in (MISS, P90_TAIL)
+    )
     frontier = make_policy('frontier', space, forecast, quality)
     full_bound_ms = forecast.forecast_ms(space.largest) * factor
     # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
-    tightest = math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
+    tightest = (
+        math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
+    )
     full_ms = forecast.forecast_ms(space.largest)
     judged = judged_deadline_ms(full_ms, tightest * full_bound_ms) / full_bound_ms
     relative = sorted({tightest, judged, *(value for value in RELATIVE if value > tightest)})
-    print(f'full path bound {full_bound_ms:.1f} ms (factor {factor:.2f}), {len(images)} images', flush=True)
+    print(
+        f'full path bound {full_bound_ms:.1f} ms (factor {factor:.2f}), {len(images)} images',
+        flush=True,
+    )
     deadlines_ms = [value * full_bound_ms for value in relative]
-    cells: dict[tuple[str, float], Policy] = {('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms}
+    cells: dict[tuple[str, float], Policy] = {
+        ('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms
+    }
     full_width = ThresholdPolicy(space, forecast, quality)
     for deadline_ms in deadlines_ms:
         start = largest_that_fits(space, forecast, deadline_ms / factor)
@@ -252,43 +373,94 @@ def main(run: Run) -> None:
     cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
     best_path = max(space, key=quality.quality)
     cells['best', math.inf] = FixedPath(best_path, space, forecast, quality)
-    taken = run_all(detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor))
+    taken = run_all(
+        detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor)
+    )
     single = taken['fixed', math.inf]
-    full, best = (Scored.of([frame.detections for frame in taken[name, math.inf]], ground_truths, detector.class_names,
-                            ranked_by) for name in ('fixed', 'best'))
+    full, best = (
+        Scored.of(
+            [frame.detections for frame in taken[name, math.inf]],
+            ground_truths,
+            detector.class_names,
+            ranked_by,
+        )
+        for name in ('fixed', 'best')
+    )
     rows = []
     for name in NAMES:
         for value, deadline_ms in zip(relative, deadlines_ms):
             ran = taken.get((name, deadline_ms), single)
-            scored = Scored.of([frame.within(deadline_ms) for frame in ran], ground_truths, detector.class_names,
-                               ranked_by)
+            scored = Scored.of(
+                [frame.within(deadline_ms) for frame in ran],
+                ground_truths,
+                detector.class_names,
+                ranked_by,
+            )
             rows.append(row_of(name, value, deadline_ms, ran, scored, full, best))
-    at_half = next(row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged)
+    at_half = next(
+        row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged
+    )
     pace = float(np.median([frame.latency_ms for frame in single])) / full_ms
-    goal = {name: at_half[name] for name in ('deadline_ms', 'relative_deadline', 'loss', 'loss_against_best')}
-    result = {'device': asdict(read_device_facts(args.device)),
-              'engine': detector.engine.identity,
-              'weights': str(args.weights), 'weights_hash': detector.weights_hash, 'dataset': sequence.name,
-              'quality_measured_on': quality.dataset, 'images': len(images), 'ranked_by': ranked_by,
-              'calibration_factor': factor, 'likely_factor': likely_factor,
-              'full_bound_ms': full_bound_ms, 'full_path_over_forecast': pace,
-              'full_path': {'ap': full.ap, 'pooled': full.pooled},
-              'best_path': {'path': str(best_path), 'ap': best.ap, 'pooled': best.pooled}, 'rows': rows,
-              'goal': {**goal, 'of_full_median': at_half['deadline_ms'] / full_ms, 'at_most_ap': GOAL_POINTS,
-                       'met': at_half['loss']['ap'] <= GOAL_POINTS,
-                       'met_against_best': at_half['loss_against_best']['ap'] <= GOAL_POINTS}}
+    goal = {
+        name: at_half[name]
+        for name in ('deadline_ms', 'relative_deadline', 'loss', 'loss_against_best')
+    }
+    result = {
+        'device': asdict(read_device_facts(args.device)),
+        'engine': detector.engine.identity,
+        'weights': str(args.weights),
+        'weights_hash': detector.weights_hash,
+        'dataset': sequence.name,
+        'quality_measured_on': quality.dataset,
+        'images': len(images),
+        'ranked_by': ranked_by,
+        'calibration_factor': factor,
+        'likely_factor': likely_factor,
+        'full_bound_ms': full_bound_ms,
+        'full_path_over_forecast': pace,
+        'full_path': {'ap': full.ap, 'pooled': full.pooled},
+        'best_path': {'path': str(best_path), 'ap': best.ap, 'pooled': best.pooled},
+        'rows': rows,
+        'goal': {
+            **goal,
+            'of_full_median': at_half['deadline_ms'] / full_ms,
+            'at_most_ap': GOAL_POINTS,
+            'met': at_half['loss']['ap'] <= GOAL_POINTS,
+            'met_against_best': at_half['loss_against_best']['ap'] <= GOAL_POINTS,
+        },
+    }
     print_tables(result)
     run.write(**result)
     plot(result, run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--weights': {'type': Path, 'default': Path('models/compact.safetensors'), 'help': 'network'},
-        '--data': {'type': Path, 'default': Path('../shared/data/carla/val.json'), 'help': 'COCO annotations'},
-        '--quality': {'type': Path, 'help': 'path qualities; by default those beside the weights'},
-        '--profile': {'type': Path, 'help': 'latency profile; else one is measured, in 40 s'},
-        '--limit': {'type': int, 'help': 'use only so many images'},
-        '--engine': {'choices': ENGINES, 'default': 'auto', 'help': 'that runs the network, on a CPU'},
-        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
-        '--device': {'default': 'cpu', 'help': 'cpu or cuda'}}, quick=f'{QUICK_IMAGES} images')
+    run_script(
+        main,
+        {
+            '--weights': {
+                'type': Path,
+                'default': Path('models/compact.safetensors'),
+                'help': 'network',
+            },
+            '--data': {
+                'type': Path,
+                'default': Path('../shared/data/carla/val.json'),
+                'help': 'COCO annotations',
+            },
+            '--quality': {
+                'type': Path,
+                'help': 'path qualities; by default those beside the weights',
+            },
+            '--profile': {'type': Path, 'help': 'latency profile; else one is measured, in 40 s'},
+            '--limit': {'type': int, 'help': 'use only so many images'},
+            '--engine': {
+                'choices': ENGINES,
+                'default': 'auto',
+                'help': 'that runs the network, on a CPU',
+            },
+            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+            '--device': {'default': 'cpu', 'help': 'cpu or cuda'},
+        },
+        quick=f'{QUICK_IMAGES} images',
+    )

@@ -1,4 +1,5 @@
 """Group norms, beside the convolutions of the package the other kind of layer whose times are predicted."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -31,8 +32,10 @@ class GroupNormShape:
         if min(self.channels, self.groups, self.height, self.width, self.batch) < 1:
             raise ValueError(f'{self} has an attribute below 1')
         if self.channels % self.groups:
-            raise ValueError(f'channels of group_norm is {self.channels}, expected a multiple of its {self.groups} '
-                             'groups')
+            raise ValueError(
+                f'channels of group_norm is {self.channels}, expected a multiple of its {self.groups} '
+                'groups'
+            )
 
     @property
     def elements(self) -> int:

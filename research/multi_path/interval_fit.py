@@ -13,20 +13,23 @@ measured ones, its worst time in as many runs exceeds the bound with a probabili
 Barber et al. 2021). That holds on average over choices of layers, not for a layer picked for being unlike them; and the
 worst of so many runs is no worst case: which share of further runs it bounds, `quantiles.bounded_share` tells.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from scipy.optimize import linprog, nnls
 
 from deadline_perception.core.errors import DeadlinePerceptionError
-from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 
 FEWEST_LAYERS = 3
 _BRANCH_ROUNDS = 8
-_SPENT_ON_MISSES = 0.002  # of the worst times on average: over-estimate accepted for a larger share of misses
+_SPENT_ON_MISSES = (
+    0.002  # of the worst times on average: over-estimate accepted for a larger share of misses
+)
 
 
 class FitNotFound(DeadlinePerceptionError):
@@ -52,8 +55,10 @@ class MeasuredLayer:
 
     def __post_init__(self) -> None:
         if not 0 < self.mean_ms <= self.worst_ms < float('inf'):
-            raise ValueError(f'execution time of layer is {self.mean_ms} ms on average and {self.worst_ms} ms at '
-                             f'worst, expected 0 < mean <= worst')
+            raise ValueError(
+                f'execution time of layer is {self.mean_ms} ms on average and {self.worst_ms} ms at '
+                f'worst, expected 0 < mean <= worst'
+            )
 
 
 def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:
@@ -70,9 +75,13 @@ def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) ->
     _check_enough(layers)
     fits = [covering_model(layers, processor)]
     for left_out in range(len(layers)):
-        others = covering_model([layer for i, layer in enumerate(layers) if i != left_out], processor)
+        others = covering_model(
+            [layer for i, layer in enumerate(layers) if i != left_out], processor
+        )
         bound_ms = others.wcet_ms(layers[left_out].counts)
-        fits.append(replace(others, calibration_factor=max(1.0, layers[left_out].worst_ms / bound_ms)))
+        fits.append(
+            replace(others, calibration_factor=max(1.0, layers[left_out].worst_ms / bound_ms))
+        )
     return CoveringModel(tuple(fits))
 
 
@@ -93,15 +102,25 @@ def fit_oblivious_model(layers: Sequence[MeasuredLayer], processor: Processor) -
 
 def _check_enough(layers: Sequence[MeasuredLayer]) -> None:
     if len(layers) < FEWEST_LAYERS:
-        raise ValueError(f'{len(layers)} measured layers, expected at least {FEWEST_LAYERS} of a family')
+        raise ValueError(
+            f'{len(layers)} measured layers, expected at least {FEWEST_LAYERS} of a family'
+        )
 
 
 def _columns(layers: Sequence[MeasuredLayer], processor: Processor) -> np.ndarray:
     """Time in ms per unit of each parameter, `[N, 6]`: four of execution, all requests to the memory, all nearby."""
     request_cycles = processor.mshr_delay(1.0) + processor.dram_delay(1.0)
-    rows = [[c.computations, c.loads, c.stores, 1.0, request_cycles * (c.memory_loads + c.memory_stores),
-             processor.near_latency_cycles * (c.near_loads + c.near_stores)]
-            for c in (layer.counts for layer in layers)]
+    rows = [
+        [
+            c.computations,
+            c.loads,
+            c.stores,
+            1.0,
+            request_cycles * (c.memory_loads + c.memory_stores),
+            processor.near_latency_cycles * (c.near_loads + c.near_stores),
+        ]
+        for c in (layer.counts for layer in layers)
+    ]
     return np.array(rows) * processor.ms(1.0) / processor.processors
 
 
@@ -130,8 +149,9 @@ def covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> Int
     return best[1]
 
 
-def _model_for_branches(layers: Sequence[MeasuredLayer], processor: Processor,
-                        near_dominates: np.ndarray) -> IntervalModel:
+def _model_for_branches(
+    layers: Sequence[MeasuredLayer], processor: Processor, near_dominates: np.ndarray
+) -> IntervalModel:
     """Covers every layer by execution and the one memory delay that is taken to be its larger."""
     count = len(layers)
     columns = _columns(layers, processor) / np.array([layer.worst_ms for layer in layers])[:, None]
@@ -141,19 +161,37 @@ def _model_for_branches(layers: Sequence[MeasuredLayer], processor: Processor,
     execution, memory, near = columns[:, :4], columns[:, 4:5], columns[:, 5:]
     nothing, each, of_near = np.zeros((count, 1)), np.eye(count), near_dominates[:, None]
     # Unknown besides the 6 parameters: each layer's larger delay, which both delays bound from below.
-    cover = np.hstack((execution, np.where(of_near, nothing, memory), np.where(of_near, near, nothing), 0 * each))
-    larger = np.vstack((np.hstack((0 * execution, memory, nothing, -each)),
-                        np.hstack((0 * execution, nothing, near, -each))))
-    rows, limits = np.vstack((-cover, larger)), np.concatenate((-np.ones(count), np.zeros(2 * count)))
+    cover = np.hstack(
+        (execution, np.where(of_near, nothing, memory), np.where(of_near, near, nothing), 0 * each)
+    )
+    larger = np.vstack(
+        (
+            np.hstack((0 * execution, memory, nothing, -each)),
+            np.hstack((0 * execution, nothing, near, -each)),
+        )
+    )
+    rows, limits = (
+        np.vstack((-cover, larger)),
+        np.concatenate((-np.ones(count), np.zeros(2 * count))),
+    )
     cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
     bounds = [(0, None)] * 4 + [(0, unit[4]), (0, unit[5])] + [(0, None)] * count
     least = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method='highs')
     if least.x is None:
-        raise FitNotFound(f'no parameters of the interval model cover {count} layers: {least.message}')
-    most_misses = linprog(-np.eye(len(cost))[4], A_ub=np.vstack((rows, cost)), bounds=bounds, method='highs',
-                          b_ub=np.append(limits, least.fun + _SPENT_ON_MISSES * count))
+        raise FitNotFound(
+            f'no parameters of the interval model cover {count} layers: {least.message}'
+        )
+    most_misses = linprog(
+        -np.eye(len(cost))[4],
+        A_ub=np.vstack((rows, cost)),
+        bounds=bounds,
+        method='highs',
+        b_ub=np.append(limits, least.fun + _SPENT_ON_MISSES * count),
+    )
     found = np.maximum((least if most_misses.x is None else most_misses).x[:6], 0.0) / unit
-    model = IntervalModel(processor, tuple(found[:4].tolist()), *np.minimum(found[4:], 1.0).tolist())
+    model = IntervalModel(
+        processor, tuple(found[:4].tolist()), *np.minimum(found[4:], 1.0).tolist()
+    )
     # The solver keeps its constraints to a tolerance only.
     short_ms = max(0.0, *(layer.worst_ms - model.wcet_ms(layer.counts) for layer in layers))
     constant = model.execution[3] + short_ms / processor.ms(1.0) * processor.processors

@@ -29,14 +29,16 @@ alone then tell the two terms of a pair apart only by the larger of the two dela
 
 Needs neither torch nor ROS.
 """
+
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from deadline_perception.core.device import DeviceFacts
 from group_norm import LayerShape
+
+from deadline_perception.core.device import DeviceFacts
 from deadline_perception.timing.wcet.layers import FLOAT_BYTES
 
 if TYPE_CHECKING:
@@ -92,7 +94,9 @@ class Processor:
                 raise ValueError(f'{field.name} of processor is {value}, expected a value above 0')
 
     @classmethod
-    def of(cls, facts: DeviceFacts, bandwidth_gb_s: float, cpu_lanes: int = _FEWEST_CPU_LANES) -> Processor:
+    def of(
+        cls, facts: DeviceFacts, bandwidth_gb_s: float, cpu_lanes: int = _FEWEST_CPU_LANES
+    ) -> Processor:
         """The processor of a device.
 
         Args:
@@ -102,12 +106,16 @@ class Processor:
         """
         on_gpu = facts.kind == 'cuda'
         clock_mhz = facts.clock_mhz or _UNREAD_CLOCK_MHZ
-        return cls(processors=facts.multiprocessors if on_gpu else facts.threads,
-                   lanes=_GPU_LANES if on_gpu else cpu_lanes, clock_mhz=clock_mhz,
-                   line_bytes=_GPU_LINE_BYTES if on_gpu else facts.cache_line_bytes or _CPU_LINE_BYTES,
-                   bandwidth_gb_s=bandwidth_gb_s, mshrs=_MSHRS[facts.kind],
-                   miss_latency_cycles=_MISS_LATENCY_NS[facts.kind] * clock_mhz / 1000.0,
-                   near_latency_cycles=_NEAR_LATENCY_CYCLES[facts.kind])
+        return cls(
+            processors=facts.multiprocessors if on_gpu else facts.threads,
+            lanes=_GPU_LANES if on_gpu else cpu_lanes,
+            clock_mhz=clock_mhz,
+            line_bytes=_GPU_LINE_BYTES if on_gpu else facts.cache_line_bytes or _CPU_LINE_BYTES,
+            bandwidth_gb_s=bandwidth_gb_s,
+            mshrs=_MSHRS[facts.kind],
+            miss_latency_cycles=_MISS_LATENCY_NS[facts.kind] * clock_mhz / 1000.0,
+            near_latency_cycles=_NEAR_LATENCY_CYCLES[facts.kind],
+        )
 
     def mshr_delay(self, memory_requests: float) -> float:
         """D_mshr in cycles, the worst case L_M * R_M / NUM_MSHR."""
@@ -115,7 +123,9 @@ class Processor:
 
     def dram_delay(self, memory_requests: float) -> float:
         """D_dram in cycles: on average half of the requests are served before one."""
-        cycles_per_line = self.clock_mhz / 1000.0 * self.line_bytes / self.bandwidth_gb_s  # GHz * B / (GB/s)
+        cycles_per_line = (
+            self.clock_mhz / 1000.0 * self.line_bytes / self.bandwidth_gb_s
+        )  # GHz * B / (GB/s)
         return cycles_per_line * memory_requests / 2.0
 
     def bank_delay(self, near_requests: float) -> float:
@@ -124,7 +134,10 @@ class Processor:
 
     def memory_delay(self, memory_requests: float, near_requests: float) -> float:
         """D_mem in cycles."""
-        return max(self.mshr_delay(memory_requests) + self.dram_delay(memory_requests), self.bank_delay(near_requests))
+        return max(
+            self.mshr_delay(memory_requests) + self.dram_delay(memory_requests),
+            self.bank_delay(near_requests),
+        )
 
     def ms(self, cycles: float) -> float:
         """Converts cycles of the core clock to ms."""
@@ -156,17 +169,24 @@ class LayerCounts:
         for field in fields(self):
             value = getattr(self, field.name)
             if not 0 <= value < math.inf:
-                raise ValueError(f'{field.name} of layer is {value}, expected a count of at least 0')
+                raise ValueError(
+                    f'{field.name} of layer is {value}, expected a count of at least 0'
+                )
 
     @classmethod
     def of(cls, shape: LayerShape | SegmentWork, processor: Processor) -> LayerCounts:
         """Counts from geometry: full vectors, every byte moved once, one operand of each computation from nearby."""
         vector_bytes = FLOAT_BYTES * processor.lanes
         vectors = shape.operations / processor.lanes
-        return cls(computations=vectors, loads=shape.load_bytes / vector_bytes, stores=shape.store_bytes / vector_bytes,
-                   memory_loads=shape.load_bytes / processor.line_bytes,
-                   memory_stores=shape.store_bytes / processor.line_bytes,
-                   near_loads=vectors, near_stores=shape.store_bytes / vector_bytes)
+        return cls(
+            computations=vectors,
+            loads=shape.load_bytes / vector_bytes,
+            stores=shape.store_bytes / vector_bytes,
+            memory_loads=shape.load_bytes / processor.line_bytes,
+            memory_stores=shape.store_bytes / processor.line_bytes,
+            near_loads=vectors,
+            near_stores=shape.store_bytes / vector_bytes,
+        )
 
 
 @dataclass(frozen=True)
@@ -205,7 +225,9 @@ class IntervalModel:
 
     def wcet_ms(self, counts: LayerCounts) -> float:
         """The bound of a layer, ms."""
-        cycles = (self.execution_cycles(counts) + self.memory_cycles(counts)) / self.processor.processors
+        cycles = (
+            self.execution_cycles(counts) + self.memory_cycles(counts)
+        ) / self.processor.processors
         return self.calibration_factor * self.processor.ms(cycles)
 
 

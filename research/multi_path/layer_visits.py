@@ -2,6 +2,7 @@
 
 Loads PyTorch when called, not before.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -11,20 +12,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from group_norm import GroupNormShape, LayerShape
+
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms, synchronise
 from deadline_perception.timing.wcet.layer_sweep import HEAD_START_CYCLES
 from deadline_perception.timing.wcet.layers import ConvolutionShape
-from group_norm import GroupNormShape, LayerShape
 
 VISIT_RUNS = 4
 REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next
 _CO_RUNNER_PERIOD_S = 0.05
 _CO_RUNNER_STARTS_S = 120.0
 _CO_RUNNER_LOOK_S = 0.1
-_CO_RUNNER_LAYERS = (ConvolutionShape(128, 128, 3, 1, 40, 64), GroupNormShape(128, 32, 80, 128),
-                     ConvolutionShape(256, 128, 1, 1, 40, 64))
+_CO_RUNNER_LAYERS = (
+    ConvolutionShape(128, 128, 3, 1, 40, 64),
+    GroupNormShape(128, 32, 80, 128),
+    ConvolutionShape(256, 128, 1, 1, 40, 64),
+)
 
 
 class CoRunnerFailed(DeadlinePerceptionError):
@@ -48,9 +53,13 @@ class LayerVisit:
 
     def __post_init__(self) -> None:
         if len(self.times_ms) < 2 or not all(0 < value < float('inf') for value in self.times_ms):
-            raise ValueError(f'times of a visit are {self.times_ms} ms, expected at least two, all above 0 ms')
+            raise ValueError(
+                f'times of a visit are {self.times_ms} ms, expected at least two, all above 0 ms'
+            )
         if len(self.switches) != len(self.times_ms) or min(self.switches) < 0:
-            raise ValueError(f'switches of a visit are {self.switches}, expected {len(self.times_ms)} counts')
+            raise ValueError(
+                f'switches of a visit are {self.switches}, expected {len(self.times_ms)} counts'
+            )
 
     def execution_ms(self, alone: bool) -> tuple[float, ...]:
         """The runs that were not interrupted, and the fastest in any case.
@@ -62,18 +71,30 @@ class LayerVisit:
         Args:
             alone: no co-runner ran.
         """
-        return tuple(value for value, interrupted in zip(self.times_ms, self._interrupted(alone)) if not interrupted)
+        return tuple(
+            value
+            for value, interrupted in zip(self.times_ms, self._interrupted(alone))
+            if not interrupted
+        )
 
     def interruption_ms(self, alone: bool) -> float:
         """By how much the longest interrupted run exceeds the fastest run, 0 where none was; see `execution_ms`."""
-        return max((value - min(self.times_ms) for value, interrupted in zip(self.times_ms, self._interrupted(alone))
-                    if interrupted), default=0.0)
+        return max(
+            (
+                value - min(self.times_ms)
+                for value, interrupted in zip(self.times_ms, self._interrupted(alone))
+                if interrupted
+            ),
+            default=0.0,
+        )
 
     def _interrupted(self, alone: bool) -> tuple[bool, ...]:
         fastest = min(self.times_ms)
         longest = REPEATABLE * fastest if alone else float('inf')
-        return tuple(value > fastest and (switches > 0 or value > longest)
-                     for value, switches in zip(self.times_ms, self.switches))
+        return tuple(
+            value > fastest and (switches > 0 or value > longest)
+            for value, switches in zip(self.times_ms, self.switches)
+        )
 
 
 def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
@@ -87,12 +108,18 @@ def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
     from torch.nn import functional as F
 
     def image(channels: int, height: int, width: int, batch: int) -> torch.Tensor:
-        return torch.randn(batch, channels, height, width, device=device).contiguous(memory_format=torch.channels_last)
+        return torch.randn(batch, channels, height, width, device=device).contiguous(
+            memory_format=torch.channels_last
+        )
 
     if isinstance(shape, ConvolutionShape):
         x = image(shape.in_channels, shape.height, shape.width, shape.batch)
-        weight = image(shape.in_channels // shape.groups, shape.kernel, shape.kernel, shape.out_channels)
-        return lambda: F.conv2d(x, weight, None, shape.stride, shape.kernel // 2, groups=shape.groups)
+        weight = image(
+            shape.in_channels // shape.groups, shape.kernel, shape.kernel, shape.out_channels
+        )
+        return lambda: F.conv2d(
+            x, weight, None, shape.stride, shape.kernel // 2, groups=shape.groups
+        )
     x = image(shape.channels, shape.height, shape.width, shape.batch)
     scale, shift = torch.randn(2, shape.channels, device=device)
     return lambda: F.group_norm(x, shape.groups, scale, shift)
@@ -108,21 +135,27 @@ def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
         if device.startswith('cuda'):
             with torch.cuda.device(device):
                 marks = [torch.cuda.Event(enable_timing=True) for _ in range(VISIT_RUNS + 1)]
-                torch.cuda._sleep(HEAD_START_CYCLES)  # else a short layer is timed by how fast it is launched
+                torch.cuda._sleep(
+                    HEAD_START_CYCLES
+                )  # else a short layer is timed by how fast it is launched
                 marks[0].record()
                 for mark in marks[1:]:
                     call()
                     mark.record()
                 synchronise(device)
-            return LayerVisit(tuple(before.elapsed_time(after) for before, after in itertools.pairwise(marks)),
-                              (0,) * VISIT_RUNS)
+            return LayerVisit(
+                tuple(before.elapsed_time(after) for before, after in itertools.pairwise(marks)),
+                (0,) * VISIT_RUNS,
+            )
         switches, clock_ms = [_switches()], [now_ms()]
         for _ in range(VISIT_RUNS):
             call()
             clock_ms.append(now_ms())
             switches.append(_switches())
-        return LayerVisit(tuple(after - before for before, after in itertools.pairwise(clock_ms)),
-                          tuple(after - before for before, after in itertools.pairwise(switches)))
+        return LayerVisit(
+            tuple(after - before for before, after in itertools.pairwise(clock_ms)),
+            tuple(after - before for before, after in itertools.pairwise(switches)),
+        )
 
 
 def _switches() -> int:
@@ -148,9 +181,11 @@ class CoRunner:
         self._busy_s = context.Value('d', 0.0)
         self._worked_s = context.Value('d', 0.0)
         self._ready = context.Event()
-        self._process = context.Process(target=_run_co_runner, daemon=True,
-                                        args=(device, threads, self._utilisation, self._busy_s, self._worked_s,
-                                              self._ready))
+        self._process = context.Process(
+            target=_run_co_runner,
+            daemon=True,
+            args=(device, threads, self._utilisation, self._busy_s, self._worked_s, self._ready),
+        )
 
     @property
     def busy_s(self) -> float:
@@ -167,12 +202,16 @@ class CoRunner:
         end = time.monotonic() + _CO_RUNNER_STARTS_S
         while not self._ready.wait(_CO_RUNNER_LOOK_S):
             if not self._process.is_alive():
-                raise CoRunnerFailed(f'the co-runner on {self._device} ended with code {self._process.exitcode} '
-                                     f'before it was ready')
+                raise CoRunnerFailed(
+                    f'the co-runner on {self._device} ended with code {self._process.exitcode} '
+                    f'before it was ready'
+                )
             if time.monotonic() > end:
                 self._process.terminate()
-                raise CoRunnerFailed(f'the co-runner was not ready on {self._device} within '
-                                     f'{_CO_RUNNER_STARTS_S:.0f} s')
+                raise CoRunnerFailed(
+                    f'the co-runner was not ready on {self._device} within '
+                    f'{_CO_RUNNER_STARTS_S:.0f} s'
+                )
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -192,7 +231,9 @@ class CoRunner:
         if not 0 <= utilisation <= 1:
             raise ValueError(f'utilisation is {utilisation}, expected a part of the time, 0 to 1')
         if not self._process.is_alive():
-            raise CoRunnerFailed(f'the co-runner on {self._device} ended with code {self._process.exitcode}')
+            raise CoRunnerFailed(
+                f'the co-runner on {self._device} ended with code {self._process.exitcode}'
+            )
         self._utilisation.value = utilisation
         time.sleep(2 * _CO_RUNNER_PERIOD_S)
 
@@ -201,7 +242,9 @@ def _run_co_runner(device: str, threads: int, utilisation, busy_s, worked_s, rea
     import torch
 
     use_threads(threads)
-    calls: Sequence[Callable[[], object]] = [layer_call(shape, device) for shape in _CO_RUNNER_LAYERS]
+    calls: Sequence[Callable[[], object]] = [
+        layer_call(shape, device) for shape in _CO_RUNNER_LAYERS
+    ]
     with torch.inference_mode():
         for call in calls:
             call()

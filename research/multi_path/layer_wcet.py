@@ -20,6 +20,7 @@ the fitted layers at that utilisation, or at all of them, and has the same allow
 
 Prints a table, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
 """
+
 from __future__ import annotations
 
 import os
@@ -32,17 +33,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
+from group_norm import GroupNormShape, LayerShape
+from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
+from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
+from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.timing.contention.sensors import read_cpu_times
-from interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
-from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from deadline_perception.timing.wcet.layers import ConvolutionShape
-from group_norm import GroupNormShape, LayerShape
-from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 from deadline_perception.timing.quantiles import bounded_share
+from deadline_perception.timing.wcet.layers import ConvolutionShape
 from deadline_perception.tools.profile import restart_with_environment
-from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
@@ -52,25 +53,93 @@ FOREIGN_CORES = 0.05  # part of a core that programs other than the network and 
 CO_RUNNER_OFF = 0.1  # most that the co-runner's utilisation may differ from the one that was set
 GOALS = {'convolution': 0.15, 'group_norm': 0.25}  # mean over-estimate of the longest time
 # Table VI of the multi-path paper (2020); "group size 32" read as 32 groups, as its detection library has it.
-TABLE_VI = (*(ConvolutionShape(*row) for row in (
-    (64, 256, 1, 1, 136, 240), (256, 128, 1, 1, 136, 240), (128, 512, 1, 1, 68, 120), (256, 512, 1, 2, 136, 240),
-    (512, 128, 1, 1, 68, 120), (512, 256, 1, 1, 68, 120), (256, 1024, 1, 1, 34, 60))),
-    *(GroupNormShape(channels, 32, height, width) for channels, height, width in (
-        (64, 272, 480), (64, 136, 240), (256, 136, 240), (128, 136, 240), (128, 68, 120), (512, 68, 120),
-        (256, 68, 120))))
-FITTED = (*(ConvolutionShape(*row) for row in (
-    (64, 64, 1, 1, 136, 240), (64, 128, 1, 1, 136, 240), (128, 128, 1, 1, 136, 240), (256, 64, 1, 1, 136, 240),
-    (128, 256, 1, 1, 68, 120), (256, 512, 1, 1, 68, 120), (512, 64, 1, 1, 68, 120), (1024, 256, 1, 1, 34, 60),
-    (512, 512, 1, 1, 34, 60), (256, 512, 1, 1, 34, 60), (96, 320, 1, 1, 100, 180), (320, 96, 1, 1, 100, 180),
-    (192, 384, 1, 1, 80, 140), (64, 384, 1, 1, 90, 160), (384, 128, 1, 1, 120, 200), (128, 768, 1, 1, 50, 90),
-    (128, 256, 1, 2, 136, 240), (512, 1024, 1, 2, 68, 120), (256, 256, 1, 2, 68, 120), (256, 384, 1, 2, 120, 200),
-    (192, 512, 1, 2, 100, 200), (384, 512, 1, 2, 100, 180), (256, 640, 1, 2, 80, 160), (320, 512, 1, 2, 136, 200),
-    (256, 768, 1, 2, 136, 240), (384, 512, 1, 2, 136, 240), (192, 640, 1, 2, 160, 260), (64, 320, 1, 1, 136, 240),
-    (320, 128, 1, 1, 136, 240), (96, 288, 1, 1, 140, 250), (256, 1152, 1, 1, 36, 64))),
-    *(GroupNormShape(channels, 32, height, width) for channels, height, width in (
-        (32, 272, 480), (96, 200, 360), (128, 100, 180), (256, 100, 180), (64, 200, 360), (512, 34, 60), (1024, 34, 60),
-        (192, 100, 160), (384, 90, 160), (64, 100, 180), (320, 68, 120), (128, 200, 300), (64, 240, 400),
-        (160, 136, 240), (96, 272, 480), (64, 300, 520), (288, 136, 240), (576, 68, 120))))
+TABLE_VI = (
+    *(
+        ConvolutionShape(*row)
+        for row in (
+            (64, 256, 1, 1, 136, 240),
+            (256, 128, 1, 1, 136, 240),
+            (128, 512, 1, 1, 68, 120),
+            (256, 512, 1, 2, 136, 240),
+            (512, 128, 1, 1, 68, 120),
+            (512, 256, 1, 1, 68, 120),
+            (256, 1024, 1, 1, 34, 60),
+        )
+    ),
+    *(
+        GroupNormShape(channels, 32, height, width)
+        for channels, height, width in (
+            (64, 272, 480),
+            (64, 136, 240),
+            (256, 136, 240),
+            (128, 136, 240),
+            (128, 68, 120),
+            (512, 68, 120),
+            (256, 68, 120),
+        )
+    ),
+)
+FITTED = (
+    *(
+        ConvolutionShape(*row)
+        for row in (
+            (64, 64, 1, 1, 136, 240),
+            (64, 128, 1, 1, 136, 240),
+            (128, 128, 1, 1, 136, 240),
+            (256, 64, 1, 1, 136, 240),
+            (128, 256, 1, 1, 68, 120),
+            (256, 512, 1, 1, 68, 120),
+            (512, 64, 1, 1, 68, 120),
+            (1024, 256, 1, 1, 34, 60),
+            (512, 512, 1, 1, 34, 60),
+            (256, 512, 1, 1, 34, 60),
+            (96, 320, 1, 1, 100, 180),
+            (320, 96, 1, 1, 100, 180),
+            (192, 384, 1, 1, 80, 140),
+            (64, 384, 1, 1, 90, 160),
+            (384, 128, 1, 1, 120, 200),
+            (128, 768, 1, 1, 50, 90),
+            (128, 256, 1, 2, 136, 240),
+            (512, 1024, 1, 2, 68, 120),
+            (256, 256, 1, 2, 68, 120),
+            (256, 384, 1, 2, 120, 200),
+            (192, 512, 1, 2, 100, 200),
+            (384, 512, 1, 2, 100, 180),
+            (256, 640, 1, 2, 80, 160),
+            (320, 512, 1, 2, 136, 200),
+            (256, 768, 1, 2, 136, 240),
+            (384, 512, 1, 2, 136, 240),
+            (192, 640, 1, 2, 160, 260),
+            (64, 320, 1, 1, 136, 240),
+            (320, 128, 1, 1, 136, 240),
+            (96, 288, 1, 1, 140, 250),
+            (256, 1152, 1, 1, 36, 64),
+        )
+    ),
+    *(
+        GroupNormShape(channels, 32, height, width)
+        for channels, height, width in (
+            (32, 272, 480),
+            (96, 200, 360),
+            (128, 100, 180),
+            (256, 100, 180),
+            (64, 200, 360),
+            (512, 34, 60),
+            (1024, 34, 60),
+            (192, 100, 160),
+            (384, 90, 160),
+            (64, 100, 180),
+            (320, 68, 120),
+            (128, 200, 300),
+            (64, 240, 400),
+            (160, 136, 240),
+            (96, 272, 480),
+            (64, 300, 520),
+            (288, 136, 240),
+            (576, 68, 120),
+        )
+    ),
+)
 SEED = 5
 
 
@@ -110,22 +179,29 @@ class Round:
 def watched(co_runner: CoRunner) -> Iterator[Round]:
     """A round to fill in; at its end the work of the co-runner, and of programs other than it and this one, is
     noted."""
+
     def clocks() -> tuple[float, float, float]:
         own_s = time.process_time() + co_runner.busy_s
-        return time.monotonic(), read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s, co_runner.worked_s
+        return (
+            time.monotonic(),
+            read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s,
+            co_runner.worked_s,
+        )
 
     found = Round()
     before = clocks()
     yield found
     after = clocks()
-    found.seconds, foreign_s, found.co_runner_s = (late - early for early, late in zip(before, after))
+    found.seconds, foreign_s, found.co_runner_s = (
+        late - early for early, late in zip(before, after)
+    )
     found.foreign_cores = max(0.0, foreign_s / found.seconds)
 
 
 def undisturbed(rounds: list[Round]) -> list[Round]:
     """Rounds without other programs, since these would be co-runners too; at least the quieter half."""
     quiet = [found for found in rounds if found.foreign_cores <= FOREIGN_CORES]
-    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[:-(-len(rounds) // 2)]
+    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[: -(-len(rounds) // 2)]
     return max(quiet, quieter_half, key=len)
 
 
@@ -133,9 +209,14 @@ def times_of(rounds: list[Round], on_gpu: bool, alone: bool) -> dict[LayerShape,
     """Times of every layer; on a GPU nothing counts as interrupted, since nobody sees whose kernels come between."""
     times: dict[LayerShape, Times] = {}
     for shape, visit in (item for found in rounds for item in found.visits.items()):
-        execution, interruption = (visit.times_ms, 0.0) if on_gpu else (visit.execution_ms(alone),
-                                                                        visit.interruption_ms(alone))
-        times.setdefault(shape, Times()).add(Times(list(visit.times_ms), list(execution), interruption, 1))
+        execution, interruption = (
+            (visit.times_ms, 0.0)
+            if on_gpu
+            else (visit.execution_ms(alone), visit.interruption_ms(alone))
+        )
+        times.setdefault(shape, Times()).add(
+            Times(list(visit.times_ms), list(execution), interruption, 1)
+        )
     return times
 
 
@@ -148,13 +229,21 @@ def _kind(shape: LayerShape) -> str:
     return shape.family.split()[0]
 
 
-def visit_all(calls: dict[LayerShape, Callable], device: str, rng: random.Random) -> dict[LayerShape, LayerVisit]:
+def visit_all(
+    calls: dict[LayerShape, Callable], device: str, rng: random.Random
+) -> dict[LayerShape, LayerVisit]:
     """Visits every layer once, in random order."""
-    return {shape: visit_layer(calls[shape], device) for shape in rng.sample(list(calls), len(calls))}
+    return {
+        shape: visit_layer(calls[shape], device) for shape in rng.sample(list(calls), len(calls))
+    }
 
 
-def fit_families(counts: dict[LayerShape, LayerCounts], times: dict[LayerShape, Times], processor: Processor,
-                 fit: Callable[..., CoveringModel | IntervalModel]) -> dict[str, CoveringModel | IntervalModel]:
+def fit_families(
+    counts: dict[LayerShape, LayerCounts],
+    times: dict[LayerShape, Times],
+    processor: Processor,
+    fit: Callable[..., CoveringModel | IntervalModel],
+) -> dict[str, CoveringModel | IntervalModel]:
     """One model for each family among the layers with counts."""
     families: dict[str, list[MeasuredLayer]] = {}
     for shape, found in counts.items():
@@ -179,8 +268,11 @@ def measure_layers(device: str, threads: int, seconds: float) -> dict[float, lis
     return rounds
 
 
-def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Processor,
-                 counts: dict[LayerShape, LayerCounts]) -> list[dict]:
+def judge_layers(
+    times: dict[float, dict[LayerShape, Times]],
+    processor: Processor,
+    counts: dict[LayerShape, LayerCounts],
+) -> list[dict]:
     """A row for every layer of the table at every utilisation."""
     fitted = {shape: counts[shape] for shape in FITTED}
     oblivious = fit_families(fitted, times[0.0], processor, fit_oblivious_model)
@@ -189,14 +281,21 @@ def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Process
         for shape in FITTED:
             pooled[shape].add(seen[shape])
 
-    def bounds(seen: dict[LayerShape, Times]) -> tuple[dict[str, CoveringModel], dict[str, float], float]:
+    def bounds(
+        seen: dict[LayerShape, Times],
+    ) -> tuple[dict[str, CoveringModel], dict[str, float], float]:
         """Models by family, calibration factors of the oblivious ones, and the allowance, ms."""
         calibration_factors: dict[str, float] = {}
         for shape in FITTED:
             over = max(seen[shape].execution) / oblivious[shape.family].wcet_ms(counts[shape])
-            calibration_factors[shape.family] = max(calibration_factors.get(shape.family, 1.0), over)
-        return (fit_families(fitted, seen, processor, fit_interval_model), calibration_factors,
-                max(seen[shape].interruption for shape in FITTED))
+            calibration_factors[shape.family] = max(
+                calibration_factors.get(shape.family, 1.0), over
+            )
+        return (
+            fit_families(fitted, seen, processor, fit_interval_model),
+            calibration_factors,
+            max(seen[shape].interruption for shape in FITTED),
+        )
 
     any_models, any_calibration_factors, any_allowance = bounds(pooled)
     rows = []
@@ -204,47 +303,111 @@ def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Process
         models, calibration_factors, allowance = bounds(times[utilisation])
         for number, shape in enumerate(TABLE_VI):
             found, family = times[utilisation][shape], shape.family
-            wcet, guess = models[family].wcet_ms(counts[shape]), oblivious[family].wcet_ms(counts[shape])
-            judged = {'bound': wcet + allowance, 'any_state': any_models[family].wcet_ms(counts[shape]) + any_allowance,
-                      'oblivious': guess, 'oblivious_calibrated': guess * calibration_factors[family] + allowance,
-                      'oblivious_any_state': guess * any_calibration_factors[family] + any_allowance}
+            wcet, guess = (
+                models[family].wcet_ms(counts[shape]),
+                oblivious[family].wcet_ms(counts[shape]),
+            )
+            judged = {
+                'bound': wcet + allowance,
+                'any_state': any_models[family].wcet_ms(counts[shape]) + any_allowance,
+                'oblivious': guess,
+                'oblivious_calibrated': guess * calibration_factors[family] + allowance,
+                'oblivious_any_state': guess * any_calibration_factors[family] + any_allowance,
+            }
             longest = max(found.every)
-            rows.append({
-                'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}', 'kind': _kind(shape),
-                'shape': asdict(shape), 'utilisation': utilisation, 'visits': found.visits,
-                'bounded_share': bounded_share(found.visits), 'runs': len(found.every), 'min_ms': min(found.every),
-                'mean_ms': float(np.mean(found.every)), 'max_ms': longest, 'wcet_ms': wcet, 'allowance_ms': allowance,
-                **{f'{name}_ms': value for name, value in judged.items()},
-                **{f'{name}_over_max': value / longest - 1.0 for name, value in judged.items()},
-                **{f'above_{name}': sum(time_ms > value for time_ms in found.every) for name, value in judged.items()},
-                'interrupted': len(found.every) - len(found.execution), 'uninterrupted_max_ms': max(found.execution),
-                'wcet_over_uninterrupted': wcet / max(found.execution) - 1.0,
-                'uninterrupted_above_wcet': sum(value > wcet for value in found.execution),
-                'calibration_factor': models[family].calibration_factor,
-                'missing': [fit.missing for fit in models[family].fits]})
+            rows.append(
+                {
+                    'layer': f'{_kind(shape)} {number % (len(TABLE_VI) // 2) + 1}',
+                    'kind': _kind(shape),
+                    'shape': asdict(shape),
+                    'utilisation': utilisation,
+                    'visits': found.visits,
+                    'bounded_share': bounded_share(found.visits),
+                    'runs': len(found.every),
+                    'min_ms': min(found.every),
+                    'mean_ms': float(np.mean(found.every)),
+                    'max_ms': longest,
+                    'wcet_ms': wcet,
+                    'allowance_ms': allowance,
+                    **{f'{name}_ms': value for name, value in judged.items()},
+                    **{f'{name}_over_max': value / longest - 1.0 for name, value in judged.items()},
+                    **{
+                        f'above_{name}': sum(time_ms > value for time_ms in found.every)
+                        for name, value in judged.items()
+                    },
+                    'interrupted': len(found.every) - len(found.execution),
+                    'uninterrupted_max_ms': max(found.execution),
+                    'wcet_over_uninterrupted': wcet / max(found.execution) - 1.0,
+                    'uninterrupted_above_wcet': sum(value > wcet for value in found.execution),
+                    'calibration_factor': models[family].calibration_factor,
+                    'missing': [fit.missing for fit in models[family].fits],
+                }
+            )
     return rows
 
 
 def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
     """Prints the table; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
-    show('Layers of table VI beside a co-runner, all runs; ms',
-         ('layer', 'co-runner', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
-          'interrupted', 'any state', 'oblivious', 'above', 'calibrated'),
-         [(row['layer'], f'{row["utilisation"]:.0%}', row['runs'],
-           *(row[key] for key in ('min_ms', 'mean_ms', 'max_ms', 'wcet_ms', 'bound_ms')),
-           f'{row["bound_over_max"]:+.0%}', row['above_bound'], row['interrupted'], row['any_state_ms'],
-           row['oblivious_ms'], row['above_oblivious'], row['oblivious_calibrated_ms']) for row in rows])
+    show(
+        'Layers of table VI beside a co-runner, all runs; ms',
+        (
+            'layer',
+            'co-runner',
+            'runs',
+            'min',
+            'mean',
+            'max',
+            'WCET',
+            'with allowance',
+            'over max',
+            'above',
+            'interrupted',
+            'any state',
+            'oblivious',
+            'above',
+            'calibrated',
+        ),
+        [
+            (
+                row['layer'],
+                f'{row["utilisation"]:.0%}',
+                row['runs'],
+                *(row[key] for key in ('min_ms', 'mean_ms', 'max_ms', 'wcet_ms', 'bound_ms')),
+                f'{row["bound_over_max"]:+.0%}',
+                row['above_bound'],
+                row['interrupted'],
+                row['any_state_ms'],
+                row['oblivious_ms'],
+                row['above_oblivious'],
+                row['oblivious_calibrated_ms'],
+            )
+            for row in rows
+        ],
+    )
     summary = []
     for kind, goal in GOALS.items():
         for utilisation in UTILISATIONS:
-            group = [row for row in rows if row['kind'] == kind and row['utilisation'] == utilisation]
-            entry = {'kind': kind, 'utilisation': utilisation, 'goal': goal,
-                     'achieved_utilisation': co_runner[utilisation],
-                     'bounded_share': group[0]['bounded_share'], 'allowance_ms': group[0]['allowance_ms'],
-                     **{key: float(np.mean([row[key] for row in group]))
-                        for key in group[0] if key.endswith(('_over_max', '_over_uninterrupted'))},
-                     **{key: sum(row[key] for row in group)
-                        for key in group[0] if key in ('runs', 'interrupted') or 'above_' in key}}
+            group = [
+                row for row in rows if row['kind'] == kind and row['utilisation'] == utilisation
+            ]
+            entry = {
+                'kind': kind,
+                'utilisation': utilisation,
+                'goal': goal,
+                'achieved_utilisation': co_runner[utilisation],
+                'bounded_share': group[0]['bounded_share'],
+                'allowance_ms': group[0]['allowance_ms'],
+                **{
+                    key: float(np.mean([row[key] for row in group]))
+                    for key in group[0]
+                    if key.endswith(('_over_max', '_over_uninterrupted'))
+                },
+                **{
+                    key: sum(row[key] for row in group)
+                    for key in group[0]
+                    if key in ('runs', 'interrupted') or 'above_' in key
+                },
+            }
             steady = abs(co_runner[utilisation] - utilisation) <= CO_RUNNER_OFF
             entry['met'] = steady and entry['bound_over_max'] <= goal and entry['above_bound'] == 0
             summary.append(entry)
@@ -260,7 +423,8 @@ def show_layers(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
                 f'{entry["oblivious_any_state_over_max"]:+.1%}, above {entry["above_oblivious_any_state"]}\n'
                 f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted '
                 f'runs: {entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the '
-                f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits')
+                f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits'
+            )
     return summary
 
 
@@ -273,23 +437,49 @@ def main(run: Run) -> None:
     counts = {shape: LayerCounts.of(shape, processor) for shape in (*TABLE_VI, *FITTED)}
     rounds = measure_layers(args.device, args.threads, args.seconds)
     kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
-    rows = judge_layers({utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
-                         for utilisation, found in kept.items()}, processor, counts)
+    rows = judge_layers(
+        {
+            utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
+            for utilisation, found in kept.items()
+        },
+        processor,
+        counts,
+    )
     co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
     summary = show_layers(rows, co_runner)
     if facts.kind != 'cpu':
         run.name = f'layer_wcet_{facts.slug}'
-    told = {str(utilisation): {'measured': len(found), 'kept': len(kept[utilisation]),
-                               'co_runner_achieved': co_runner[utilisation],
-                               'foreign_cores_at_most': max(one.foreign_cores for one in kept[utilisation])}
-            for utilisation, found in rounds.items()}
-    run.write(device=asdict(facts), processor=asdict(processor), seconds=args.seconds, rounds=told, summary=summary,
-              layers=rows, fitted_layers=len(FITTED))
+    told = {
+        str(utilisation): {
+            'measured': len(found),
+            'kept': len(kept[utilisation]),
+            'co_runner_achieved': co_runner[utilisation],
+            'foreign_cores_at_most': max(one.foreign_cores for one in kept[utilisation]),
+        }
+        for utilisation, found in rounds.items()
+    }
+    run.write(
+        device=asdict(facts),
+        processor=asdict(processor),
+        seconds=args.seconds,
+        rounds=told,
+        summary=summary,
+        layers=rows,
+        fitted_layers=len(FITTED),
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
-        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
-        '--seconds': {'type': float, 'default': 220.0, 'above': 0.0,
-                      'help': 'time for measuring; starting up comes on top'}})
+    run_script(
+        main,
+        {
+            '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
+            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+            '--seconds': {
+                'type': float,
+                'default': 220.0,
+                'above': 0.0,
+                'help': 'time for measuring; starting up comes on top',
+            },
+        },
+    )

@@ -14,6 +14,7 @@ V, read as lengths of the shorter side (its table VI, with maps of 136x240, conf
 Cityscapes 700 to 950, in multiples of 32. The CPU runs the shorter one of each. Prints tables and writes
 results/operator_times.json, on a GPU with the device in the name; with --quick below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -46,8 +47,12 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
 
 WEIGHTS = Path(__file__).parents[2] / 'models' / 'compact.safetensors'
-SCALES = {'BDD100K 540': (544, 960), 'Cityscapes 700': (704, 1408), 'BDD100K 720': (736, 1280),
-          'Cityscapes 950': (960, 1920)}  # height and width in px
+SCALES = {
+    'BDD100K 540': (544, 960),
+    'Cityscapes 700': (704, 1408),
+    'BDD100K 720': (736, 1280),
+    'Cityscapes 950': (960, 1920),
+}  # height and width in px
 CPU_SCALES = ('BDD100K 540', 'Cityscapes 700')
 CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 BACKGROUND_BIAS = 4.0  # of random heads, so that few of their regions are certain of a class
@@ -79,12 +84,20 @@ def cases(device: str, configurations: list[str], quick: bool) -> list[Case]:
     """All networks to measure on a device."""
     cores = len(os.sched_getaffinity(0))
     if device == 'cpu':
-        found = [Case('compact', '', 1, 25.0), Case('compact', '', 2, 25.0), Case('orin', '', min(2, cores), 25.0)]
+        found = [
+            Case('compact', '', 1, 25.0),
+            Case('compact', '', 2, 25.0),
+            Case('orin', '', min(2, cores), 25.0),
+        ]
         found += [Case('paper', scale, min(2, cores), 50.0) for scale in CPU_SCALES]
     else:
         found = [Case('compact', '', 1, 30.0), Case('orin', '', 1, 30.0)]
         found += [Case('paper', scale, 1, 30.0) for scale in SCALES]
-    return [replace(case, seconds=QUICK_S) if quick else case for case in found if case.configuration in configurations]
+    return [
+        replace(case, seconds=QUICK_S) if quick else case
+        for case in found
+        if case.configuration in configurations
+    ]
 
 
 def settings(space: PathSpace) -> dict[str, ExecutionPath]:
@@ -95,7 +108,9 @@ def settings(space: PathSpace) -> dict[str, ExecutionPath]:
         paths['all skips'] = full.replace(**{skip.name: 'skip' for skip in skips})
     for operator in space.operators:
         for setting in reversed(operator.settings[:-1]):
-            paths[f'{operator.name} {setting_text(setting)}'] = full.replace(**{operator.name: setting})
+            paths[f'{operator.name} {setting_text(setting)}'] = full.replace(
+                **{operator.name: setting}
+            )
     return paths
 
 
@@ -141,19 +156,30 @@ class Variant:
         """What was measured of one setting; None where time was too short for it."""
         times = self.total_ms.get(label)
         if not times:
-            return {'setting': label, 'path': str(path), 'frames': 0, 'median_ms': None, 'p99_ms': None}
+            return {
+                'setting': label,
+                'path': str(path),
+                'frames': 0,
+                'median_ms': None,
+                'p99_ms': None,
+            }
         medians_ms = [statistics.median(times_ms) for times_ms in zip(*self.segments_ms[label])]
         names = [segment.name for segment in self.network.path_space.segments]
-        return {'setting': label, 'path': str(path), 'frames': len(times),
-                'median_ms': round(statistics.median(times), 3), 'p99_ms': round(float(np.quantile(times, 0.99)), 3),
-                'segments_ms': {name: round(ms, 3) for name, ms in zip(names, medians_ms)}}
+        return {
+            'setting': label,
+            'path': str(path),
+            'frames': len(times),
+            'median_ms': round(statistics.median(times), 3),
+            'p99_ms': round(float(np.quantile(times, 0.99)), 3),
+            'segments_ms': {name: round(ms, 3) for name, ms in zip(names, medians_ms)},
+        }
 
 
 def peak_mb(device: str) -> float:
     """Most memory that this process has held on the device, in MB."""
     if device == 'cpu':
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
-    return torch.cuda.max_memory_reserved(device) / 2 ** 20
+    return torch.cuda.max_memory_reserved(device) / 2**20
 
 
 def forget_peak(device: str) -> None:
@@ -167,7 +193,7 @@ def measure(case: Case, device: str) -> dict:
     """Times one case in this process."""
     use_threads(case.threads)
     frames = render_drive(seconds=2.0, width=IMAGE_SIZE[0], height=IMAGE_SIZE[1]).frames
-    images = [frame.load_bgr() for frame in frames[::max(1, len(frames) // IMAGES)]]
+    images = [frame.load_bgr() for frame in frames[:: max(1, len(frames) // IMAGES)]]
     rng = random.Random(0)
     variants, paths = [], {}
     for precision in ('float32',) if device == 'cpu' else ('float32', 'float16'):
@@ -183,9 +209,20 @@ def measure(case: Case, device: str) -> dict:
             if replayed:
                 network.use_graphs()
             engine, network.engine = network.engine, Eager()
-            variants.append(Variant(f'{precision}{" (TF32 convolutions)" * rounded} '
-                                    f'{"graphs" if replayed else "computed"}', network, engine))
-            _warm_up(variants[-1], paths, images, case.seconds * WARM_UP_SHARE if device == 'cpu' else float('inf'))
+            variants.append(
+                Variant(
+                    f'{precision}{" (TF32 convolutions)" * rounded} '
+                    f'{"graphs" if replayed else "computed"}',
+                    network,
+                    engine,
+                )
+            )
+            _warm_up(
+                variants[-1],
+                paths,
+                images,
+                case.seconds * WARM_UP_SHARE if device == 'cpu' else float('inf'),
+            )
             variants[-1].memory_mb = peak_mb(device) - before_mb
     if device == 'cpu' and weights == 'trained':
         before_mb = peak_mb(device)
@@ -213,16 +250,30 @@ def measure(case: Case, device: str) -> dict:
     measured = []
     for variant in variants:
         rows = [variant.row(label, path) for label, path in paths.items()]
-        measured.append({'variant': variant.name, 'memory_mb': round(variant.memory_mb), 'rows': rows,
-                         'full_over_cheapest': round(rows[0]['median_ms'] / rows[1]['median_ms'], 2),
-                         'segments_replayed': len(variant.engine) if variant.engine.reuses_buffers else 0,
-                         'not_replayed': variant.engine.notice})
-    return {'configuration': case.configuration, 'scale': case.scale, 'input_size': list(network.input_size),
-            'threads': case.threads, 'weights': weights, 'proposals_found_on_full_path': selected,
-            'variants': measured}
+        measured.append(
+            {
+                'variant': variant.name,
+                'memory_mb': round(variant.memory_mb),
+                'rows': rows,
+                'full_over_cheapest': round(rows[0]['median_ms'] / rows[1]['median_ms'], 2),
+                'segments_replayed': len(variant.engine) if variant.engine.reuses_buffers else 0,
+                'not_replayed': variant.engine.notice,
+            }
+        )
+    return {
+        'configuration': case.configuration,
+        'scale': case.scale,
+        'input_size': list(network.input_size),
+        'threads': case.threads,
+        'weights': weights,
+        'proposals_found_on_full_path': selected,
+        'variants': measured,
+    }
 
 
-def _warm_up(variant: Variant, paths: dict[str, ExecutionPath], images: list[np.ndarray], limit_s: float) -> None:
+def _warm_up(
+    variant: Variant, paths: dict[str, ExecutionPath], images: list[np.ndarray], limit_s: float
+) -> None:
     started_ms = now_ms()
     for path in paths.values():
         variant.time(images[0], path)
@@ -258,18 +309,26 @@ def show_case(result: dict) -> None:
             share = f'{mine["median_ms"] / full_ms:.0%}' if mine['frames'] else None
             cells += [mine['median_ms'], mine['p99_ms'], share, mine['frames']]
         rows.append(cells)
-    show(f'\n{result["configuration"]} at {size} px{scale}, {result["threads"]} CPU thread(s), {result["weights"]} '
-         f'weights, {result["proposals_found_on_full_path"]} proposals found on the full path', heads, rows)
+    show(
+        f'\n{result["configuration"]} at {size} px{scale}, {result["threads"]} CPU thread(s), {result["weights"]} '
+        f'weights, {result["proposals_found_on_full_path"]} proposals found on the full path',
+        heads,
+        rows,
+    )
     goal = f' (goal: at least {RANGE_GOAL:g})' if result['configuration'] == 'compact' else ''
     for variant in result['variants']:
-        print(f'{variant["variant"]}: full over cheapest {variant["full_over_cheapest"]:.1f}{goal}, '
-              f'memory {variant["memory_mb"]} MB. {variant["not_replayed"]}')
+        print(
+            f'{variant["variant"]}: full over cheapest {variant["full_over_cheapest"]:.1f}{goal}, '
+            f'memory {variant["memory_mb"]} MB. {variant["not_replayed"]}'
+        )
 
 
 def main(run: Run) -> None:
     args = run.args
-    todo = [replace(case, seconds=case.seconds * args.time_scale)
-            for case in cases(args.device, args.configurations, args.quick)]
+    todo = [
+        replace(case, seconds=case.seconds * args.time_scale)
+        for case in cases(args.device, args.configurations, args.quick)
+    ]
     if args.case is not None:
         args.out.write_text(json.dumps(measure(todo[args.case], args.device)), encoding='utf-8')
         return
@@ -280,20 +339,40 @@ def main(run: Run) -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / 'case.json'
         for number, case in enumerate(todo):
-            subprocess.run([sys.executable, *sys.argv, '--case', str(number), '--out', str(out)], check=True,
-                           env={**os.environ, **process_environment(case.threads)})
+            subprocess.run(
+                [sys.executable, *sys.argv, '--case', str(number), '--out', str(out)],
+                check=True,
+                env={**os.environ, **process_environment(case.threads)},
+            )
             measured.append(json.loads(out.read_text(encoding='utf-8')))
             show_case(measured[-1])
-            run.write(device=facts.name, torch=facts.torch_version, quick=args.quick, range_goal_of_compact=RANGE_GOAL,
-                      cases=measured)
+            run.write(
+                device=facts.name,
+                torch=facts.torch_version,
+                quick=args.quick,
+                range_goal_of_compact=RANGE_GOAL,
+                cases=measured,
+            )
 
 
 if __name__ == '__main__':
     configurations = ['compact', 'orin', 'paper']
-    run_script(main, {
-        '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
-        '--configurations': {'nargs': '+', 'choices': configurations, 'default': configurations},
-        '--time-scale': {'type': float, 'default': 1.0, 'above': 0.0,
-                         'help': 'of the time for each network, in all 3 minutes'},
-        '--case': {'type': int, 'help': argparse.SUPPRESS}},  # in a process of its own
-        quick=f'{QUICK_S:g} s for each network')
+    run_script(
+        main,
+        {
+            '--device': {'default': 'cpu', 'help': 'cpu, cuda or cuda:INDEX'},
+            '--configurations': {
+                'nargs': '+',
+                'choices': configurations,
+                'default': configurations,
+            },
+            '--time-scale': {
+                'type': float,
+                'default': 1.0,
+                'above': 0.0,
+                'help': 'of the time for each network, in all 3 minutes',
+            },
+            '--case': {'type': int, 'help': argparse.SUPPRESS},
+        },  # in a process of its own
+        quick=f'{QUICK_S:g} s for each network',
+    )

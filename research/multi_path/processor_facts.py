@@ -1,14 +1,16 @@
 """What the interval model needs to know of a processor and no description says. Loads PyTorch when called."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
-from deadline_perception.core.stopwatch import now_ms, synchronise
-from deadline_perception.timing.profile import LatencyProfile
 from interval_model import Processor
 
-_COPY_BYTES = 2 ** 28
-_FEW_COPY_BYTES = 2 ** 25  # more than the caches of most devices
+from deadline_perception.core.stopwatch import now_ms, synchronise
+from deadline_perception.timing.profile import LatencyProfile
+
+_COPY_BYTES = 2**28
+_FEW_COPY_BYTES = 2**25  # more than the caches of most devices
 _COPIES = 5
 _LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
 
@@ -40,4 +42,6 @@ def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
 
 def processor_here(profile: LatencyProfile, device: str) -> Processor:
     """The processor that a profile was measured on, as the interval model sees it."""
-    return Processor.of(profile.facts, measure_bandwidth_gb_s(device, _FEW_COPY_BYTES), read_cpu_lanes())
+    return Processor.of(
+        profile.facts, measure_bandwidth_gb_s(device, _FEW_COPY_BYTES), read_cpu_lanes()
+    )

@@ -4,6 +4,7 @@ Counted is what PyTorch is asked to compute, whatever engine runs the segment in
 work by other means, and what that saves is fitted. A network that PyTorch does not compute has no counts; its segments
 are then told apart by what was measured of them alone. Loads PyTorch when called, not before.
 """
+
 from __future__ import annotations
 
 import random
@@ -19,8 +20,29 @@ from deadline_perception.timing.wcet.layers import ConvolutionShape
 if TYPE_CHECKING:
     from torch import Tensor
 
-_ELEMENTWISE = {'relu', 'relu_', 'add', 'add_', 'sub', 'sub_', 'mul', 'mul_', 'div', 'div_', 'sigmoid', 'sigmoid_',
-                'clamp', 'clamp_', 'clamp_min', 'clamp_min_', 'threshold', 'hardtanh', 'hardtanh_', 'gelu', 'silu'}
+_ELEMENTWISE = {
+    'relu',
+    'relu_',
+    'add',
+    'add_',
+    'sub',
+    'sub_',
+    'mul',
+    'mul_',
+    'div',
+    'div_',
+    'sigmoid',
+    'sigmoid_',
+    'clamp',
+    'clamp_',
+    'clamp_min',
+    'clamp_min_',
+    'threshold',
+    'hardtanh',
+    'hardtanh_',
+    'gelu',
+    'silu',
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,9 @@ class SegmentWork:
 
     def plus(self, other: SegmentWork) -> SegmentWork:
         """Both together."""
-        return SegmentWork(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return SegmentWork(
+            *(getattr(self, field.name) + getattr(other, field.name) for field in fields(self))
+        )
 
 
 class _Counter(Eager):
@@ -76,7 +100,9 @@ def count_work(network) -> dict[str, SegmentWork]:
 
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             result = function(*args, **(kwargs or {}))
-            self.work = self.work.plus(_work_of(function.__name__.split('.')[0], args, kwargs or {}, result))
+            self.work = self.work.plus(
+                _work_of(function.__name__.split('.')[0], args, kwargs or {}, result)
+            )
             return result
 
     space, engine, found = network.path_space, network.engine, {}
@@ -89,7 +115,10 @@ def count_work(network) -> dict[str, SegmentWork]:
             for path in covering_paths(space, 1, random.Random(0)):
                 if set(space.keys(path)) <= found.keys():
                     continue
-                for counts in (False, True):  # the first run lays out weights and folds norms into them
+                for counts in (
+                    False,
+                    True,
+                ):  # the first run lays out weights and folds norms into them
                     run = network.start(image, path)
                     while not run.finished:
                         key = space.key(run.segment, path)
@@ -114,14 +143,20 @@ def _work_of(name: str, args: tuple, kwargs: dict, result: object) -> SegmentWor
     inputs = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
     outputs = [value for value in tree_leaves(result) if isinstance(value, torch.Tensor)]
     read = {value.untyped_storage().data_ptr() for value in inputs}
-    is_view = not name.endswith('_') and any(value.untyped_storage().data_ptr() in read for value in outputs)
+    is_view = not name.endswith('_') and any(
+        value.untyped_storage().data_ptr() in read for value in outputs
+    )
     if not outputs or is_view:
         return SegmentWork()
     operations = layer_operations(name, args, result)
     if operations is None:
         operations = sum(value.numel() for value in outputs)
-    return SegmentWork(float(operations), float(sum(value.nbytes for value in inputs)),
-                       float(sum(value.nbytes for value in outputs)), 1.0)
+    return SegmentWork(
+        float(operations),
+        float(sum(value.nbytes for value in inputs)),
+        float(sum(value.nbytes for value in outputs)),
+        1.0,
+    )
 
 
 def layer_operations(name: str, args: tuple, result: Any) -> int | None:
@@ -131,7 +166,9 @@ def layer_operations(name: str, args: tuple, result: Any) -> int | None:
     and the addition after it count as one.
     """
     if name in ('convolution', 'conv2d'):
-        return _convolution(args[0], args[1], args[3] if len(args) > 3 else 1).operations  # defaults are left out
+        return _convolution(
+            args[0], args[1], args[3] if len(args) > 3 else 1
+        ).operations  # defaults are left out
     if name in ('native_group_norm', 'group_norm'):
         return 3 * args[0].numel()  # sum, sum of squares, scale and shift
     if name in ('linear', 'addmm', 'mm'):
@@ -145,7 +182,7 @@ def layer_operations(name: str, args: tuple, result: Any) -> int | None:
     if name in ('max_pool2d', 'max_pool2d_with_indices', 'avg_pool2d'):
         pooled = result[0] if isinstance(result, tuple) else result
         side = args[1] if isinstance(args[1], int) else args[1][0]
-        return pooled.numel() * side ** 2
+        return pooled.numel() * side**2
     if name in _ELEMENTWISE and result.dim() >= 2 and result.is_floating_point() and result.numel():
         tensors = [arg for arg in args if getattr(arg, 'shape', None) == result.shape]
         return result.numel() * max(1, len(tensors))
@@ -155,5 +192,13 @@ def layer_operations(name: str, args: tuple, result: Any) -> int | None:
 def _convolution(x: Tensor, weight: Tensor, stride: int | list[int]) -> ConvolutionShape:
     batch, channels, height, width = x.shape
     step = stride if isinstance(stride, int) else stride[0]
-    return ConvolutionShape(channels, weight.shape[0], weight.shape[2], step, height, width, batch,
-                            groups=channels // weight.shape[1])
+    return ConvolutionShape(
+        channels,
+        weight.shape[0],
+        weight.shape[2],
+        step,
+        height,
+        width,
+        batch,
+        groups=channels // weight.shape[1],
+    )

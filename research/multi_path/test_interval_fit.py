@@ -1,4 +1,5 @@
 """What the constrained regression promises: it covers what was measured, and is tight where the model is right."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -7,30 +8,56 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from interval_fit import (
     MeasuredLayer,
     fit_interval_model,
     fit_oblivious_model,
 )
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+
 from deadline_perception.timing.wcet.layers import ConvolutionShape
 
-PROCESSOR = Processor(processors=1, lanes=16, clock_mhz=3000.0, line_bytes=64, bandwidth_gb_s=20.0, mshrs=12,
-                      miss_latency_cycles=600.0, near_latency_cycles=14.0)
-COUNTS = [LayerCounts.of(ConvolutionShape(c, o, 1, 1, s, 2 * s), PROCESSOR) for c, o, s in
-          ((32, 64, 40), (64, 64, 80), (128, 32, 60), (256, 256, 20), (64, 256, 40), (512, 64, 30), (96, 160, 50),
-           (160, 96, 25), (128, 128, 70), (48, 512, 16), (320, 80, 45), (80, 320, 35))]
+PROCESSOR = Processor(
+    processors=1,
+    lanes=16,
+    clock_mhz=3000.0,
+    line_bytes=64,
+    bandwidth_gb_s=20.0,
+    mshrs=12,
+    miss_latency_cycles=600.0,
+    near_latency_cycles=14.0,
+)
+COUNTS = [
+    LayerCounts.of(ConvolutionShape(c, o, 1, 1, s, 2 * s), PROCESSOR)
+    for c, o, s in (
+        (32, 64, 40),
+        (64, 64, 80),
+        (128, 32, 60),
+        (256, 256, 20),
+        (64, 256, 40),
+        (512, 64, 30),
+        (96, 160, 50),
+        (160, 96, 25),
+        (128, 128, 70),
+        (48, 512, 16),
+        (320, 80, 45),
+        (80, 320, 35),
+    )
+]
 
 
 def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
     """Layers whose worst times are those of a model, times a factor."""
-    return [MeasuredLayer(counts, 0.8 * model.wcet_ms(counts) * factor, model.wcet_ms(counts) * factor)
-            for counts, factor in zip(COUNTS, noise)]
+    return [
+        MeasuredLayer(counts, 0.8 * model.wcet_ms(counts) * factor, model.wcet_ms(counts) * factor)
+        for counts, factor in zip(COUNTS, noise)
+    ]
 
 
 @settings(max_examples=6, deadline=None)
-@given(st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)), st.floats(0.0, 1.0))
+@given(
+    st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)), st.floats(0.0, 1.0)
+)
 def test_covers_every_observation(noise: list[float], traffic: float) -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0), missing=traffic)
     layers = measured(ground_truth, noise)
@@ -49,9 +76,13 @@ def test_finds_a_model_that_is_right_without_calibration() -> None:
 
 def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1e4), missing=0.2, conflicting=0.02)
-    delays = [(PROCESSOR.memory_delay(0.2 * (c.memory_loads + c.memory_stores), 0),
-               PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores)))
-              for c in COUNTS]
+    delays = [
+        (
+            PROCESSOR.memory_delay(0.2 * (c.memory_loads + c.memory_stores), 0),
+            PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores)),
+        )
+        for c in COUNTS
+    ]
     assert {memory > near for memory, near in delays} == {True, False}
     layers = measured(ground_truth, [1.0] * len(COUNTS))
     model = fit_interval_model(layers, PROCESSOR)
@@ -61,10 +92,14 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)), st.floats(0.0, 1.0),
-       st.floats(0.0, 50.0))
-def test_a_larger_miss_latency_raises_the_bounds_of_a_fitted_model(noise: list[float], traffic: float,
-                                                                   load: float) -> None:
+@given(
+    st.lists(st.floats(1.0, 2.0), min_size=len(COUNTS), max_size=len(COUNTS)),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 50.0),
+)
+def test_a_larger_miss_latency_raises_the_bounds_of_a_fitted_model(
+    noise: list[float], traffic: float, load: float
+) -> None:
     """However the times came about, even without any misses: what they leave open counts as misses."""
     layers = measured(IntervalModel(PROCESSOR, (0.9, load, 0.1, 1000.0), missing=traffic), noise)
     model = fit_interval_model(layers, PROCESSOR)
@@ -94,7 +129,11 @@ def test_a_share_never_exceeds_one() -> None:
 def test_an_odd_layer_counts_once() -> None:
     """Layers of equal counts, one twice as slow: the others bound it at half, calibrated they give its own time."""
     counts = COUNTS[0]
-    layers = [MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 2.0, 2.0)]
+    layers = [
+        MeasuredLayer(counts, 1.0, 1.0),
+        MeasuredLayer(counts, 1.0, 1.0),
+        MeasuredLayer(counts, 2.0, 2.0),
+    ]
     model = fit_interval_model(layers, PROCESSOR)
     assert model.calibration_factor == pytest.approx(2.0)
     assert model.wcet_ms(counts) == pytest.approx(2.0)
@@ -104,8 +143,11 @@ def test_layers_between_the_measured_ones_are_covered_when_times_vary() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
     noise = np.random.default_rng(0).uniform(1.0, 1.2, len(COUNTS))
     layers = measured(ground_truth, noise.tolist())
-    bounds = [fit_interval_model(layers[:i] + layers[i + 1:], PROCESSOR).wcet_ms(layer.counts) / layer.worst_ms
-              for i, layer in enumerate(layers)]
+    bounds = [
+        fit_interval_model(layers[:i] + layers[i + 1 :], PROCESSOR).wcet_ms(layer.counts)
+        / layer.worst_ms
+        for i, layer in enumerate(layers)
+    ]
     assert np.mean(np.array(bounds) >= 1.0) >= 0.75
     assert np.mean(bounds) < 1.4
 
@@ -126,7 +168,11 @@ def test_refuses_too_few_layers() -> None:
         fit_oblivious_model(layers, PROCESSOR)
 
 
-@pytest.mark.parametrize(('mean_ms', 'worst_ms'), [(0.0, 1.0), (2.0, 1.0), (1.0, float('nan')), (-1.0, 1.0)])
+@pytest.mark.parametrize(
+    ('mean_ms', 'worst_ms'), [(0.0, 1.0), (2.0, 1.0), (1.0, float('nan')), (-1.0, 1.0)]
+)
 def test_refuses_times_that_cannot_be(mean_ms: float, worst_ms: float) -> None:
-    with pytest.raises(ValueError, match='execution time of layer is .*, expected 0 < mean <= worst'):
+    with pytest.raises(
+        ValueError, match='execution time of layer is .*, expected 0 < mean <= worst'
+    ):
         MeasuredLayer(COUNTS[0], mean_ms, worst_ms)

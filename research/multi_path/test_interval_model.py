@@ -1,4 +1,5 @@
 """The interval analysis against sums made by hand from the paper's equations."""
+
 from __future__ import annotations
 
 import math
@@ -7,16 +8,31 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 
 from deadline_perception.core.device import DeviceFacts
-from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 # A miss costs 400 / 8 = 50 cycles in the queue for a register; a line 2 GHz * 64 B / 32 GB/s / 2 = 2 cycles.
-PROCESSOR = Processor(processors=4, lanes=8, clock_mhz=2000.0, line_bytes=64, bandwidth_gb_s=32.0, mshrs=8,
-                      miss_latency_cycles=400.0, near_latency_cycles=10.0)
-COUNTS = LayerCounts(computations=100, loads=20, stores=10, memory_loads=6, memory_stores=4, near_loads=30,
-                     near_stores=10)
+PROCESSOR = Processor(
+    processors=4,
+    lanes=8,
+    clock_mhz=2000.0,
+    line_bytes=64,
+    bandwidth_gb_s=32.0,
+    mshrs=8,
+    miss_latency_cycles=400.0,
+    near_latency_cycles=10.0,
+)
+COUNTS = LayerCounts(
+    computations=100,
+    loads=20,
+    stores=10,
+    memory_loads=6,
+    memory_stores=4,
+    near_loads=30,
+    near_stores=10,
+)
 positive = st.floats(0.1, 1e4)
 
 
@@ -37,10 +53,15 @@ def test_mshr_delay_is_above_that_of_whole_rounds(requests: int, mshrs: int) -> 
 
 
 @given(st.integers(1, 8), st.integers(1, 64), positive, st.floats(0, 1e3), st.integers(1, 50))
-def test_model_is_the_sum_over_intervals_that_are_alike(warps: int, blocks: int, execution: float, requests: float,
-                                                        count: int) -> None:
-    counts = replace(COUNTS, computations=blocks * count * warps, memory_loads=blocks * count * requests,
-                     memory_stores=0)
+def test_model_is_the_sum_over_intervals_that_are_alike(
+    warps: int, blocks: int, execution: float, requests: float, count: int
+) -> None:
+    counts = replace(
+        COUNTS,
+        computations=blocks * count * warps,
+        memory_loads=blocks * count * requests,
+        memory_stores=0,
+    )
     model = IntervalModel(PROCESSOR, execution=(execution, 0, 0, 0), missing=1.0)
     # C_exec + C_stall + D_proc is N_warp * C_exec, whatever the stall.
     cycles = blocks / 4 * count * (warps * execution + PROCESSOR.memory_delay(requests, 0.0))
@@ -48,8 +69,13 @@ def test_model_is_the_sum_over_intervals_that_are_alike(warps: int, blocks: int,
 
 
 def test_bound_of_a_layer() -> None:
-    model = IntervalModel(PROCESSOR, execution=(2.0, 1.0, 3.0, 50.0), missing=0.5, conflicting=0.75,
-                          calibration_factor=1.5)
+    model = IntervalModel(
+        PROCESSOR,
+        execution=(2.0, 1.0, 3.0, 50.0),
+        missing=0.5,
+        conflicting=0.75,
+        calibration_factor=1.5,
+    )
     assert model.execution_cycles(COUNTS) == 200 + 20 + 30 + 50
     assert model.memory_cycles(COUNTS) == max(0.5 * (6 + 4) * 52, 0.75 * (30 + 10) * 10) == 300
     # 600 cycles over 4 processors at 2 GHz.
@@ -61,11 +87,15 @@ def test_bound_of_a_layer() -> None:
 def test_a_worse_device_raises_the_bound_with_the_same_coefficients(factor: float) -> None:
     memory = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), missing=0.5)
     bank = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), conflicting=0.5)
-    for model, worse in ((memory, replace(PROCESSOR, miss_latency_cycles=400.0 * factor)),
-                         (memory, replace(PROCESSOR, bandwidth_gb_s=32.0 / factor)),
-                         (bank, replace(PROCESSOR, near_latency_cycles=10.0 * factor))):
+    for model, worse in (
+        (memory, replace(PROCESSOR, miss_latency_cycles=400.0 * factor)),
+        (memory, replace(PROCESSOR, bandwidth_gb_s=32.0 / factor)),
+        (bank, replace(PROCESSOR, near_latency_cycles=10.0 * factor)),
+    ):
         assert replace(model, processor=worse).wcet_ms(COUNTS) > model.wcet_ms(COUNTS)
-    assert replace(memory, processor=replace(PROCESSOR, mshrs=16)).wcet_ms(COUNTS) < memory.wcet_ms(COUNTS)
+    assert replace(memory, processor=replace(PROCESSOR, mshrs=16)).wcet_ms(COUNTS) < memory.wcet_ms(
+        COUNTS
+    )
 
 
 def test_counts_from_geometry() -> None:
@@ -81,29 +111,39 @@ def test_counts_from_geometry() -> None:
 @given(st.integers(1, 64), st.integers(1, 64))
 def test_a_larger_layer_is_never_bounded_lower(channels: int, more: int) -> None:
     model = IntervalModel(PROCESSOR, (1.0, 0.5, 0.2, 3.0), missing=0.1, conflicting=0.3)
-    small, large = (LayerCounts.of(ConvolutionShape(8, out, 3, 1, 16, 16), PROCESSOR)
-                    for out in (channels, channels + more))
+    small, large = (
+        LayerCounts.of(ConvolutionShape(8, out, 3, 1, 16, 16), PROCESSOR)
+        for out in (channels, channels + more)
+    )
     assert model.wcet_ms(small) < model.wcet_ms(large)
 
 
 def test_processor_of_a_cpu_and_of_a_gpu() -> None:
-    cpu = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2, clock_mhz=3000.0, cache_line_bytes=64), 20.0, cpu_lanes=8)
+    cpu = Processor.of(
+        DeviceFacts('CPU', 'cpu', 4, 2, clock_mhz=3000.0, cache_line_bytes=64), 20.0, cpu_lanes=8
+    )
     assert (cpu.processors, cpu.lanes, cpu.line_bytes, cpu.miss_latency_cycles) == (2, 8, 64, 600.0)
     unread = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2), 20.0)
     assert (unread.clock_mhz, unread.lanes) == (1000.0, 4)
-    gpu = Processor.of(DeviceFacts('GPU', 'cuda', 4, 2, multiprocessors=30, clock_mhz=1500.0), 500.0)
+    gpu = Processor.of(
+        DeviceFacts('GPU', 'cuda', 4, 2, multiprocessors=30, clock_mhz=1500.0), 500.0
+    )
     assert (gpu.processors, gpu.lanes, gpu.line_bytes) == (30, 32, 128)
 
 
 @pytest.mark.parametrize('value', [0.0, -1.0, math.nan, math.inf])
 def test_refuses_a_processor_that_cannot_be(value: float) -> None:
-    with pytest.raises(ValueError, match=f'bandwidth_gb_s of processor is {value}, expected a value above 0'):
+    with pytest.raises(
+        ValueError, match=f'bandwidth_gb_s of processor is {value}, expected a value above 0'
+    ):
         replace(PROCESSOR, bandwidth_gb_s=value)
 
 
 @pytest.mark.parametrize('value', [-1.0, math.nan, math.inf])
 def test_refuses_counts_that_cannot_be(value: float) -> None:
-    with pytest.raises(ValueError, match=f'loads of layer is {value}, expected a count of at least 0'):
+    with pytest.raises(
+        ValueError, match=f'loads of layer is {value}, expected a count of at least 0'
+    ):
         replace(COUNTS, loads=value)
 
 

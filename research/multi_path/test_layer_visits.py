@@ -1,4 +1,5 @@
 """Layers run as their shapes say, and visits tell interruptions from contention."""
+
 from __future__ import annotations
 
 import os
@@ -11,10 +12,13 @@ torch = pytest.importorskip('torch')
 from group_norm import GroupNormShape, LayerShape  # noqa: E402
 from layer_visits import CoRunner, CoRunnerFailed, LayerVisit, layer_call, visit_layer  # noqa: E402
 from traced_layers import traced_operations  # noqa: E402
+
 from deadline_perception.timing.wcet.layers import ConvolutionShape  # noqa: E402
 
 
-@pytest.mark.parametrize('shape', [ConvolutionShape(6, 4, 3, 2, 9, 11, batch=2), GroupNormShape(8, 2, 5, 6)])
+@pytest.mark.parametrize(
+    'shape', [ConvolutionShape(6, 4, 3, 2, 9, 11, batch=2), GroupNormShape(8, 2, 5, 6)]
+)
 def test_a_call_computes_its_layer(shape: LayerShape) -> None:
     assert traced_operations(layer_call(shape, 'cpu')) == [shape.operations]
 
@@ -55,7 +59,9 @@ def test_the_fastest_run_counts_in_any_case() -> None:
 
 @pytest.mark.parametrize('times_ms', [(0.0, 1.0), (1.0, float('nan')), (-1.0, 1.0), (1.0,)])
 def test_refuses_times_that_cannot_be(times_ms: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match='times of a visit are .*, expected at least two, all above 0 ms'):
+    with pytest.raises(
+        ValueError, match='times of a visit are .*, expected at least two, all above 0 ms'
+    ):
         LayerVisit(times_ms, (0,) * len(times_ms))
 
 
@@ -77,7 +83,9 @@ def test_co_runner_works_only_when_told() -> None:
         assert before == (0, 0)
         assert working > 0
         assert co_runner.busy_s == stopped
-        with pytest.raises(ValueError, match='utilisation is 1.5, expected a part of the time, 0 to 1'):
+        with pytest.raises(
+            ValueError, match='utilisation is 1.5, expected a part of the time, 0 to 1'
+        ):
             co_runner.use(1.5)
 
 
@@ -90,12 +98,17 @@ def test_co_runner_that_ends_is_noticed() -> None:
 
 
 def test_co_runner_that_crashes_at_start_is_not_waited_for() -> None:
-    with pytest.raises(CoRunnerFailed, match='the co-runner on nowhere ended with code 1 before it was ready'):
+    with pytest.raises(
+        CoRunnerFailed, match='the co-runner on nowhere ended with code 1 before it was ready'
+    ):
         CoRunner('nowhere').__enter__()
 
 
 def test_co_runner_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('layer_visits._CO_RUNNER_STARTS_S', 0.0)
     monkeypatch.setattr('layer_visits._CO_RUNNER_LOOK_S', 0.0)
-    with pytest.raises(CoRunnerFailed, match='the co-runner was not ready on cpu within 0 s'), CoRunner('cpu'):
+    with (
+        pytest.raises(CoRunnerFailed, match='the co-runner was not ready on cpu within 0 s'),
+        CoRunner('cpu'),
+    ):
         pass

@@ -3,11 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 
 
-@pytest.mark.parametrize(('flags', 'lanes'), [('sse2 avx avx2 avx512f', 16), ('sse2 avx avx2', 8), ('fp asimd', 4)])
+@pytest.mark.parametrize(
+    ('flags', 'lanes'), [('sse2 avx avx2 avx512f', 16), ('sse2 avx avx2', 8), ('fp asimd', 4)]
+)
 def test_lanes_of_a_cpu(tmp_path: Path, flags: str, lanes: int) -> None:
     file = tmp_path / 'cpuinfo'
     file.write_text(f'processor : 0\nflags : {flags}\n', encoding='utf-8')

@@ -1,21 +1,37 @@
 """Times of all segments from those of some."""
+
 from __future__ import annotations
 
 import math
 import random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from interval_model import LayerCounts, Processor
 from segment_prediction import fit_segment_model, predict_times, worst_execution
 from segment_work import SegmentWork
 
 from deadline_perception.timing.quantiles import Quantiles
 
-CPU = Processor(processors=1, lanes=8, clock_mhz=2000.0, line_bytes=64, bandwidth_gb_s=10.0, mshrs=12,
-                miss_latency_cycles=400.0, near_latency_cycles=14.0)
-WORK = {f'{kind}{place}@w{width}': SegmentWork(scale * place * width * 1e6, scale * place * 1e4, width * 1e4, 4.0)
-        for kind, scale in (('stage', 3.0), ('head', 1.0)) for place in range(1, 6) for width in range(1, 4)}
+CPU = Processor(
+    processors=1,
+    lanes=8,
+    clock_mhz=2000.0,
+    line_bytes=64,
+    bandwidth_gb_s=10.0,
+    mshrs=12,
+    miss_latency_cycles=400.0,
+    near_latency_cycles=14.0,
+)
+WORK = {
+    f'{kind}{place}@w{width}': SegmentWork(
+        scale * place * width * 1e6, scale * place * 1e4, width * 1e4, 4.0
+    )
+    for kind, scale in (('stage', 3.0), ('head', 1.0))
+    for place in range(1, 6)
+    for width in range(1, 4)
+}
 
 
 def _times(work: SegmentWork, factor: float = 1.0) -> float:
@@ -38,13 +54,17 @@ def test_what_was_measured_stays_as_it_is() -> None:
 
 
 def test_a_kind_that_nobody_measured_is_described_by_the_others() -> None:
-    found = predict_times(WORK, {key: _times(work) for key, work in WORK.items() if key.startswith('stage')})
+    found = predict_times(
+        WORK, {key: _times(work) for key, work in WORK.items() if key.startswith('stage')}
+    )
     assert found['head5@w3'] == pytest.approx(_times(WORK['head5@w3']), rel=0.6)
 
 
 def test_a_kind_may_take_longer_for_the_same_work() -> None:
     slow = {key: 4.0 if key.startswith('head') else 1.0 for key in WORK}
-    measured = {key: _times(work, slow[key]) for key, work in WORK.items() if key.endswith(('w1', 'w3'))}
+    measured = {
+        key: _times(work, slow[key]) for key, work in WORK.items() if key.endswith(('w1', 'w3'))
+    }
     found = predict_times(WORK, measured)
     assert found['head4@w2'] == pytest.approx(_times(WORK['head4@w2'], 4.0), rel=0.1)
 
@@ -67,8 +87,10 @@ def test_the_interval_model_covers_every_measured_segment(worst: list[float]) ->
     keys = [key for key in WORK if key.startswith('stage')][:9]
     measured = dict(zip(keys, worst))
     model = fit_segment_model(WORK, measured, CPU)['stage']
-    assert all(model.wcet_ms(LayerCounts.of(WORK[key], CPU)) >= value * (1.0 - 1e-9)
-               for key, value in measured.items())
+    assert all(
+        model.wcet_ms(LayerCounts.of(WORK[key], CPU)) >= value * (1.0 - 1e-9)
+        for key, value in measured.items()
+    )
 
 
 def test_too_few_segments_of_a_kind_have_no_interval_model() -> None:

@@ -1,4 +1,5 @@
 """Work of segments, counted by running them."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip('torch')
 
+from segment_work import SegmentWork, count_work  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from traced_layers import traced_operations  # noqa: E402
@@ -13,7 +15,6 @@ from traced_layers import traced_operations  # noqa: E402
 from deadline_perception.core.execution_path import WIDTH, Operator, PathSpace, Segment  # noqa: E402
 from deadline_perception.engines.eager import Eager  # noqa: E402
 from deadline_perception.engines.segment_run import SegmentRun  # noqa: E402
-from segment_work import SegmentWork, count_work  # noqa: E402
 
 
 class _Run(SegmentRun):
@@ -29,11 +30,23 @@ class _Run(SegmentRun):
         if name == 'pre':
             self._value = engine.hold('image', (self._image[None].astype(np.float32),))
         elif name == 'depthwise':
-            self._value = engine.run(key, name, lambda read: (F.conv2d(
-                read['image'][0], torch.ones(3, 1, 3, 3), padding=1, groups=3),), {'image': self._value})
+            self._value = engine.run(
+                key,
+                name,
+                lambda read: (
+                    F.conv2d(read['image'][0], torch.ones(3, 1, 3, 3), padding=1, groups=3),
+                ),
+                {'image': self._value},
+            )
         else:
-            self._value = engine.run(key, name, lambda read: (F.conv2d(
-                read['depthwise'][0], torch.ones(self.path['width'], 3, 1, 1)).relu_(),), {'depthwise': self._value})
+            self._value = engine.run(
+                key,
+                name,
+                lambda read: (
+                    F.conv2d(read['depthwise'][0], torch.ones(self.path['width'], 3, 1, 1)).relu_(),
+                ),
+                {'depthwise': self._value},
+            )
 
     def result(self) -> object:
         """See `SegmentRun`."""
@@ -41,9 +54,14 @@ class _Run(SegmentRun):
 
 
 class _Network:
-    path_space = PathSpace((Operator('width', WIDTH, (2, 4), 'w'),),
-                           (Segment('pre', 'pre'), Segment('depthwise', 'conv'),
-                            Segment('wide', 'conv', 'width', ('width',))))
+    path_space = PathSpace(
+        (Operator('width', WIDTH, (2, 4), 'w'),),
+        (
+            Segment('pre', 'pre'),
+            Segment('depthwise', 'conv'),
+            Segment('wide', 'conv', 'width', ('width',)),
+        ),
+    )
     input_size, device = (8, 10), 'cpu'
 
     def __init__(self) -> None:
@@ -61,7 +79,9 @@ def test_counts_by_hand() -> None:
     assert found.keys() == {'pre', 'depthwise', 'wide@w2', 'wide@w4'}
     assert found['pre'] == SegmentWork(0.0, 3 * positions * 4, 3 * positions * 4, 1.0)
     weights = 3 * 9
-    assert found['depthwise'].operations == positions * weights + weights, 'and the making of its weights'
+    assert found['depthwise'].operations == positions * weights + weights, (
+        'and the making of its weights'
+    )
     assert found['wide@w4'].operations == positions * 3 * 4 + 3 * 4 + positions * 4
     assert found['wide@w4'].store_bytes == 4 * (positions * 4 + 3 * 4 + positions * 4)
     assert network.engine is engine
@@ -69,14 +89,28 @@ def test_counts_by_hand() -> None:
 
 @pytest.mark.parametrize('mode', [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_operations_of_a_list_of_modules(mode: type) -> None:
-    network = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(inplace=True),
-                            nn.MaxPool2d(2), nn.Conv2d(8, 4, 1, stride=2), nn.Flatten(), nn.Linear(24, 5, bias=False),
-                            nn.Linear(5, 2))
+    network = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.GroupNorm(2, 8),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 4, 1, stride=2),
+        nn.Flatten(),
+        nn.Linear(24, 5, bias=False),
+        nn.Linear(5, 2),
+    )
     with mode():
         found = traced_operations(lambda: network(torch.zeros(2, 3, 8, 12)))
     whole, halved, quartered = 2 * 8 * 12, 2 * 4 * 6, 2 * 2 * 3  # positions
-    assert found == [whole * 8 * 3 * 9, 3 * whole * 8, whole * 8, halved * 8 * 4, quartered * 4 * 8, 2 * 24 * 5,
-                     2 * 5 * 2]
+    assert found == [
+        whole * 8 * 3 * 9,
+        3 * whole * 8,
+        whole * 8,
+        halved * 8 * 4,
+        quartered * 4 * 8,
+        2 * 24 * 5,
+        2 * 5 * 2,
+    ]
 
 
 def test_operations_of_resize_sum_and_suppression() -> None:

@@ -1,12 +1,12 @@
 """What the package counts of the layers that PyTorch is asked to compute."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from segment_work import layer_operations
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Recorder(TorchDispatchMode):

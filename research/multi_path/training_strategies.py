@@ -15,6 +15,7 @@ learnt. Ours is judged against the paper's strategies that switch heads at rando
 of the paths measured: it is better where it gains more than the larger spread of the seeds.
 Runs are kept in `--runs` and go on there after a kill. Writes results/training_strategies_START_DEVICE.json.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -35,7 +36,11 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes
+from deadline_perception.evaluation.path_accuracy import (
+    annotated_frames,
+    measure_paths,
+    ranking_classes,
+)
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
 from deadline_perception.networks.multi_path.configuration import find_configuration
 from deadline_perception.networks.multi_path.heads import BINS
@@ -61,13 +66,23 @@ def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
     """A handful of paths: the full one, each operator at its smallest alone, one in the middle, and the cheapest."""
     full = space.largest
     skips = [skip.name for skip in space.of_kind(SKIP)]
-    middle = {operator.name: operator.settings[len(operator.settings) // 2] for operator in space.operators
-              if operator.name in ('proposals', 'head')}
-    widths = {'width': space.operator('width').settings[::-1][len(space.operator('width').settings) // 2],
-              'pyramid_width': space.smallest['pyramid_width']}
-    return {'full': full, 'head 0': full.replace(head='0'), 'skipped': full.replace(**dict.fromkeys(skips, 'skip')),
-            'narrow': full.replace(width=space.smallest['width']),
-            'mid': full.replace(**dict.fromkeys(skips[::2], 'skip'), **middle, **widths), 'cheapest': space.smallest}
+    middle = {
+        operator.name: operator.settings[len(operator.settings) // 2]
+        for operator in space.operators
+        if operator.name in ('proposals', 'head')
+    }
+    widths = {
+        'width': space.operator('width').settings[::-1][len(space.operator('width').settings) // 2],
+        'pyramid_width': space.smallest['pyramid_width'],
+    }
+    return {
+        'full': full,
+        'head 0': full.replace(head='0'),
+        'skipped': full.replace(**dict.fromkeys(skips, 'skip')),
+        'narrow': full.replace(width=space.smallest['width']),
+        'mid': full.replace(**dict.fromkeys(skips[::2], 'skip'), **middle, **widths),
+        'cheapest': space.smallest,
+    }
 
 
 class StepCost:
@@ -84,15 +99,25 @@ class StepCost:
     def mean(self, strategy: Strategy) -> float:
         """Operations per image of a strategy's step, on average over its schedule."""
         draws, space = np.random.default_rng(0), self._network.path_space
-        return statistics.fmean(sum(self._of(one.path, head) for one in strategy.paths(space, step / DRAWN_STEPS, draws)
-                                    for head in (None, *one.heads)) for step in range(DRAWN_STEPS))
+        return statistics.fmean(
+            sum(
+                self._of(one.path, head)
+                for one in strategy.paths(space, step / DRAWN_STEPS, draws)
+                for head in (None, *one.heads)
+            )
+            for step in range(DRAWN_STEPS)
+        )
 
     def _of(self, path: ExecutionPath, head: int | None) -> int:
         """Operations of a path up to the regions' scores, or of one head on the path's regions."""
         regions = min(REGIONS_PER_IMAGE, path['proposals'])
         pyramid_width = path['pyramid_width']
         fewest = path.space.smallest['proposals']
-        key = path.replace(proposals=fewest, head='0') if head is None else (head, pyramid_width, regions)
+        key = (
+            path.replace(proposals=fewest, head='0')
+            if head is None
+            else (head, pyramid_width, regions)
+        )
         if key not in self._counted:
             with torch.no_grad(), FlopCounterMode(display=False) as counter:
                 if head is None:
@@ -100,12 +125,16 @@ class StepCost:
                     self._network.rpn(self._network.features(image, path))
                 else:
                     channels = round(self._network.config.pyramid_channels * pyramid_width)
-                    self._network.heads.subnets[head](torch.empty(regions, BINS * BINS * channels, device='meta'))
+                    self._network.heads.subnets[head](
+                        torch.empty(regions, BINS * BINS * channels, device='meta')
+                    )
             self._counted[key] = BACKWARD * counter.get_total_flops()
         return self._counted[key]
 
 
-def fresh_network(args: argparse.Namespace, class_names: tuple[str, ...], seed: int) -> MultiPathDetector:
+def fresh_network(
+    args: argparse.Namespace, class_names: tuple[str, ...], seed: int
+) -> MultiPathDetector:
     """What a run starts from."""
     if args.from_scratch:
         # Frozen norms have no statistics yet.
@@ -121,19 +150,33 @@ def plan_of(args: argparse.Namespace, steps: int, seed: int) -> TrainingPlan:
 
 def steps_within(args: argparse.Namespace, source: SampleSource) -> int:
     """Steps of the full path with one head that this machine does in the seconds of a run."""
-    trainer = Trainer(fresh_network(args, source.class_names, 0), source, plan_of(args, TIMED_STEPS + 1, 0),
-                      STRATEGIES['ns-rs'])
+    trainer = Trainer(
+        fresh_network(args, source.class_names, 0),
+        source,
+        plan_of(args, TIMED_STEPS + 1, 0),
+        STRATEGIES['ns-rs'],
+    )
     trainer.run(until=1)
     began = time.monotonic()
     trainer.run()
     return max(1, round(args.seconds_per_run * TIMED_STEPS / (time.monotonic() - began)))
 
 
-def train(args: argparse.Namespace, source: SampleSource, strategy: str, seed: int, steps: int,
-          state: Path) -> tuple[MultiPathDetector, float]:
+def train(
+    args: argparse.Namespace,
+    source: SampleSource,
+    strategy: str,
+    seed: int,
+    steps: int,
+    state: Path,
+) -> tuple[MultiPathDetector, float]:
     """Trains by one strategy, going on where a killed run was saved; the network, and seconds of all that it kept."""
-    trainer = Trainer(fresh_network(args, source.class_names, seed), source, plan_of(args, steps, seed),
-                      STRATEGIES[strategy])
+    trainer = Trainer(
+        fresh_network(args, source.class_names, seed),
+        source,
+        plan_of(args, steps, seed),
+        STRATEGIES[strategy],
+    )
     clock, before_s = state.with_suffix('.seconds'), 0.0
     if state.is_file():
         trainer.resume(state)
@@ -143,7 +186,9 @@ def train(args: argparse.Namespace, source: SampleSource, strategy: str, seed: i
     def report(step: int, losses: dict[str, float]) -> None:
         nonlocal saved_at
         if time.monotonic() - saved_at > SAVE_EVERY_S:
-            replace_file(clock, str(before_s + time.monotonic() - began))  # no state without its clock
+            replace_file(
+                clock, str(before_s + time.monotonic() - began)
+            )  # no state without its clock
             trainer.save(state)
             saved_at = time.monotonic()
 
@@ -160,14 +205,26 @@ def settle(args: argparse.Namespace, source: SampleSource) -> int:
         ValueError: the folder holds runs of other settings.
     """
     kept = args.runs / 'settings.json'
-    names = ('data', 'config', 'start', 'from_scratch', 'seconds_per_run', 'steps', 'batch', 'learning_rate', 'device',
-             'images')
+    names = (
+        'data',
+        'config',
+        'start',
+        'from_scratch',
+        'seconds_per_run',
+        'steps',
+        'batch',
+        'learning_rate',
+        'device',
+        'images',
+    )
     settings = {name: str(getattr(args, name)) for name in names}
     settings['weights_hash'] = '' if args.from_scratch else load_detector(args.start).weights_hash
     if kept.is_file():
         stored = json.loads(kept.read_text())
         if stored['settings'] != settings:
-            raise ValueError(f'{args.runs} holds runs of {stored["settings"]}, expected {settings}; give other --runs')
+            raise ValueError(
+                f'{args.runs} holds runs of {stored["settings"]}, expected {settings}; give other --runs'
+            )
         return stored['steps']
     steps = args.steps or steps_within(args, source)
     write_json(kept, {'settings': settings, 'steps': steps})
@@ -185,11 +242,17 @@ def verdicts(runs: list[dict]) -> list[dict]:
     Empty where ours or every rival is missing. `better` is None with one seed: there is no spread to judge by.
     """
     rows = []
-    for what, value in (('longest path', lambda paths: paths['full']['pooled_ap']),
-                        ('mean of paths', lambda paths: statistics.fmean(path['pooled_ap']
-                                                                         for path in paths.values()))):
-        values = {name: [100 * value(run['paths']) for run in runs if run['strategy'] == name]
-                  for name in dict.fromkeys(run['strategy'] for run in runs)}
+    for what, value in (
+        ('longest path', lambda paths: paths['full']['pooled_ap']),
+        (
+            'mean of paths',
+            lambda paths: statistics.fmean(path['pooled_ap'] for path in paths.values()),
+        ),
+    ):
+        values = {
+            name: [100 * value(run['paths']) for run in runs if run['strategy'] == name]
+            for name in dict.fromkeys(run['strategy'] for run in runs)
+        }
         means = {name: statistics.fmean(own) for name, own in values.items()}
         for rival in RIVALS:
             if OURS not in values or rival not in values:
@@ -197,10 +260,17 @@ def verdicts(runs: list[dict]) -> list[dict]:
             spread = max(max(values[name]) - min(values[name]) for name in (OURS, rival))
             gain = means[OURS] - means[rival]
             several = min(len(values[OURS]), len(values[rival])) > 1
-            rows.append({'on': what, 'rival': rival, 'gain_points': gain,
-                         'spread_of_seeds': spread if several else None,
-                         'rank_of_ours': 1 + sum(mean > means[OURS] for mean in means.values()),
-                         'strategies': len(means), 'better': gain > spread if several else None})
+            rows.append(
+                {
+                    'on': what,
+                    'rival': rival,
+                    'gain_points': gain,
+                    'spread_of_seeds': spread if several else None,
+                    'rank_of_ours': 1 + sum(mean > means[OURS] for mean in means.values()),
+                    'strategies': len(means),
+                    'better': gain > spread if several else None,
+                }
+            )
     return rows
 
 
@@ -213,9 +283,20 @@ def show_runs(runs: list[dict], paths: dict[str, ExecutionPath], what: str, titl
         for name in paths:
             values = [100 * run['paths'][name][what] for run in own]
             cells.append(f'{statistics.fmean(values):.1f} ±{(max(values) - min(values)) / 2:.1f}')
-        rows.append((strategy, *cells, own[0]['steps'], f'{statistics.fmean(run["seconds"] for run in own):.0f}',
-                     len(own)))
-    show(f'{title}; mean over seeds ± half their range', ('strategy', *paths, 'steps', 'seconds', 'seeds'), rows)
+        rows.append(
+            (
+                strategy,
+                *cells,
+                own[0]['steps'],
+                f'{statistics.fmean(run["seconds"] for run in own):.0f}',
+                len(own),
+            )
+        )
+    show(
+        f'{title}; mean over seeds ± half their range',
+        ('strategy', *paths, 'steps', 'seconds', 'seeds'),
+        rows,
+    )
 
 
 def main(run: Run) -> None:
@@ -230,7 +311,10 @@ def main(run: Run) -> None:
     network = fresh_network(args, training.class_names, 0)
     source = SampleSource([training], [1.0], network.input_size, network.class_names)
     frames = annotated_frames(validation, args.images)
-    ground_truths = [relabelled(frame.ground_truth, validation.class_names, network.class_names) for frame in frames]
+    ground_truths = [
+        relabelled(frame.ground_truth, validation.class_names, network.class_names)
+        for frame in frames
+    ]
     ranked_by = list(ranking_classes(ground_truths, network.class_names) or network.class_names)
     paths = measured_paths(network.path_space)
     cost = StepCost(network)
@@ -245,11 +329,26 @@ def main(run: Run) -> None:
                 print(f'{strategy}, seed {seed}: {steps} steps', flush=True)
                 state = kept.with_suffix('.safetensors')
                 trained, seconds = train(args, source, strategy, seed, steps, state)
-                measured = measure_paths(trained, validation, frames, list(paths.values()), ranked_by=ranked_by)
-                write_json(kept, {'strategy': strategy, 'seed': seed, 'steps': steps, 'seconds': round(seconds, 1),
-                                  'paths': {name: {'ap': measured[path][0].ap or 0.0,
-                                                   'ap50': measured[path][0].ap50 or 0.0,
-                                                   'pooled_ap': measured[path][1]} for name, path in paths.items()}})
+                measured = measure_paths(
+                    trained, validation, frames, list(paths.values()), ranked_by=ranked_by
+                )
+                write_json(
+                    kept,
+                    {
+                        'strategy': strategy,
+                        'seed': seed,
+                        'steps': steps,
+                        'seconds': round(seconds, 1),
+                        'paths': {
+                            name: {
+                                'ap': measured[path][0].ap or 0.0,
+                                'ap50': measured[path][0].ap50 or 0.0,
+                                'pooled_ap': measured[path][1],
+                            }
+                            for name, path in paths.items()
+                        },
+                    },
+                )
                 for file in (state, state.with_suffix('.seconds')):
                     file.unlink(missing_ok=True)
             runs.append(json.loads(kept.read_text()))
@@ -257,35 +356,80 @@ def main(run: Run) -> None:
     show_runs(runs, paths, 'ap', 'AP of all classes, 0 to 100')
     found = verdicts(runs)
     for row in found:
-        better = {True: 'better', False: 'not better beyond the spread', None: 'not shown by one seed'}[row['better']]
+        better = {
+            True: 'better',
+            False: 'not better beyond the spread',
+            None: 'not shown by one seed',
+        }[row['better']]
         spread = '-' if row['spread_of_seeds'] is None else f'{row["spread_of_seeds"]:.1f}'
-        print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the seeds '
-              f'{spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}')
+        print(
+            f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the seeds '
+            f'{spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}'
+        )
     facts = read_device_facts(args.device)
-    run.name = f'training_strategies_{"scratch" if args.from_scratch else args.start.stem}_{facts.slug}'
-    run.write(device=asdict(facts), start='random weights' if args.from_scratch else args.start.name, batch=args.batch,
-              learning_rate=args.learning_rate, steps_of_the_full_path=full_steps,
-              operations_per_image_and_step={name: round(cost.mean(STRATEGIES[name])) for name in args.strategies},
-              images=len(frames), paths={name: str(path) for name, path in paths.items()}, verdicts=found, runs=runs)
+    run.name = (
+        f'training_strategies_{"scratch" if args.from_scratch else args.start.stem}_{facts.slug}'
+    )
+    run.write(
+        device=asdict(facts),
+        start='random weights' if args.from_scratch else args.start.name,
+        batch=args.batch,
+        learning_rate=args.learning_rate,
+        steps_of_the_full_path=full_steps,
+        operations_per_image_and_step={
+            name: round(cost.mean(STRATEGIES[name])) for name in args.strategies
+        },
+        images=len(frames),
+        paths={name: str(path) for name, path in paths.items()},
+        verdicts=found,
+        runs=runs,
+    )
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--data': {'type': Path, 'default': ROOT.parent / 'shared' / 'data' / 'carla',
-                   'help': 'folder with train.json and val.json'},
-        '--config': {'default': 'compact', 'help': 'shape of networks that start from random weights'},
-        '--start': {'type': Path, 'default': ROOT / 'models' / 'compact.safetensors', 'help': 'weights to start from'},
-        '--from-scratch': {'action': 'store_true', 'help': 'start from random weights of --config'},
-        '--seconds-per-run': {'type': float, 'default': 110.0, 'above': 0.0,
-                              'help': 'of training; measuring comes on top'},
-        '--steps': {'type': int, 'help': 'compute of a run in steps of the full path, in place of seconds'},
-        '--strategies': {'nargs': '+', 'choices': STRATEGIES, 'default': list(STRATEGIES)},
-        '--seeds': {'type': int, 'default': 2, 'least': 1},
-        '--batch': {'type': int, 'default': 4, 'least': 1},
-        '--learning-rate': {'type': float, 'default': 3e-4},
-        '--images': {'type': int, 'help': 'validation images, all without'},
-        '--device': {'default': 'cpu'},
-        '--threads': {'type': int, 'default': torch.get_num_threads()},
-        '--runs': {'type': Path, 'default': ROOT / 'out' / 'training_strategies',
-                   'help': 'folder that keeps every run'}},
-        quick='one seed, two steps, six images')
+    run_script(
+        main,
+        {
+            '--data': {
+                'type': Path,
+                'default': ROOT.parent / 'shared' / 'data' / 'carla',
+                'help': 'folder with train.json and val.json',
+            },
+            '--config': {
+                'default': 'compact',
+                'help': 'shape of networks that start from random weights',
+            },
+            '--start': {
+                'type': Path,
+                'default': ROOT / 'models' / 'compact.safetensors',
+                'help': 'weights to start from',
+            },
+            '--from-scratch': {
+                'action': 'store_true',
+                'help': 'start from random weights of --config',
+            },
+            '--seconds-per-run': {
+                'type': float,
+                'default': 110.0,
+                'above': 0.0,
+                'help': 'of training; measuring comes on top',
+            },
+            '--steps': {
+                'type': int,
+                'help': 'compute of a run in steps of the full path, in place of seconds',
+            },
+            '--strategies': {'nargs': '+', 'choices': STRATEGIES, 'default': list(STRATEGIES)},
+            '--seeds': {'type': int, 'default': 2, 'least': 1},
+            '--batch': {'type': int, 'default': 4, 'least': 1},
+            '--learning-rate': {'type': float, 'default': 3e-4},
+            '--images': {'type': int, 'help': 'validation images, all without'},
+            '--device': {'default': 'cpu'},
+            '--threads': {'type': int, 'default': torch.get_num_threads()},
+            '--runs': {
+                'type': Path,
+                'default': ROOT / 'out' / 'training_strategies',
+                'help': 'folder that keeps every run',
+            },
+        },
+        quick='one seed, two steps, six images',
+    )

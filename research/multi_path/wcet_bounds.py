@@ -19,6 +19,7 @@ Needs prepared segments (`profile --all-paths`). All times are of the engine tha
 With --profile, only the first two, from the times of a stored profile: of any machine, at any time. 20,000 frames take
 7 minutes on an idle core. Writes results/wcet_bounds.json, and keeps of it what was not measured again.
 """
+
 from __future__ import annotations
 
 import math
@@ -31,7 +32,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from interval_fit import MeasuredLayer, fit_oblivious_model
+from interval_model import LayerCounts, Processor
+from processor_facts import processor_here
 from rich.progress import track
+from segment_prediction import TERMS, fit_segment_model, predict_times, worst_execution
+from segment_work import SegmentWork, count_work
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
@@ -47,19 +53,23 @@ from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.contention.load import busy_programs
-from deadline_perception.timing.interference import Interference, interference_of, watch_interruptions
-from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast, kind_of
+from deadline_perception.timing.interference import (
+    Interference,
+    interference_of,
+    watch_interruptions,
+)
+from deadline_perception.timing.path_bound import (
+    PathForecast,
+    SegmentForecast,
+    WcetForecast,
+    kind_of,
+)
 from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
 from deadline_perception.timing.wcet.step_model import LEAST_VALUES, fit_step_model
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
-from interval_fit import MeasuredLayer, fit_oblivious_model
-from interval_model import LayerCounts, Processor
-from processor_facts import processor_here
-from segment_prediction import TERMS, fit_segment_model, predict_times, worst_execution
-from segment_work import SegmentWork, count_work
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
@@ -69,8 +79,12 @@ SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 JUDGED_PATHS, WATCHED_S = 50, 3.0
 GOAL_OVER_P99 = 1.3
-STEPS = 200.0  # of the operations of a kind's largest segment, in which step functions are looked for
-FEW_FRAMES = 300  # of a certificate: the fewest that bound a miss probability of 1 % with 95 % confidence
+STEPS = (
+    200.0  # of the operations of a kind's largest segment, in which step functions are looked for
+)
+FEW_FRAMES = (
+    300  # of a certificate: the fewest that bound a miss probability of 1 % with 95 % confidence
+)
 
 
 @dataclass(frozen=True)
@@ -94,29 +108,58 @@ def main(run: Run) -> None:
         profile, found = measure(run, detector, images, work, weights, facts)
     else:
         profile, found = LatencyProfile.load(args.profile), {}
-    found = {'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
-             'unmeasured': unmeasured(profile, work, processor_here(profile, args.device)), **found}
+    found = {
+        'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
+        'unmeasured': unmeasured(profile, work, processor_here(profile, args.device)),
+        **found,
+    }
     for title, rows in found.items():
-        show(title, rows[0], ([f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
-                              for row in rows))
+        show(
+            title,
+            rows[0],
+            (
+                [f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
+                for row in rows
+            ),
+        )
     for row in found.get('bounds', ()):
         if row['bound'].startswith('wcet') and row['load'] == 'alone':
             run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
     kept = read_object(run.file, 'results') if run.file.exists() else {}
-    about = {'profile': str(profile.facts), 'profile_date': profile.date, 'engine': profile.engine,
-             'network_hash': profile.network_hash, 'load_before': profile.load_before, 'segments': len(work),
-             'frames': 0 if args.profile else args.frames}
-    run.write(**{part: kept[part] for part in PARTS if part in kept and part not in found},
-              **{part: {**about, 'rows': rows} for part, rows in found.items()})
+    about = {
+        'profile': str(profile.facts),
+        'profile_date': profile.date,
+        'engine': profile.engine,
+        'network_hash': profile.network_hash,
+        'load_before': profile.load_before,
+        'segments': len(work),
+        'frames': 0 if args.profile else args.frames,
+    }
+    run.write(
+        **{part: kept[part] for part in PARTS if part in kept and part not in found},
+        **{part: {**about, 'rows': rows} for part, rows in found.items()},
+    )
 
 
-def measure(run: Run, detector, images: list[np.ndarray], work: dict[str, SegmentWork], weights: Path,
-            facts: DeviceFacts) -> tuple[LatencyProfile, dict[str, list[dict]]]:
+def measure(
+    run: Run,
+    detector,
+    images: list[np.ndarray],
+    work: dict[str, SegmentWork],
+    weights: Path,
+    facts: DeviceFacts,
+) -> tuple[LatencyProfile, dict[str, list[dict]]]:
     """Times of this machine, and what the bounds made of them hold here."""
     frames = 400 if run.quick else run.args.frames
     gaps, watched_ms = watch_interruptions(WATCHED_S)
-    profile = measure_profile(detector, images, repeats=6 if run.quick else 40, whole_paths=40, path_repeats=6,
-                              time_limit_s=30.0 if run.quick else 240.0)
+    profile = measure_profile(
+        detector,
+        images,
+        repeats=6 if run.quick else 40,
+        whole_paths=40,
+        path_repeats=6,
+        time_limit_s=30.0 if run.quick else 240.0,
+    )
     later, later_ms = watch_interruptions(WATCHED_S)
     gaps += [(watched_ms + begin, length) for begin, length in later]
     watched_ms += later_ms
@@ -124,18 +167,24 @@ def measure(run: Run, detector, images: list[np.ndarray], work: dict[str, Segmen
     alone = run_frames(detector, images, judged, frames // 2, 'alone')
     with busy_programs(facts.cores):
         beside = run_frames(detector, images, judged, frames // 2, 'beside a program per core')
-    table = fit_wcet({key: getattr(times, EXECUTION) for key, times in profile.segments.items()},
-                     interference_of(gaps, watched_ms, 0.99), whole_paths(profile, detector))
+    table = fit_wcet(
+        {key: getattr(times, EXECUTION) for key, times in profile.segments.items()},
+        interference_of(gaps, watched_ms, 0.99),
+        whole_paths(profile, detector),
+    )
     quality = PathQuality.load(weights.with_suffix('.quality.json'), detector.path_space)
     forecasts = PathForecast(profile, detector.path_space), WcetForecast(detector.path_space, table)
     processor = processor_here(profile, run.args.device)
     judged_frames = {'alone': alone, 'beside': beside}
-    return profile, {'bounds': bounds(profile, detector, work, processor, gaps, watched_ms, judged_frames),
-                     'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150)}
+    return profile, {
+        'bounds': bounds(profile, detector, work, processor, gaps, watched_ms, judged_frames),
+        'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150),
+    }
 
 
-def run_frames(detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], count: int,
-               words: str) -> Frames:
+def run_frames(
+    detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], count: int, words: str
+) -> Frames:
     """Frames of paths in turn."""
     rng, ran = random.Random(11), []
     for number in track(range(count), words):
@@ -149,27 +198,52 @@ def _reference(profile: LatencyProfile) -> LatencyProfile | None:
     segments."""
     for file in sorted((share_folder() / 'models' / 'profiles').glob('*.json')):
         other = LatencyProfile.load(file)
-        if other.segments.keys() == profile.segments.keys() and other.facts.threads != profile.facts.threads:
+        if (
+            other.segments.keys() == profile.segments.keys()
+            and other.facts.threads != profile.facts.threads
+        ):
             return other
     return None
 
 
-def predictions(profile: LatencyProfile, space: PathSpace, work: dict[str, SegmentWork],
-                reference: LatencyProfile | None) -> list[dict]:
+def predictions(
+    profile: LatencyProfile,
+    space: PathSpace,
+    work: dict[str, SegmentWork],
+    reference: LatencyProfile | None,
+) -> list[dict]:
     """Errors of medians predicted from few."""
     if profile.segments.keys() != work.keys():
-        raise ValueError(f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network')
+        raise ValueError(
+            f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network'
+        )
     truth_ms = {key: max(times.p50, 1e-4) for key, times in profile.segments.items()}
     sums = [space.keys(path) for path in random.Random(0).sample(list(space), PATHS)]
-    samples: dict[str, list[set[str]]] = {f'{share:.0%} of segments': [
-        set(random.Random(draw).sample(sorted(work), round(share * len(work)))) for draw in range(DRAWS)]
-        for share in SHARES}
+    samples: dict[str, list[set[str]]] = {
+        f'{share:.0%} of segments': [
+            set(random.Random(draw).sample(sorted(work), round(share * len(work))))
+            for draw in range(DRAWS)
+        ]
+        for share in SHARES
+    }
     for count in (2, 4, 8):
-        samples[f'{count} whole paths'] = [{key for path in covering_paths(space, 1, random.Random(draw))[:count]
-                                            for key in space.keys(path)} for draw in range(DRAWS)]
-    other_ms = None if reference is None else {key: times.p50 for key, times in reference.segments.items()}
-    models = {'all terms': {}, 'without bytes': {'terms': ('operations', 'calls')},
-              'without calls': {'terms': TERMS[:-1]}, 'a constant per kind': {'terms': ()}}
+        samples[f'{count} whole paths'] = [
+            {
+                key
+                for path in covering_paths(space, 1, random.Random(draw))[:count]
+                for key in space.keys(path)
+            }
+            for draw in range(DRAWS)
+        ]
+    other_ms = (
+        None if reference is None else {key: times.p50 for key, times in reference.segments.items()}
+    )
+    models = {
+        'all terms': {},
+        'without bytes': {'terms': ('operations', 'calls')},
+        'without calls': {'terms': TERMS[:-1]},
+        'a constant per kind': {'terms': ()},
+    }
     if other_ms is not None:
         models['with another device'] = {'reference_ms': other_ms}
     rows = []
@@ -182,36 +256,64 @@ def predictions(profile: LatencyProfile, space: PathSpace, work: dict[str, Segme
                 if model == 'all terms, steps':
                     predicted = with_steps(work, known_ms, predicted)
                 errors.append(_errors(predicted, truth_ms, measured, sums))
-            rows.append({'measured': sample, 'segments': statistics.mean(map(len, drawn)), 'model': model,
-                         **{name: statistics.mean(error[name] for error in errors) for name in errors[0]}})
+            rows.append(
+                {
+                    'measured': sample,
+                    'segments': statistics.mean(map(len, drawn)),
+                    'model': model,
+                    **{
+                        name: statistics.mean(error[name] for error in errors) for name in errors[0]
+                    },
+                }
+            )
     return rows
 
 
-def with_steps(work: dict[str, SegmentWork], measured_ms: dict[str, float],
-               predicted_ms: dict[str, float]) -> dict[str, float]:
+def with_steps(
+    work: dict[str, SegmentWork], measured_ms: dict[str, float], predicted_ms: dict[str, float]
+) -> dict[str, float]:
     """Predictions of a step function of the operations, for kinds of segments where one was found."""
     found = dict(predicted_ms)
     for kind in {kind_of(key) for key in measured_ms}:
         keys = [key for key in measured_ms if kind_of(key) == kind and work[key].operations >= 1.0]
         of_kind = {key: counts.operations for key, counts in work.items() if kind_of(key) == kind}
-        sizes = {key: 1.0 + STEPS * value / max(1.0, *of_kind.values()) for key, value in of_kind.items()}
+        sizes = {
+            key: 1.0 + STEPS * value / max(1.0, *of_kind.values()) for key, value in of_kind.items()
+        }
         if len({math.ceil(sizes[key]) for key in keys}) < LEAST_VALUES:
             continue
         model = fit_step_model([sizes[key] for key in keys], [measured_ms[key] for key in keys])
         if model.has_steps:
-            found |= {key: model.predict(size) for key, size in sizes.items() if key not in measured_ms}
+            found |= {
+                key: model.predict(size) for key, size in sizes.items() if key not in measured_ms
+            }
     return found
 
 
-def _errors(predicted: dict[str, float], truth_ms: dict[str, float], measured: set[str],
-            sums: Sequence[Sequence[str]]) -> dict[str, float]:
-    segments = [abs(predicted[key] / truth_ms[key] - 1.0) for key in truth_ms if key not in measured]
-    paths = [abs(sum(predicted[key] for key in keys) / sum(truth_ms[key] for key in keys) - 1.0) for keys in sums]
-    return {'segment_mean': float(np.mean(segments)), 'segment_median': float(np.median(segments)),
-            'path_mean': float(np.mean(paths)), 'path_p99': float(np.quantile(paths, 0.99))}
+def _errors(
+    predicted: dict[str, float],
+    truth_ms: dict[str, float],
+    measured: set[str],
+    sums: Sequence[Sequence[str]],
+) -> dict[str, float]:
+    segments = [
+        abs(predicted[key] / truth_ms[key] - 1.0) for key in truth_ms if key not in measured
+    ]
+    paths = [
+        abs(sum(predicted[key] for key in keys) / sum(truth_ms[key] for key in keys) - 1.0)
+        for keys in sums
+    ]
+    return {
+        'segment_mean': float(np.mean(segments)),
+        'segment_median': float(np.median(segments)),
+        'path_mean': float(np.mean(paths)),
+        'path_p99': float(np.quantile(paths, 0.99)),
+    }
 
 
-def unmeasured(profile: LatencyProfile, work: dict[str, SegmentWork], processor: Processor) -> list[dict]:
+def unmeasured(
+    profile: LatencyProfile, work: dict[str, SegmentWork], processor: Processor
+) -> list[dict]:
     """How often the 99th percentile of a segment that was not measured is covered, and by how much."""
     rows: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
     worst_ms = {key: max(times.p99, 1e-4) for key, times in profile.segments.items()}
@@ -223,29 +325,65 @@ def unmeasured(profile: LatencyProfile, work: dict[str, SegmentWork], processor:
             worst = {key: worst_ms[key] for key in measured}
             models = fit_segment_model(work, worst, processor)
             for name, bound in (
-                    ('interval model', lambda key: models[kind_of(key)].wcet_ms(LayerCounts.of(work[key], processor))),
-                    ('oblivious times factor', _oblivious(work, known, worst, processor)),
-                    ('expected times most', _times_most(expected, worst))):
-                rows[f'{share:.0%}', name].append(np.array([
-                    bound(key) / worst_ms[key] for key in work if key not in measured and kind_of(key) in models]))
-    return [{'measured': share, 'bound': name, 'segments': float(np.mean([len(part) for part in parts])),
-             'covered': float(np.mean(np.concatenate(parts) >= 1.0)),
-             'over_p99_median': float(np.median(np.concatenate(parts)))} for (share, name), parts in rows.items()]
+                (
+                    'interval model',
+                    lambda key: models[kind_of(key)].wcet_ms(LayerCounts.of(work[key], processor)),
+                ),
+                ('oblivious times factor', _oblivious(work, known, worst, processor)),
+                ('expected times most', _times_most(expected, worst)),
+            ):
+                rows[f'{share:.0%}', name].append(
+                    np.array(
+                        [
+                            bound(key) / worst_ms[key]
+                            for key in work
+                            if key not in measured and kind_of(key) in models
+                        ]
+                    )
+                )
+    return [
+        {
+            'measured': share,
+            'bound': name,
+            'segments': float(np.mean([len(part) for part in parts])),
+            'covered': float(np.mean(np.concatenate(parts) >= 1.0)),
+            'over_p99_median': float(np.median(np.concatenate(parts))),
+        }
+        for (share, name), parts in rows.items()
+    ]
 
 
-def _oblivious(work: dict[str, SegmentWork], known: dict[str, Quantiles], worst: dict[str, float],
-               processor: Processor):
+def _oblivious(
+    work: dict[str, SegmentWork],
+    known: dict[str, Quantiles],
+    worst: dict[str, float],
+    processor: Processor,
+):
     """Assumption 1 alone, fitted to medians, times the factor that covers what was measured of the kind."""
     models = {}
     for kind in {kind_of(key) for key in known}:
         keys = [key for key in known if kind_of(key) == kind]
         if len(keys) >= 3:
-            model = fit_oblivious_model([MeasuredLayer(LayerCounts.of(work[key], processor), known[key].p50 + 1e-4,
-                                                       known[key].p50 + 1e-4) for key in keys], processor)
-            factor = max(worst[key] / max(model.wcet_ms(LayerCounts.of(work[key], processor)), 1e-9) for key in keys)
+            model = fit_oblivious_model(
+                [
+                    MeasuredLayer(
+                        LayerCounts.of(work[key], processor),
+                        known[key].p50 + 1e-4,
+                        known[key].p50 + 1e-4,
+                    )
+                    for key in keys
+                ],
+                processor,
+            )
+            factor = max(
+                worst[key] / max(model.wcet_ms(LayerCounts.of(work[key], processor)), 1e-9)
+                for key in keys
+            )
             models[kind] = model, factor
-    return lambda key: (models[kind_of(key)][0].wcet_ms(LayerCounts.of(work[key], processor))
-                        * models[kind_of(key)][1])
+    return lambda key: (
+        models[kind_of(key)][0].wcet_ms(LayerCounts.of(work[key], processor))
+        * models[kind_of(key)][1]
+    )
 
 
 def _times_most(expected: dict[str, float], worst: dict[str, float]):
@@ -253,58 +391,101 @@ def _times_most(expected: dict[str, float], worst: dict[str, float]):
     return lambda key: expected[key] * most
 
 
-def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], processor: Processor,
-           gaps: list[tuple[float, float]], watched_ms: float, judged: dict[str, Frames]) -> list[dict]:
+def bounds(
+    profile: LatencyProfile,
+    detector,
+    work: dict[str, SegmentWork],
+    processor: Processor,
+    gaps: list[tuple[float, float]],
+    watched_ms: float,
+    judged: dict[str, Frames],
+) -> list[dict]:
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
     space, paths, rows = detector.path_space, whole_paths(profile, detector), []
     interference = interference_of(gaps, watched_ms, 0.99)
-    partly = set(random.Random(0).sample(sorted(profile.segments), round(0.2 * len(profile.segments))))
-    own = {name: {key: getattr(times, name) for key, times in profile.segments.items()}
-           for name in ('p50', EXECUTION, 'p99', 'max')}
+    partly = set(
+        random.Random(0).sample(sorted(profile.segments), round(0.2 * len(profile.segments)))
+    )
+    own = {
+        name: {key: getattr(times, name) for key, times in profile.segments.items()}
+        for name in ('p50', EXECUTION, 'p99', 'max')
+    }
     known = {key: profile.segments[key] for key in partly}
     expected_ms = predict_times(work, {key: times.p50 for key, times in known.items()})
     predicted = worst_execution(work, expected_ms, known, processor)
     few = dict(list(paths.items())[::5])
     tables = {
         'wcet, as it is shipped': fit_wcet(own[EXECUTION], interference, paths),
-        'the same for maxima': fit_wcet(own[EXECUTION], interference_of(gaps, watched_ms, 1.0), paths, 1.0),
+        'the same for maxima': fit_wcet(
+            own[EXECUTION], interference_of(gaps, watched_ms, 1.0), paths, 1.0
+        ),
         'without whole paths': fit_wcet(own[EXECUTION], interference, {}),
         'medians, without whole paths': fit_wcet(own['p50'], interference, {}),
         'p99 added up': fit_wcet(own['p99'], Interference(), {}),
         'maxima added up': fit_wcet(own['max'], Interference(), {}),
-        '20 % of segments, 8 whole paths': fit_wcet(predicted, interference, few)}
+        '20 % of segments, 8 whole paths': fit_wcet(predicted, interference, few),
+    }
     for words, table in tables.items():
         forecast = WcetForecast(space, table)
         for load, frames in judged.items():
             bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
-            slowdown = np.ones(len(bound_ms)) if load == 'alone' else _slowdowns(profile, space, frames)
+            slowdown = (
+                np.ones(len(bound_ms)) if load == 'alone' else _slowdowns(profile, space, frames)
+            )
             by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
             for path, time_ms in zip(frames.paths, frames.times_ms):
                 by_path[path].append(time_ms)
-            over = [forecast.forecast_ms(path) / float(np.quantile(times, 0.99)) for path, times in by_path.items()]
-            rows.append({'bound': words, 'load': load, 'frames': len(bound_ms),
-                         'overruns': float(np.mean(frames.times_ms > bound_ms * slowdown)),
-                         'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
-                         'over_latency_median': float(np.median(bound_ms * slowdown / frames.times_ms))})
+            over = [
+                forecast.forecast_ms(path) / float(np.quantile(times, 0.99))
+                for path, times in by_path.items()
+            ]
+            rows.append(
+                {
+                    'bound': words,
+                    'load': load,
+                    'frames': len(bound_ms),
+                    'overruns': float(np.mean(frames.times_ms > bound_ms * slowdown)),
+                    'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
+                    'over_latency_median': float(np.median(bound_ms * slowdown / frames.times_ms)),
+                }
+            )
     return rows
 
 
 def _slowdowns(profile: LatencyProfile, space, frames: Frames) -> np.ndarray:
     """Median of the 20 frames before over what was expected of them, at least 1."""
     expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
-    ratios = [time_ms / expected.forecast_ms(path) for path, time_ms in zip(frames.paths, frames.times_ms)]
-    return np.array([max(1.0, statistics.median(ratios[max(0, at - 20):at] or [1.0])) for at in range(len(ratios))])
+    ratios = [
+        time_ms / expected.forecast_ms(path) for path, time_ms in zip(frames.paths, frames.times_ms)
+    ]
+    return np.array(
+        [
+            max(1.0, statistics.median(ratios[max(0, at - 20) : at] or [1.0]))
+            for at in range(len(ratios))
+        ]
+    )
 
 
-def budgets(detector, images: Sequence[np.ndarray], expected: PathForecast, worst: WcetForecast, quality: PathQuality,
-            count: int) -> list[dict]:
+def budgets(
+    detector,
+    images: Sequence[np.ndarray],
+    expected: PathForecast,
+    worst: WcetForecast,
+    quality: PathQuality,
+    count: int,
+) -> list[dict]:
     """AP of frames that are planned by each kind of bound."""
     space, rng, rows = detector.path_space, random.Random(5), []
-    policies = {'calibrated': FrontierPolicy(space, expected, quality), 'wcet': FrontierPolicy(space, worst, quality)}
+    policies = {
+        'calibrated': FrontierPolicy(space, expected, quality),
+        'wcet': FrontierPolicy(space, worst, quality),
+    }
     paths = list(space)
     cap = float(np.max(worst.table(paths) / expected.table(paths)))
-    calibrators: dict[str, BoundCalibrator] = {name: make_calibrator(NetworkOptions(model=''), expected, None)[0]
-                                               for name in ('calibrated', 'both')}
+    calibrators: dict[str, BoundCalibrator] = {
+        name: make_calibrator(NetworkOptions(model=''), expected, None)[0]
+        for name in ('calibrated', 'both')
+    }
     outcomes: dict[tuple[float, str], list[float]] = defaultdict(list)
     late: dict[tuple[float, str], int] = defaultdict(int)
     for _ in track(range(count), 'budgets'):
@@ -313,8 +494,14 @@ def budgets(detector, images: Sequence[np.ndarray], expected: PathForecast, wors
                 factor = 1.0
                 if name != 'wcet':
                     factor = calibrators[name].factor
-                    factor = min(factor, cap) if name == 'both' and calibrators[name].frames < FEW_FRAMES else factor
-                choice = policies['wcet' if name == 'wcet' else 'calibrated'].plan(budget_ms, factor)
+                    factor = (
+                        min(factor, cap)
+                        if name == 'both' and calibrators[name].frames < FEW_FRAMES
+                        else factor
+                    )
+                choice = policies['wcet' if name == 'wcet' else 'calibrated'].plan(
+                    budget_ms, factor
+                )
                 took_ms = time_frame(detector, rng.choice(images), choice.path)[0]
                 if name != 'wcet':
                     calibrators[name].observe(expected.forecast_ms(choice.path), took_ms)
@@ -322,16 +509,31 @@ def budgets(detector, images: Sequence[np.ndarray], expected: PathForecast, wors
                 outcomes[budget_ms, name].append(0.0 if is_late else quality.quality(choice.path))
                 late[budget_ms, name] += is_late and choice.feasible
     for (budget_ms, name), values in sorted(outcomes.items()):
-        rows.append({'budget_ms': budget_ms, 'bounds': name, 'frames': len(values), 'ap': float(np.mean(values)),
-                     'late_though_feasible': late[budget_ms, name] / len(values)})
+        rows.append(
+            {
+                'budget_ms': budget_ms,
+                'bounds': name,
+                'frames': len(values),
+                'ap': float(np.mean(values)),
+                'late_though_feasible': late[budget_ms, name] / len(values),
+            }
+        )
     return rows
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
-        '--threads': {'type': int, 'default': 1},
-        '--device': {'default': 'cpu'},
-        '--profile': {'type': Path, 'help': 'predict from these times, and run no frames'},
-        '--frames': {'type': int, 'default': 20_000, 'help': 'held against the bounds, alone and beside others'}},
-        quick='400 frames')
+    run_script(
+        main,
+        {
+            '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+            '--threads': {'type': int, 'default': 1},
+            '--device': {'default': 'cpu'},
+            '--profile': {'type': Path, 'help': 'predict from these times, and run no frames'},
+            '--frames': {
+                'type': int,
+                'default': 20_000,
+                'help': 'held against the bounds, alone and beside others',
+            },
+        },
+        quick='400 frames',
+    )

@@ -8,6 +8,7 @@ that of the file beside the weights (deadline-perception evaluate), of signs alo
 signs alone. Total accuracy (Problem 3.1) follows from both for a sign that the vehicle drives towards, exactly, and by
 Monte Carlo as a check. Prints tables, writes results/nested_quality.json and .png; with --quick below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import math
@@ -45,8 +46,10 @@ HELD_OUT_SEED = 2000
 def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
     """Median and tail of whole jobs of each level, ms; the levels take turns, so that a busy second stretches all."""
     grey = np.full((40, 40, 3), 120, np.uint8)
-    crops = [crop_box(view.image_bgr, view.box_xyxy_px)
-             for view in render_views(tuple(SIGN_FACES), 4, [grey], seed=HELD_OUT_SEED)]
+    crops = [
+        crop_box(view.image_bgr, view.box_xyxy_px)
+        for view in render_views(tuple(SIGN_FACES), 4, [grey], seed=HELD_OUT_SEED)
+    ]
     paths, rng = list(network.path_space), random.Random(0)
     times_ms: list[list[float]] = [[] for _ in paths]
     for number, level in turns(range(len(paths)), jobs + 5):
@@ -54,8 +57,14 @@ def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
         after_each()
         if number >= 5:  # first calls allocate and choose kernels
             times_ms[level].append(total_ms)
-    return [{'median_ms': float(np.median(times)), 'p99_ms': float(np.quantile(times, 0.99)), 'max_ms': max(times)}
-            for times in times_ms]
+    return [
+        {
+            'median_ms': float(np.median(times)),
+            'p99_ms': float(np.quantile(times, 0.99)),
+            'max_ms': max(times),
+        }
+        for times in times_ms
+    ]
 
 
 def total_accuracy(quality: TotalAccuracy, level: int) -> list[float]:
@@ -76,12 +85,14 @@ def deviations(quality: TotalAccuracy) -> list[float]:
     return found
 
 
-def sampled(quality: TotalAccuracy, level: int, period_ms: float, rng: np.random.Generator) -> tuple[float, float]:
+def sampled(
+    quality: TotalAccuracy, level: int, period_ms: float, rng: np.random.Generator
+) -> tuple[float, float]:
     """Total accuracy by Monte Carlo, and its standard error."""
     widths = np.array(quality.approach.widths_px(period_ms, SPEED_MPS))
     accuracies = [quality.table.at(level, width) for width in widths]
-    won = (rng.random((TRIALS, len(widths))) < accuracies) @ widths ** 2
-    share = float(np.mean(2 * won > (widths ** 2).sum()))
+    won = (rng.random((TRIALS, len(widths))) < accuracies) @ widths**2
+    share = float(np.mean(2 * won > (widths**2).sum()))
     return share, math.sqrt(share * (1.0 - share) / TRIALS)
 
 
@@ -94,35 +105,69 @@ def draw(result: dict, file: Path) -> None:
     rows = result['levels']
     times_ms = [row['median_ms'] for row in rows]
     for column, size_px in enumerate(result['sizes_px']):
-        by_time.plot(times_ms, [row['accuracy'][column] for row in rows], marker='o', label=f'{size_px:g} px')
-    by_time.set(xscale='log', xlabel='time of a job, ms', ylabel='accuracy of signs', title='as Fig. 4',
-                ylim=(0, 1.02))
+        by_time.plot(
+            times_ms, [row['accuracy'][column] for row in rows], marker='o', label=f'{size_px:g} px'
+        )
+    by_time.set(
+        xscale='log',
+        xlabel='time of a job, ms',
+        ylabel='accuracy of signs',
+        title='as Fig. 4',
+        ylim=(0, 1.02),
+    )
     by_time.legend(title='size of the sign', fontsize=8)
     for row in rows:
         by_period.plot(PERIODS_MS, row['total_accuracy'], marker='.', label=row['level'])
         utilisation = [row['median_ms'] / period_ms for period_ms in PERIODS_MS]
         by_utilisation.plot(utilisation, row['total_accuracy'], marker='.', label=row['level'])
-    by_period.set(xscale='log', xlabel='period, ms', ylabel='TOT', title=f'as Fig. 5, at {SPEED_MPS} m/s',
-                  ylim=(0, 1.02))
-    by_utilisation.set(xscale='log', xlabel='utilisation', ylabel='TOT', title='as Fig. 6', ylim=(0, 1.02))
+    by_period.set(
+        xscale='log',
+        xlabel='period, ms',
+        ylabel='TOT',
+        title=f'as Fig. 5, at {SPEED_MPS} m/s',
+        ylim=(0, 1.02),
+    )
+    by_utilisation.set(
+        xscale='log', xlabel='utilisation', ylabel='TOT', title='as Fig. 6', ylim=(0, 1.02)
+    )
     by_utilisation.legend(title='level', fontsize=8)
-    figure.suptitle(f'{MODEL} on {result["device"]}, {result["engine"]}, {date.today().isoformat()}')
+    figure.suptitle(
+        f'{MODEL} on {result["device"]}, {result["engine"]}, {date.today().isoformat()}'
+    )
     figure.savefig(file, dpi=80)
 
 
 def show_levels(result: dict) -> None:
     """Prints the tables."""
-    show(f'{result["jobs"]} jobs of each level on {result["device"]}, {result["engine"]}; accuracy of signs in %',
-         ('level', 'ratio', 'median ms', 'p99 ms', *(f'{size:g} px' for size in result['sizes_px'])),
-         [(row['level'], f'{row["ratio"]:.3f}', row['median_ms'], row['p99_ms'],
-           *(f'{100 * value:.1f}' for value in row['accuracy'])) for row in result['levels']], words=0)
-    show(f'TOT in % by period in ms, a sign from {APPROACH.distance_m:g} m at {SPEED_MPS} m/s',
-         ('level', *(f'{period:g}' for period in PERIODS_MS)),
-         [(row['level'], *(f'{100 * value:.1f}' for value in row['total_accuracy'])) for row in result['levels']],
-         words=0)
+    show(
+        f'{result["jobs"]} jobs of each level on {result["device"]}, {result["engine"]}; accuracy of signs in %',
+        ('level', 'ratio', 'median ms', 'p99 ms', *(f'{size:g} px' for size in result['sizes_px'])),
+        [
+            (
+                row['level'],
+                f'{row["ratio"]:.3f}',
+                row['median_ms'],
+                row['p99_ms'],
+                *(f'{100 * value:.1f}' for value in row['accuracy']),
+            )
+            for row in result['levels']
+        ],
+        words=0,
+    )
+    show(
+        f'TOT in % by period in ms, a sign from {APPROACH.distance_m:g} m at {SPEED_MPS} m/s',
+        ('level', *(f'{period:g}' for period in PERIODS_MS)),
+        [
+            (row['level'], *(f'{100 * value:.1f}' for value in row['total_accuracy']))
+            for row in result['levels']
+        ],
+        words=0,
+    )
     check = result['monte_carlo']
-    print(f'Monte Carlo of {check["trials"]} trials lies {check["largest_deviation"]:.1f} standard errors from the '
-          f'exact TOT at most, of {check["values"]} values')
+    print(
+        f'Monte Carlo of {check["trials"]} trials lies {check["largest_deviation"]:.1f} standard errors from the '
+        f'exact TOT at most, of {check["values"]} values'
+    )
 
 
 def main(run: Run) -> None:
@@ -133,30 +178,65 @@ def main(run: Run) -> None:
     network, weights = load_network(MODEL, 'cpu', ROOT / 'models', args.engine)
     content = read_object(weights.with_suffix('.quality.json'), 'accuracy table')
     accuracy = content['accuracy_of']['traffic_sign']
-    quality = TotalAccuracy(AccuracyTable(tuple(content['levels']), tuple(map(float, content['sizes_px'])),
-                                          tuple(map(tuple, accuracy))), APPROACH)
+    quality = TotalAccuracy(
+        AccuracyTable(
+            tuple(content['levels']),
+            tuple(map(float, content['sizes_px'])),
+            tuple(map(tuple, accuracy)),
+        ),
+        APPROACH,
+    )
     priority = ThreadPriority(lock_memory=True)
     priority.raise_thread(Role.INFERENCE)
     times = level_times(network, jobs, priority.between_frames)
     in_force = priority.in_force
     priority.restore()
     facts, found = read_device_facts('cpu'), deviations(quality)
-    result = {'device': facts.name, 'threads': 1, 'engine': network.engine.identity,
-              'priority': in_force, 'jobs': jobs, 'weights_hash': network.weights_hash, 'speed_mps': SPEED_MPS,
-              'approach': {name: getattr(APPROACH, name) for name in ('distance_m', 'size_px_m', 'largest_px')},
-              'sizes_px': content['sizes_px'], 'periods_ms': PERIODS_MS,
-              'levels': [{'level': str(path), 'ratio': path['level'], **{name: round(value, 4) for name, value in
-                         times[number].items()}, 'accuracy': accuracy[number],
-                          'total_accuracy': [round(value, 5) for value in total_accuracy(quality, number)]}
-                         for number, path in enumerate(network.path_space)],
-              'monte_carlo': {'trials': TRIALS, 'values': len(found),
-                              'largest_deviation': round(max(found, default=0.0), 2)}}
+    result = {
+        'device': facts.name,
+        'threads': 1,
+        'engine': network.engine.identity,
+        'priority': in_force,
+        'jobs': jobs,
+        'weights_hash': network.weights_hash,
+        'speed_mps': SPEED_MPS,
+        'approach': {
+            name: getattr(APPROACH, name) for name in ('distance_m', 'size_px_m', 'largest_px')
+        },
+        'sizes_px': content['sizes_px'],
+        'periods_ms': PERIODS_MS,
+        'levels': [
+            {
+                'level': str(path),
+                'ratio': path['level'],
+                **{name: round(value, 4) for name, value in times[number].items()},
+                'accuracy': accuracy[number],
+                'total_accuracy': [round(value, 5) for value in total_accuracy(quality, number)],
+            }
+            for number, path in enumerate(network.path_space)
+        ],
+        'monte_carlo': {
+            'trials': TRIALS,
+            'values': len(found),
+            'largest_deviation': round(max(found, default=0.0), 2),
+        },
+    }
     show_levels(result)
     run.write(**result)
     draw(result, run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--jobs': {'type': int, 'default': 10_000, 'least': 1, 'help': 'jobs of each level that are timed'},
-        '--engine': {'choices': ENGINES, 'default': 'eager', 'help': 'what runs the segments'}}, quick='20 jobs')
+    run_script(
+        main,
+        {
+            '--jobs': {
+                'type': int,
+                'default': 10_000,
+                'least': 1,
+                'help': 'jobs of each level that are timed',
+            },
+            '--engine': {'choices': ENGINES, 'default': 'eager', 'help': 'what runs the segments'},
+        },
+        quick='20 jobs',
+    )

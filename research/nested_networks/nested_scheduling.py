@@ -9,6 +9,7 @@ maximum). Beside them the improved greedy method and the optimum, which the thes
 tasks of 60 options. Prints a table and writes results/nested_scheduling.json and .png; with --quick below
 out/benchmarks.
 """
+
 from __future__ import annotations
 
 import math
@@ -47,16 +48,31 @@ def made_up_task(rng: np.random.Generator, longest_ms: tuple[float, float]) -> l
     whole_ms = float(np.exp(rng.uniform(*np.log(longest_ms))))
     smallest = rng.uniform(0.2, 0.5)
     steps = np.cumsum(rng.uniform(0.2, 1.0, LEVELS))
-    times_ms = whole_ms * (smallest + (1.0 - smallest) * (steps - steps[0]) / (steps[-1] - steps[0]))
+    times_ms = whole_ms * (
+        smallest + (1.0 - smallest) * (steps - steps[0]) / (steps[-1] - steps[0])
+    )
     by_level = np.sort(rng.uniform(0.45, 0.97, LEVELS))
     by_size = np.sort(rng.uniform(0.4, 1.0, len(SIZES_PX)))
     by_size[-1] = 1.0
-    table = AccuracyTable(tuple(map(str, range(LEVELS))), SIZES_PX,
-                          tuple(tuple(float(level * size) for size in by_size) for level in by_level))
-    quality = TotalAccuracy(table, Approach(distance_m=rng.uniform(25.0, 60.0), size_px_m=rng.uniform(200.0, 800.0)))
+    table = AccuracyTable(
+        tuple(map(str, range(LEVELS))),
+        SIZES_PX,
+        tuple(tuple(float(level * size) for size in by_size) for level in by_level),
+    )
+    quality = TotalAccuracy(
+        table, Approach(distance_m=rng.uniform(25.0, 60.0), size_px_m=rng.uniform(200.0, 800.0))
+    )
     periods_ms = np.sort(rng.choice(ALL_PERIODS_MS, PERIODS, replace=False))
-    return [Option(level, float(period_ms), float(times_ms[level]), quality.quality(level, float(period_ms), SPEED_MPS))
-            for level in range(LEVELS) for period_ms in periods_ms]
+    return [
+        Option(
+            level,
+            float(period_ms),
+            float(times_ms[level]),
+            quality.quality(level, float(period_ms), SPEED_MPS),
+        )
+        for level in range(LEVELS)
+        for period_ms in periods_ms
+    ]
 
 
 def made_up_set(rng: np.random.Generator, longest_ms: tuple[float, float]) -> list[list[Option]]:
@@ -73,13 +89,22 @@ def made_up_set(rng: np.random.Generator, longest_ms: tuple[float, float]) -> li
 def compare(tasks: Sequence[Sequence[Option]], seed: int) -> dict[str, float]:
     """Sum of qualities of each method, and the optimum's gap."""
     greedy, greedy_next, best = (allocate(tasks, method) for method in Method)
-    fitting = [[option.quality for option in options if option.execution_time_ms <= option.period_ms]
-               for options in tasks]
-    return {'greedy': greedy.quality, 'greedy_next': greedy_next.quality,
-            'random': statistics.fmean(random_quality(tasks, seed * RANDOM_DRAWS + draw)
-                                       for draw in range(RANDOM_DRAWS)),
-            'worst': math.fsum(map(min, fitting)), 'maximum': math.fsum(map(max, fitting)), 'exact': best.quality,
-            'gap': best.gap, 'utilisation': best.utilisation}
+    fitting = [
+        [option.quality for option in options if option.execution_time_ms <= option.period_ms]
+        for options in tasks
+    ]
+    return {
+        'greedy': greedy.quality,
+        'greedy_next': greedy_next.quality,
+        'random': statistics.fmean(
+            random_quality(tasks, seed * RANDOM_DRAWS + draw) for draw in range(RANDOM_DRAWS)
+        ),
+        'worst': math.fsum(map(min, fitting)),
+        'maximum': math.fsum(map(max, fitting)),
+        'exact': best.quality,
+        'gap': best.gap,
+        'utilisation': best.utilisation,
+    }
 
 
 def random_quality(tasks: Sequence[Sequence[Option]], seed: int) -> float:
@@ -115,9 +140,12 @@ def summarise(rows: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     found = {}
     for name in METHODS:
         ratios = np.array([row[name] / row['exact'] for row in rows])
-        found[name] = {'mean': float(ratios.mean()), 'p5': float(np.quantile(ratios, 0.05)),
-                       'least': float(ratios.min()),
-                       'over_maximum': float(np.mean([row[name] / row['maximum'] for row in rows]))}
+        found[name] = {
+            'mean': float(ratios.mean()),
+            'p5': float(np.quantile(ratios, 0.05)),
+            'least': float(ratios.min()),
+            'over_maximum': float(np.mean([row[name] / row['maximum'] for row in rows])),
+        }
     return found
 
 
@@ -128,10 +156,16 @@ def draw(loads: dict[str, Sequence[dict[str, float]]], file: Path) -> None:
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, len(loads), figsize=(5 * len(loads), 4), layout='constrained', sharey=True)
+    figure, panels = plt.subplots(
+        1, len(loads), figsize=(5 * len(loads), 4), layout='constrained', sharey=True
+    )
     for axes, (title, rows) in zip(panels, loads.items()):
         for name in ('maximum', 'greedy_next', 'greedy', 'random', 'worst'):
-            axes.plot(np.linspace(0, 100, len(rows)), sorted(row[name] / row['exact'] for row in rows), label=name)
+            axes.plot(
+                np.linspace(0, 100, len(rows)),
+                sorted(row[name] / row['exact'] for row in rows),
+                label=name,
+            )
         axes.axhline(1.0, color='black', linewidth=0.8, label='optimum')
         axes.set(title=title, xlabel='sets of ten networks, sorted, %')
     panels[0].set_ylabel('sum of qualities over the optimum')
@@ -142,15 +176,31 @@ def draw(loads: dict[str, Sequence[dict[str, float]]], file: Path) -> None:
 
 def main(run: Run) -> None:
     seeds, timed = (6, 6) if run.quick else (run.args.seeds, run.args.timed)
-    loads = {name: run_load(name, longest_ms, seeds, timed) for name, longest_ms in LOADS_MS.items()}
+    loads = {
+        name: run_load(name, longest_ms, seeds, timed) for name, longest_ms in LOADS_MS.items()
+    }
     for name, load in loads.items():
         for method, goal in GOALS.items():
-            run.goal(f'{method}, over the optimum on average, {name}', load['over_optimum'][method]['mean'], least=goal)
+            run.goal(
+                f'{method}, over the optimum on average, {name}',
+                load['over_optimum'][method]['mean'],
+                least=goal,
+            )
         for method, limit_ms in LIMITS_MS.items():
-            run.goal(f'{method}, median ms, {name}', load['times_ms'][method]['median'], most=limit_ms)
+            run.goal(
+                f'{method}, median ms, {name}', load['times_ms'][method]['median'], most=limit_ms
+            )
     rows = {name: load.pop('rows') for name, load in loads.items()}
-    run.write(device=str(read_device_facts()), seeds=seeds, tasks=TASKS, levels=LEVELS, periods=PERIODS,
-              timed_sets=timed, timed_tasks=TIMED_TASKS, loads=loads)
+    run.write(
+        device=str(read_device_facts()),
+        seeds=seeds,
+        tasks=TASKS,
+        levels=LEVELS,
+        periods=PERIODS,
+        timed_sets=timed,
+        timed_tasks=TIMED_TASKS,
+        loads=loads,
+    )
     draw(rows, run.file.with_suffix('.png'))
 
 
@@ -172,22 +222,60 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
         except Infeasible:
             continue
     spent = time_methods(sets)
-    times_ms = {method: {'median': statistics.median(row), 'p95': float(np.quantile(row, 0.95))}
-                for method, row in spent.items()}
-    show(f'{name}: {seeds} sets of {TASKS} nested networks; sums of quality over the optimum',
-         ('method', 'mean', '5th percentile', 'least', 'over maximum', f'ms, {TIMED_TASKS} tasks: median', 'p95'),
-         [(method, *(f'{ratios[key]:.4f}' for key in ('mean', 'p5', 'least', 'over_maximum')),
-           *(f'{times_ms[method][key]:.2f}' if method in times_ms else '' for key in ('median', 'p95')))
-          for method, ratios in found.items()])
+    times_ms = {
+        method: {'median': statistics.median(row), 'p95': float(np.quantile(row, 0.95))}
+        for method, row in spent.items()
+    }
+    show(
+        f'{name}: {seeds} sets of {TASKS} nested networks; sums of quality over the optimum',
+        (
+            'method',
+            'mean',
+            '5th percentile',
+            'least',
+            'over maximum',
+            f'ms, {TIMED_TASKS} tasks: median',
+            'p95',
+        ),
+        [
+            (
+                method,
+                *(f'{ratios[key]:.4f}' for key in ('mean', 'p5', 'least', 'over_maximum')),
+                *(
+                    f'{times_ms[method][key]:.2f}' if method in times_ms else ''
+                    for key in ('median', 'p95')
+                ),
+            )
+            for method, ratios in found.items()
+        ],
+    )
     proven, largest = sum(row['gap'] == 0.0 for row in rows), max(row['gap'] for row in rows)
     utilisation = statistics.fmean(row['utilisation'] for row in rows)
-    print(f'optimum proven for {proven} of {seeds} sets, largest gap {largest:.2e}; mean utilisation {utilisation:.4f}')
-    return {'longest_ms': longest_ms, 'over_optimum': found, 'proven': proven, 'largest_gap': largest,
-            'utilisation': utilisation, 'times_ms': times_ms, 'rows': rows}
+    print(
+        f'optimum proven for {proven} of {seeds} sets, largest gap {largest:.2e}; mean utilisation {utilisation:.4f}'
+    )
+    return {
+        'longest_ms': longest_ms,
+        'over_optimum': found,
+        'proven': proven,
+        'largest_gap': largest,
+        'utilisation': utilisation,
+        'times_ms': times_ms,
+        'rows': rows,
+    }
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--seeds': {'type': int, 'default': 200, 'least': 1, 'help': 'sets of ten networks'},
-        '--timed': {'type': int, 'default': 100, 'least': 1, 'help': 'sets of twelve networks that are timed'}},
-        quick='6 sets of each')
+    run_script(
+        main,
+        {
+            '--seeds': {'type': int, 'default': 200, 'least': 1, 'help': 'sets of ten networks'},
+            '--timed': {
+                'type': int,
+                'default': 100,
+                'least': 1,
+                'help': 'sets of twelve networks that are timed',
+            },
+        },
+        quick='6 sets of each',
+    )

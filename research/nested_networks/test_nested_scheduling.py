@@ -1,6 +1,6 @@
 """What the simulated task sets compute, on a few numbers."""
-from __future__ import annotations
 
+from __future__ import annotations
 
 import cv2
 import numpy as np

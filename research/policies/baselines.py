@@ -1,4 +1,5 @@
 """Simple policies that the others are measured against."""
+
 from __future__ import annotations
 
 import math
@@ -7,7 +8,14 @@ from functools import cache
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.policy import Choice, Policy, Quality, check_outcome, check_position, check_time_left
+from deadline_perception.decision.policy import (
+    Choice,
+    Policy,
+    Quality,
+    check_outcome,
+    check_position,
+    check_time_left,
+)
 from deadline_perception.timing.time_model import Forecast
 
 
@@ -27,7 +35,9 @@ class FixedPath:
     name = 'fixed'
     keeps_bounds = False
 
-    def __init__(self, path: ExecutionPath, path_space: PathSpace, forecast: Forecast, quality: Quality) -> None:
+    def __init__(
+        self, path: ExecutionPath, path_space: PathSpace, forecast: Forecast, quality: Quality
+    ) -> None:
         check_position(path_space, path, 0)
         self._path = path
         self._space = path_space
@@ -38,8 +48,15 @@ class FixedPath:
         """The fixed path; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._keep(self._path, 0, remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         check_position(self._space, path, segment)
         return self._keep(path, segment, remaining_ms, factor)
@@ -48,7 +65,9 @@ class FixedPath:
         """Changes nothing: the path is fixed; see `Policy.observe`."""
         check_outcome(latency_ms, remaining_ms)
 
-    def _keep(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def _keep(
+        self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float
+    ) -> Choice:
         check_time_left(remaining_ms, factor)
         forecast_ms = self._forecast.forecast_ms(path, segment)
         bound_ms = forecast_ms * factor
@@ -76,8 +95,15 @@ class Reactive:
 
     keeps_bounds = False
 
-    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, to_the_lowest: bool,
-                 rungs: int = 8) -> None:
+    def __init__(
+        self,
+        path_space: PathSpace,
+        forecast: Forecast,
+        quality: Quality,
+        *,
+        to_the_lowest: bool,
+        rungs: int = 8,
+    ) -> None:
         if rungs < 2:
             raise ValueError(f'rungs is {rungs}, expected at least 2')
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
@@ -91,8 +117,15 @@ class Reactive:
         """The path of the present rung; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._fixed[self._rung].plan(remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         return self._fixed[self._rung].redecide(path, segment, remaining_ms, factor)
 
@@ -129,10 +162,19 @@ class GivenFactor:
         """What the other policy plans by the given factor; see `Policy.plan`."""
         return self._honest(self._policy.plan(remaining_ms, self.factor), factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """What the other policy decides by the given factor; see `Policy.redecide`."""
-        return self._honest(self._policy.redecide(path, segment, remaining_ms, self.factor, elapsed_ms), factor)
+        return self._honest(
+            self._policy.redecide(path, segment, remaining_ms, self.factor, elapsed_ms), factor
+        )
 
     def _honest(self, choice: Choice, factor: float) -> Choice:
         return replace(choice, bound_ms=choice.forecast_ms * factor)
@@ -142,7 +184,9 @@ class GivenFactor:
         self._policy.observe(latency_ms, remaining_ms)
 
 
-def spread_evenly(frontier: list[tuple[ExecutionPath, float, float]], rungs: int) -> list[ExecutionPath]:
+def spread_evenly(
+    frontier: list[tuple[ExecutionPath, float, float]], rungs: int
+) -> list[ExecutionPath]:
     """Paths of a frontier nearest to times spread evenly on a logarithmic scale, both ends among them, each once.
 
     Args:

@@ -3,14 +3,15 @@
 The policy `frontier` holds a miss probability and takes the best path under it, whatever a little more time would have
 been worth. Where late frames have a price rather than a limit, this one comes to fewer of them at the same quality.
 """
+
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
 
 import numpy as np
-
 from slowdown_belief import SlowdownBelief
+
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy, SegmentFrontiers
 from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_time_left
@@ -44,10 +45,21 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     keeps_bounds = False
     _levels = (1.0,)  # the chance to be in time is weighed, not allowed for
 
-    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
-                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, keep_epsilon: float = 0.005) -> None:
+    def __init__(
+        self,
+        path_space: PathSpace,
+        forecast: Forecast,
+        quality: Quality,
+        *,
+        miss_cost: float,
+        late_worth: float = 0.0,
+        belief: SlowdownBelief | None = None,
+        keep_epsilon: float = 0.005,
+    ) -> None:
         if not 0.0 <= miss_cost <= MAX_MISS_COST:
-            raise ValueError(f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]')
+            raise ValueError(
+                f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]'
+            )
         if not 0.0 <= late_worth <= 1.0:
             raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon)
@@ -64,20 +76,38 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
         return self._chosen(0, frontiers, 0, best, remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor, likely)
         frontiers, planned, begin, end = self._of_prefix(path, segment)
         whole_ms = self._remaining_ms.item(0, planned)
         run_ms = whole_ms - self._remaining_ms.item(segment, planned)
-        begun = (elapsed_ms / run_ms, run_ms / whole_ms) if run_ms > 0.0 and elapsed_ms > 0.0 else None
+        begun = (
+            (elapsed_ms / run_ms, run_ms / whole_ms) if run_ms > 0.0 and elapsed_ms > 0.0 else None
+        )
         utilities = self._utilities(segment, begin, end, remaining_ms, begun)
         best = int(np.argmax(utilities))
         # Where no path is as cheap as the planned one, noise has made it cheaper than the frontier's begin.
-        kept = bisect_right(frontiers.remaining_ms, self._remaining_ms.item(segment, planned), begin, end) - 1 - begin
-        if kept >= 0 and frontiers.members[begin + kept] == planned and (
-                utilities[best] - utilities[kept] <= self._keep_epsilon):
+        kept = (
+            bisect_right(
+                frontiers.remaining_ms, self._remaining_ms.item(segment, planned), begin, end
+            )
+            - 1
+            - begin
+        )
+        if (
+            kept >= 0
+            and frontiers.members[begin + kept] == planned
+            and (utilities[best] - utilities[kept] <= self._keep_epsilon)
+        ):
             best = kept
         return self._chosen(segment, frontiers, begin, begin + best, remaining_ms, factor)
 
@@ -92,14 +122,22 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         elif latency_ms == math.inf and 0.0 < remaining_ms < math.inf:
             self._belief.observe_at_least(remaining_ms / self._whole_ms)
 
-    def _utilities(self, segment: int, begin: int, end: int, remaining_ms: float,
-                   begun: tuple[float, float] | None = None) -> np.ndarray:
+    def _utilities(
+        self,
+        segment: int,
+        begin: int,
+        end: int,
+        remaining_ms: float,
+        begun: tuple[float, float] | None = None,
+    ) -> np.ndarray:
         """Of the paths of one frontier; `begun` as for `SlowdownBelief.probability_above`."""
         table = self._tables[segment]
         if table is None:
             frontiers = self._frontiers[segment]
-            table = self._tables[segment] = (np.log(np.maximum(frontiers.remaining_ms, 1e-9)),
-                                             np.array(frontiers.qualities))
+            table = self._tables[segment] = (
+                np.log(np.maximum(frontiers.remaining_ms, 1e-9)),
+                np.array(frontiers.qualities),
+            )
         logs, qualities = table[0][begin:end], table[1][begin:end]
         if remaining_ms == math.inf:
             return qualities
@@ -110,9 +148,21 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         # So written, paths that are late for certain are exactly equal.
         return qualities * (1.0 - late) + (self._late_worth * qualities - self._miss_cost) * late
 
-    def _chosen(self, segment: int, frontiers: SegmentFrontiers, begin: int, at: int, remaining_ms: float,
-                factor: float) -> Choice:
+    def _chosen(
+        self,
+        segment: int,
+        frontiers: SegmentFrontiers,
+        begin: int,
+        at: int,
+        remaining_ms: float,
+        factor: float,
+    ) -> Choice:
         chosen, times_ms = frontiers.members[at], frontiers.remaining_ms
         self._whole_ms = self._remaining_ms.item(0, chosen)
-        return Choice(self._paths[chosen], self._remaining_ms.item(segment, chosen), times_ms[at] * factor,
-                      times_ms[begin] * factor <= remaining_ms, frontiers.qualities[at])
+        return Choice(
+            self._paths[chosen],
+            self._remaining_ms.item(segment, chosen),
+            times_ms[at] * factor,
+            times_ms[begin] * factor <= remaining_ms,
+            frontiers.qualities[at],
+        )

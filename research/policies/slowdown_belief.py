@@ -1,4 +1,5 @@
 """How likely each slowdown of the next frame is: a distribution, where a slowdown and a bound are one number each."""
+
 from __future__ import annotations
 
 import math
@@ -37,12 +38,20 @@ class SlowdownBelief:
         modes, scatters, width = len(_MODES), len(_SCATTERS), _PLACES[-1] - _PLACES[0]
         self._outlier_density = _OUTLIERS / width
         above = (1.0 - _OUTLIERS) * norm.sf(_PLACES, _MODES[:, None], _SCATTERS[:, None, None])
-        self._above = above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width  # [scatters, modes, places]
+        self._above = (
+            above + _OUTLIERS * (_PLACES[-1] - _PLACES) / width
+        )  # [scatters, modes, places]
         self._above_flat = self._above.reshape(scatters * modes, -1)
         self._peaks = (1.0 - _OUTLIERS) / (math.sqrt(2.0 * math.pi) * _SCATTERS[:, None])
-        self._first_share, self._second_share = np.full(modes, 1.0 - _SECOND), np.full(modes, _SECOND)
+        self._first_share, self._second_share = (
+            np.full(modes, 1.0 - _SECOND),
+            np.full(modes, _SECOND),
+        )
         self._ones = np.ones(modes)
-        of_one, of_two = _ONE_MODE / (scatters * modes), (1.0 - _ONE_MODE) / (scatters * modes * (modes - 1))
+        of_one, of_two = (
+            _ONE_MODE / (scatters * modes),
+            (1.0 - _ONE_MODE) / (scatters * modes * (modes - 1)),
+        )
         new = np.where(np.eye(modes, dtype=bool), of_one, of_two)
         new = np.repeat(new[None], scatters, axis=0)
         # Of the frame to come: [scatters, first mode, second mode], and [scatters, its mode, the other mode].
@@ -69,7 +78,9 @@ class SlowdownBelief:
         """
         self._update(self._above[:, :, self._place(self._log(ratio))])
 
-    def probability_above(self, ratios: np.ndarray, begun: tuple[float, float] | None = None) -> np.ndarray:
+    def probability_above(
+        self, ratios: np.ndarray, begun: tuple[float, float] | None = None
+    ) -> np.ndarray:
         """Probability that the factor of the next frame, or of the rest of one that has begun, is above each of these.
 
         A frame that has begun tells which mode it is of. What it has run so far scatters about the mode as if its parts
@@ -91,14 +102,18 @@ class SlowdownBelief:
 
     def _of_the_rest(self, ratio: float, share: float) -> np.ndarray:
         if not 0.0 < share <= 1.0:
-            raise ValueError(f'share of the frame that has run is {share}, expected a number in (0, 1]')
+            raise ValueError(
+                f'share of the frame that has run is {share}, expected a number in (0, 1]'
+            )
         of_modes = self._of_modes * self._likelihoods(ratio, share)
         return of_modes.ravel() @ self._above_flat / of_modes.sum()
 
     def _likelihoods(self, ratio: float, share: float) -> np.ndarray:
         """How likely such a ratio of a share of a frame is of each mode, `[scatters, modes]`."""
         narrower = math.sqrt(share)
-        scaled = (min(max(self._log(ratio), _MODES[0]), _MODES[-1]) - _MODES) * (narrower / _SCATTERS[:, None])
+        scaled = (min(max(self._log(ratio), _MODES[0]), _MODES[-1]) - _MODES) * (
+            narrower / _SCATTERS[:, None]
+        )
         return narrower * self._peaks * np.exp(-0.5 * scaled * scaled) + self._outlier_density
 
     def _update(self, likelihoods: np.ndarray) -> None:
@@ -109,19 +124,26 @@ class SlowdownBelief:
         goes_on = (1.0 - _ENDS) / (drawn.sum() + staying.sum())
         self._drawn = goes_on * drawn + self._drawn_begins
         staying *= goes_on
-        self._staying = _STAYS * staying + (1.0 - _STAYS) * staying.transpose(0, 2, 1) + self._staying_begins
+        self._staying = (
+            _STAYS * staying + (1.0 - _STAYS) * staying.transpose(0, 2, 1) + self._staying_begins
+        )
         self._predict()
 
     def _predict(self) -> None:
         # Sums as products: those of numpy take several times as long.
-        self._of_modes = (self._drawn @ self._first_share + self._second_share @ self._drawn
-                          + self._staying @ self._ones)  # [scatters, modes]
+        self._of_modes = (
+            self._drawn @ self._first_share
+            + self._second_share @ self._drawn
+            + self._staying @ self._ones
+        )  # [scatters, modes]
         self._predicted = self._of_modes.ravel() @ self._above_flat
 
     @staticmethod
     def _log(ratio: float) -> float:
         if not 0.0 < ratio < math.inf:
-            raise ValueError(f'ratio of latency to expected time is {ratio}, expected a positive, finite number')
+            raise ValueError(
+                f'ratio of latency to expected time is {ratio}, expected a positive, finite number'
+            )
         return math.log(ratio)
 
     @staticmethod

@@ -4,23 +4,36 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
-
 from baselines import FixedPath, GivenFactor, Reactive, spread_evenly
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2
+)
+
 
 @pytest.fixture
 def policy(path_space, make_forecast, make_quality):
-    return FixedPath(path_space.largest, path_space, make_forecast(path_space, lambda name: 2.0),
-                     make_quality(dict.fromkeys(path_space, 0.4)))
+    return FixedPath(
+        path_space.largest,
+        path_space,
+        make_forecast(path_space, lambda name: 2.0),
+        make_quality(dict.fromkeys(path_space, 0.4)),
+    )
 
 
 def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
     forecast_ms = 2.0 * len(path_space.segments)
-    for remaining_ms, fits in ((math.inf, True), (forecast_ms * 1.5, True), (forecast_ms, False), (-4.0, False)):
+    for remaining_ms, fits in (
+        (math.inf, True),
+        (forecast_ms * 1.5, True),
+        (forecast_ms, False),
+        (-4.0, False),
+    ):
         choice = policy.plan(remaining_ms, 1.5)
         assert choice.path == path_space.largest
         assert (choice.forecast_ms, choice.bound_ms) == (forecast_ms, forecast_ms * 1.5)
@@ -30,13 +43,22 @@ def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
 def test_redecision_changes_nothing_and_bounds_what_remains(policy, path_space):
     path = path_space.parse('s10-w0.50-f0.50-p25-h1')
     choice = policy.redecide(path, len(path_space.segments) - 1, 2.0, 1.0)
-    assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == (path, 2.0, 2.0, True)
+    assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == (
+        path,
+        2.0,
+        2.0,
+        True,
+    )
     assert not policy.redecide(path, len(path_space.segments) - 1, 1.9, 1.0).feasible
 
 
-def test_refuses_a_path_of_another_network(policy, path_space, foreign_path, make_forecast, make_quality):
+def test_refuses_a_path_of_another_network(
+    policy, path_space, foreign_path, make_forecast, make_quality
+):
     with pytest.raises(ValueError, match='path whole is not one of the network'):
-        FixedPath(foreign_path, path_space, make_forecast(path_space, lambda name: 1.0), make_quality({}))
+        FixedPath(
+            foreign_path, path_space, make_forecast(path_space, lambda name: 1.0), make_quality({})
+        )
     with pytest.raises(ValueError, match='is not one of the network'):
         policy.redecide(foreign_path, 0, 10.0, 1.0)
     with pytest.raises(ValueError, match='NaN ms'):
@@ -46,17 +68,27 @@ def test_refuses_a_path_of_another_network(policy, path_space, foreign_path, mak
 @pytest.fixture(scope='module')
 def models(make_forecast, make_quality):
     """Skippable blocks cost 10 ms, heads 2 and 6, all else 1; what costs more is better."""
-    forecast = make_forecast(SPACE, lambda name: 10.0 if name.startswith('skip') else
-                             {'head@h0': 2.0, 'head@h1': 6.0}.get(name.split('-')[0], 1.0))
+    forecast = make_forecast(
+        SPACE,
+        lambda name: (
+            10.0
+            if name.startswith('skip')
+            else {'head@h0': 2.0, 'head@h1': 6.0}.get(name.split('-')[0], 1.0)
+        ),
+    )
     return forecast, make_quality({path: forecast.forecast_ms(path) / 100.0 for path in SPACE})
 
 
 @pytest.mark.parametrize('to_the_lowest', [False, True])
-def test_reactive_climbs_by_one_after_a_frame_in_time_and_descends_after_a_late_one(models, to_the_lowest):
+def test_reactive_climbs_by_one_after_a_frame_in_time_and_descends_after_a_late_one(
+    models, to_the_lowest
+):
     policy = Reactive(SPACE, *models, to_the_lowest=to_the_lowest)
     ladder = [str(path) for path in policy.ladder]
     assert policy.name == ('reactive_n' if to_the_lowest else 'reactive_1')
-    assert len(ladder) == 6  # two heads with no, one and two groups of blocks; only these differ in time
+    assert (
+        len(ladder) == 6
+    )  # two heads with no, one and two groups of blocks; only these differ in time
     taken = []
     for latency_ms in (10.0, 20.0, 19.9, 5.0, 20.1, 20.0, math.inf):
         taken.append(ladder.index(str(policy.plan(20.0, 1.0).path)))
@@ -66,9 +98,14 @@ def test_reactive_climbs_by_one_after_a_frame_in_time_and_descends_after_a_late_
 
 
 @settings(max_examples=50, deadline=None)
-@given(latencies_ms=st.lists(st.one_of(st.floats(0.0, 60.0), st.just(math.inf)), max_size=30),
-       to_the_lowest=st.booleans(), rungs=st.integers(2, 9))
-def test_reactive_stays_on_its_ladder_and_never_looks_at_the_time_left(models, latencies_ms, to_the_lowest, rungs):
+@given(
+    latencies_ms=st.lists(st.one_of(st.floats(0.0, 60.0), st.just(math.inf)), max_size=30),
+    to_the_lowest=st.booleans(),
+    rungs=st.integers(2, 9),
+)
+def test_reactive_stays_on_its_ladder_and_never_looks_at_the_time_left(
+    models, latencies_ms, to_the_lowest, rungs
+):
     policy = Reactive(SPACE, *models, to_the_lowest=to_the_lowest, rungs=rungs)
     for latency_ms in latencies_ms:
         path = policy.plan(-5.0, 3.0).path
@@ -106,18 +143,27 @@ def test_a_given_factor_decides_and_the_learnt_one_bounds(models):
     assert policy.name == 'oblivious'
     head = next(index for index, segment in enumerate(SPACE.segments) if segment.operator == 'head')
     for policy.factor in (1.0, 1.5):
-        for choice, decided in ((policy.plan(25.0, 9.0), frontier.plan(25.0, policy.factor)),
-                                (policy.redecide(SPACE.largest, head, 7.0, 9.0),
-                                 frontier.redecide(SPACE.largest, head, 7.0, policy.factor))):
+        for choice, decided in (
+            (policy.plan(25.0, 9.0), frontier.plan(25.0, policy.factor)),
+            (
+                policy.redecide(SPACE.largest, head, 7.0, 9.0),
+                frontier.redecide(SPACE.largest, head, 7.0, policy.factor),
+            ),
+        ):
             assert choice == replace(decided, bound_ms=choice.forecast_ms * 9.0)
     with pytest.raises(ValueError, match='frame took nan ms'):
         policy.observe(math.nan, 1.0)
 
 
 @settings(max_examples=60, deadline=None)
-@given(index=st.integers(0, len(SPACE) - 1), segment=st.integers(0, len(SPACE.segments) - 1),
-       factors=st.tuples(st.floats(0.1, 5.0), st.floats(0.1, 5.0)))
-def test_what_remains_after_a_prefix_never_has_a_larger_bound_than_the_whole(models, index, segment, factors):
+@given(
+    index=st.integers(0, len(SPACE) - 1),
+    segment=st.integers(0, len(SPACE.segments) - 1),
+    factors=st.tuples(st.floats(0.1, 5.0), st.floats(0.1, 5.0)),
+)
+def test_what_remains_after_a_prefix_never_has_a_larger_bound_than_the_whole(
+    models, index, segment, factors
+):
     path = list(SPACE)[index]
     whole = FixedPath(path, SPACE, *models).plan(50.0, factors[0])
     rest = FixedPath(path, SPACE, *models).redecide(path, segment, 50.0, factors[0])

@@ -5,14 +5,20 @@ from copy import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
-from slowdown_belief import SlowdownBelief
 from expected_utility import ExpectedUtilityPolicy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slowdown_belief import SlowdownBelief
+
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
-                         heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 25, 100),
+    heads=2,
+)
 PATHS = list(SPACE)
 COSTS = st.sampled_from([0.0, 0.03, 0.2, 1.0, 8.0, 100.0])
 RATIOS = st.lists(st.floats(0.8, 8.0), max_size=8)
@@ -22,11 +28,15 @@ RATIOS = st.lists(st.floats(0.8, 8.0), max_size=8)
 def parts(make_forecast, make_quality):
     """Random times of segments and random qualities."""
     rng, segment_ms = np.random.default_rng(5), {}
-    forecast = make_forecast(SPACE, lambda key: segment_ms.setdefault(key, float(rng.uniform(1.0, 12.0))))
+    forecast = make_forecast(
+        SPACE, lambda key: segment_ms.setdefault(key, float(rng.uniform(1.0, 12.0)))
+    )
     return forecast, make_quality({path: float(rng.uniform()) for path in PATHS}), {}
 
 
-def policy_of(parts, cost: float, ratios=(), **options) -> tuple[ExpectedUtilityPolicy, SlowdownBelief]:
+def policy_of(
+    parts, cost: float, ratios=(), **options
+) -> tuple[ExpectedUtilityPolicy, SlowdownBelief]:
     """A policy whose frames have met some slowdowns; its frontiers are built once for each cost."""
     forecast, quality, made = parts
     belief, key = SlowdownBelief(), (cost, *options.items())
@@ -49,7 +59,9 @@ def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_m
     policy, belief = policy_of(parts, cost, ratios)
     forecast, quality, _ = parts
     late = [chance(belief, forecast.forecast_ms(path), left_ms) for path in PATHS]
-    utilities = [quality.quality(path) * (1.0 - chance) - cost * chance for path, chance in zip(PATHS, late)]
+    utilities = [
+        quality.quality(path) * (1.0 - chance) - cost * chance for path, chance in zip(PATHS, late)
+    ]
     choice = policy.plan(left_ms, 1.5)
     assert utilities[PATHS.index(choice.path)] >= max(utilities) - 1e-6
     assert choice.bound_ms == choice.forecast_ms * 1.5
@@ -57,9 +69,16 @@ def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_m
 
 
 @settings(max_examples=25, deadline=None)
-@given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0), index=st.integers(0, len(PATHS) - 1),
-       segment=st.integers(0, len(SPACE.segments) - 1))
-def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(parts, cost, ratios, left_ms, index, segment):
+@given(
+    cost=COSTS,
+    ratios=RATIOS,
+    left_ms=st.floats(1.0, 400.0),
+    index=st.integers(0, len(PATHS) - 1),
+    segment=st.integers(0, len(SPACE.segments) - 1),
+)
+def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(
+    parts, cost, ratios, left_ms, index, segment
+):
     policy, belief = policy_of(parts, cost, ratios, keep_epsilon=0.02)
     forecast, quality, _ = parts
     path = PATHS[index]
@@ -71,7 +90,9 @@ def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(parts, cos
         return quality.quality(other) * (1.0 - late) - cost * late
 
     best = max(utility(other) for other in SPACE.continuations(path, segment))
-    assert utility(choice.path) >= best - 1e-6 or (choice.path == path and utility(path) >= best - 0.02 - 1e-6)
+    assert utility(choice.path) >= best - 1e-6 or (
+        choice.path == path and utility(path) >= best - 0.02 - 1e-6
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -84,10 +105,15 @@ def test_a_higher_cost_never_gives_a_longer_path(parts, costs, ratios, left_ms):
 def test_where_late_frames_are_as_good_the_best_path_runs_else_the_cheapest_without_time(parts):
     forecast, quality, _ = parts
     for left_ms in (5.0, 0.0, -3.0, -math.inf):
-        assert policy_of(parts, 0.0, late_worth=1.0)[0].plan(left_ms, 1.0).quality == max(quality.values.values())
+        assert policy_of(parts, 0.0, late_worth=1.0)[0].plan(left_ms, 1.0).quality == max(
+            quality.values.values()
+        )
     for cost, left_ms in ((0.0, 0.0), (1.0, -3.0), (0.03, -math.inf)):
         choice = policy_of(parts, cost)[0].plan(left_ms, 1.0)
-        assert choice.forecast_ms == min(forecast.forecast_ms(path) for path in PATHS) and not choice.feasible
+        assert (
+            choice.forecast_ms == min(forecast.forecast_ms(path) for path in PATHS)
+            and not choice.feasible
+        )
     assert policy_of(parts, 100.0)[0].plan(math.inf, 1.0).quality == max(quality.values.values())
 
 
@@ -97,20 +123,26 @@ def test_frames_that_take_longer_than_expected_give_a_cheaper_path(parts):
         choice = quick.plan(140.0, 1.0)
         quick.observe(choice.forecast_ms, 140.0)
         planned = slowed.plan(140.0, 1.0)
-        path = slowed.redecide(planned.path, 2, 70.0, 1.0).path  # the path that ran is the one that was told last
+        path = slowed.redecide(
+            planned.path, 2, 70.0, 1.0
+        ).path  # the path that ran is the one that was told last
         slowed.observe(3.0 * parts[0].forecast_ms(path), 140.0)
     assert choice.quality == max(parts[1].values.values())
     assert slowed.plan(140.0, 1.0).forecast_ms < choice.forecast_ms
 
 
 def test_a_frame_that_has_been_slow_so_far_goes_on_with_a_cheaper_path_than_one_that_has_not(parts):
-    shares = np.random.default_rng(0).random(60) < 0.5  # each frame has its core for itself or shares it
+    shares = (
+        np.random.default_rng(0).random(60) < 0.5
+    )  # each frame has its core for itself or shares it
     policy, _ = policy_of(parts, 1.0, np.where(shares, 2.2, 1.0))
     path, segment = policy.plan(math.inf, 1.0).path, 4
     whole_ms, rest_ms = (parts[0].forecast_ms(path, at) for at in (0, segment))
     ran_ms, left_ms = whole_ms - rest_ms, 1.4 * rest_ms
-    alone, unknown, shared = (policy.redecide(path, segment, left_ms, 1.0, elapsed_ms)
-                              for elapsed_ms in (ran_ms, 0.0, 2.2 * ran_ms))
+    alone, unknown, shared = (
+        policy.redecide(path, segment, left_ms, 1.0, elapsed_ms)
+        for elapsed_ms in (ran_ms, 0.0, 2.2 * ran_ms)
+    )
     assert alone.path == path
     assert shared.forecast_ms < alone.forecast_ms
     assert shared.forecast_ms <= unknown.forecast_ms <= alone.forecast_ms
@@ -125,8 +157,10 @@ def test_a_late_frame_counts_with_the_time_that_it_had(parts):
 
 
 def test_a_late_result_that_is_worth_nothing_makes_paths_cheaper(parts):
-    assert policy_of(parts, 0.0)[0].plan(60.0, 1.0).forecast_ms < policy_of(parts, 0.0, late_worth=1.0)[0].plan(
-        60.0, 1.0).forecast_ms
+    assert (
+        policy_of(parts, 0.0)[0].plan(60.0, 1.0).forecast_ms
+        < policy_of(parts, 0.0, late_worth=1.0)[0].plan(60.0, 1.0).forecast_ms
+    )
     with pytest.raises(ValueError, match=r'late_worth is 1.1, expected a share in \[0, 1\]'):
         policy_of(parts, 0.0, late_worth=1.1)
 

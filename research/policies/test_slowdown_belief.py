@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from slowdown_belief import SlowdownBelief
 
 
@@ -41,7 +41,11 @@ def test_frames_that_scatter_leave_more_above_than_quiet_ones_of_the_same_level(
 
 def test_between_two_modes_little_is_expected():
     shares = np.random.default_rng(0).random(60) < 0.5
-    belief = after(*np.exp(np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)))
+    belief = after(
+        *np.exp(
+            np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)
+        )
+    )
     between = chance(belief, 1.3) - chance(belief, 1.8)
     assert between < 0.06
     assert chance(belief, 1.3) == pytest.approx(0.5, abs=0.15)
@@ -74,7 +78,11 @@ def rest(belief: SlowdownBelief, factor: float, ratio: float, share: float) -> f
 
 def test_a_frame_that_has_begun_tells_which_mode_its_rest_is_of():
     shares = np.random.default_rng(0).random(60) < 0.5
-    belief = after(*np.exp(np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)))
+    belief = after(
+        *np.exp(
+            np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)
+        )
+    )
     before = chance(belief, 1.5)
     assert 0.3 < before < 0.7
     assert rest(belief, 1.5, 2.2, 0.3) > 0.9
@@ -83,7 +91,11 @@ def test_a_frame_that_has_begun_tells_which_mode_its_rest_is_of():
 
 
 @settings(max_examples=25, deadline=None)
-@given(ratios=st.lists(st.floats(0.5, 9.0), max_size=20), ratio=st.floats(1e-3, 1e3), factor=st.floats(0.5, 8.0))
+@given(
+    ratios=st.lists(st.floats(0.5, 9.0), max_size=20),
+    ratio=st.floats(1e-3, 1e3),
+    factor=st.floats(0.5, 8.0),
+)
 def test_the_less_of_a_frame_has_run_the_less_it_tells(ratios, ratio, factor):
     belief = after(*ratios)
     assert rest(belief, factor, ratio, 1e-9) == pytest.approx(chance(belief, factor), abs=0.02)
@@ -92,7 +104,9 @@ def test_the_less_of_a_frame_has_run_the_less_it_tells(ratios, ratio, factor):
 
 @pytest.mark.parametrize('share', [0.0, -0.1, 1.1, math.nan])
 def test_refuses_a_share_that_no_frame_has_run(share):
-    with pytest.raises(ValueError, match=r'share of the frame that has run is .*, expected a number in \(0, 1\]'):
+    with pytest.raises(
+        ValueError, match=r'share of the frame that has run is .*, expected a number in \(0, 1\]'
+    ):
         rest(SlowdownBelief(), 2.0, 1.0, share)
 
 
@@ -135,5 +149,7 @@ def test_whatever_frames_take_probabilities_fall_from_one_to_none(ratios, least)
 def test_refuses_what_no_frame_takes(ratio):
     belief = SlowdownBelief()
     for observe in (belief.observe, belief.observe_at_least):
-        with pytest.raises(ValueError, match=f'ratio of latency to expected time is {ratio}, expected a positive'):
+        with pytest.raises(
+            ValueError, match=f'ratio of latency to expected time is {ratio}, expected a positive'
+        ):
             observe(ratio)

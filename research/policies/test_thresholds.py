@@ -3,13 +3,19 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings, strategies as st
-
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from thresholds import ThresholdPolicy, largest_that_fits
+
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 25, 100),
-                         heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0,),
+    proposals=(10, 25, 100),
+    heads=2,
+)
 
 
 def segment_ms(name: str) -> float:
@@ -17,15 +23,30 @@ def segment_ms(name: str) -> float:
     kind = name.split('@')[0]
     if kind == 'head':
         return {'h0': 5.0, 'h1': 20.0}[name[5:7]] * int(name.rsplit('-p', 1)[1]) / 100.0
-    return {'pre': 1.0, 'stage1': 3.0, 'stage2': 3.0, 'skip0': 10.0, 'skip1': 10.0, 'pyramid': 4.0, 'rpn': 2.0,
-            'proposals': 1.0, 'regions': 0.0, 'post': 0.0}[kind]
+    return {
+        'pre': 1.0,
+        'stage1': 3.0,
+        'stage2': 3.0,
+        'skip0': 10.0,
+        'skip1': 10.0,
+        'pyramid': 4.0,
+        'rpn': 2.0,
+        'proposals': 1.0,
+        'regions': 0.0,
+        'post': 0.0,
+    }[kind]
 
 
 @pytest.fixture(scope='module')
 def make_policy(make_forecast, make_quality):
     def make(**options) -> ThresholdPolicy:
-        return ThresholdPolicy(SPACE, make_forecast(SPACE, segment_ms), make_quality(dict.fromkeys(SPACE, 0.5)),
-                               **options)
+        return ThresholdPolicy(
+            SPACE,
+            make_forecast(SPACE, segment_ms),
+            make_quality(dict.fromkeys(SPACE, 0.5)),
+            **options,
+        )
+
     return make
 
 
@@ -35,13 +56,19 @@ def policy(make_policy):
 
 
 def segment_of(operator: str) -> int:
-    return next(index for index, segment in enumerate(SPACE.segments) if segment.operator == operator)
+    return next(
+        index for index, segment in enumerate(SPACE.segments) if segment.operator == operator
+    )
 
 
 @pytest.mark.parametrize(('budget_ms', 'width'), [(14.5, 1.0), (14.4, 0.5), (1.0, 0.5)])
-def test_given_width_is_the_widest_whose_cheapest_path_is_in_time_or_the_narrowest(make_forecast, budget_ms, width):
+def test_given_width_is_the_widest_whose_cheapest_path_is_in_time_or_the_narrowest(
+    make_forecast, budget_ms, width
+):
     # at full width the cheapest path takes 1 + 3 + 3 + 4 + 2 + 1 + 0.5 ms
-    forecast = make_forecast(SPACE, lambda name: segment_ms(name) * (0.5 if '@w0.50' in name else 1.0))
+    forecast = make_forecast(
+        SPACE, lambda name: segment_ms(name) * (0.5 if '@w0.50' in name else 1.0)
+    )
     assert largest_that_fits(SPACE, forecast, budget_ms) == SPACE.largest.replace(width=width)
 
 
@@ -57,13 +84,24 @@ def test_skip_threshold_is_its_blocks_and_the_shortest_rest_of_the_network(polic
 def test_region_features_count_as_part_of_every_head(make_forecast, make_quality):
     # 2 ms for 100 regions: tau of a skip = 17 + (2 + 1) + (5 + 2) * 10 / 100, of the proposals 5 + 2 ms.
     def with_regions(name):
-        return 2.0 * int(name.rsplit('-p', 1)[1]) / 100.0 if name.startswith('regions') else segment_ms(name)
+        return (
+            2.0 * int(name.rsplit('-p', 1)[1]) / 100.0
+            if name.startswith('regions')
+            else segment_ms(name)
+        )
 
-    policy = ThresholdPolicy(SPACE, make_forecast(SPACE, with_regions), make_quality(dict.fromkeys(SPACE, 0.5)))
+    policy = ThresholdPolicy(
+        SPACE, make_forecast(SPACE, with_regions), make_quality(dict.fromkeys(SPACE, 0.5))
+    )
     path = SPACE.largest
-    assert not policy.skips(path, 'skip0', 20.7001, 1.0) and policy.skips(path, 'skip0', 20.6999, 1.0)
+    assert not policy.skips(path, 'skip0', 20.7001, 1.0) and policy.skips(
+        path, 'skip0', 20.6999, 1.0
+    )
     assert (policy.proposals(path, 7.0, 1.0), policy.proposals(path, 6.99, 1.0)) == (100, 25)
-    assert (policy.head(path, 20.0, 1.0), policy.head(path, 19.9, 1.0)) == ('1', '0')  # when they are there already
+    assert (policy.head(path, 20.0, 1.0), policy.head(path, 19.9, 1.0)) == (
+        '1',
+        '0',
+    )  # when they are there already
 
 
 def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(policy):
@@ -101,7 +139,10 @@ def test_what_can_fit_overruns_by_no_more_than_the_choice_of_proposals_takes(pol
     for budget_ms in (17.6, 24.4, 24.5, 31.0):
         choice = policy.plan(budget_ms, 1.0)
         assert choice.feasible and choice.bound_ms <= budget_ms + 1.0
-    assert policy.plan(24.4, 1.0).path['skip0'] == 'skip' and policy.plan(24.6, 1.0).path['skip0'] == 'run'
+    assert (
+        policy.plan(24.4, 1.0).path['skip0'] == 'skip'
+        and policy.plan(24.6, 1.0).path['skip0'] == 'run'
+    )
 
 
 def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
@@ -115,13 +156,21 @@ def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
 
 def test_width_is_given_and_never_decided(make_policy):
     policy = make_policy(start=SPACE.largest.replace(width=0.5))
-    assert {policy.plan(remaining_ms, 1.0).path['width'] for remaining_ms in (-5.0, 20.0, 40.0, 400.0)} == {0.5}
+    assert {
+        policy.plan(remaining_ms, 1.0).path['width'] for remaining_ms in (-5.0, 20.0, 40.0, 400.0)
+    } == {0.5}
 
 
 @settings(max_examples=150, deadline=None)
-@given(path=st.sampled_from(list(SPACE)), segment=st.integers(0, len(SPACE.segments) - 1),
-       remaining_ms=st.floats(-10, 100), factor=st.floats(0.1, 5))
-def test_choice_agrees_with_the_prefix_and_its_numbers_add_up(policy, path, segment, remaining_ms, factor):
+@given(
+    path=st.sampled_from(list(SPACE)),
+    segment=st.integers(0, len(SPACE.segments) - 1),
+    remaining_ms=st.floats(-10, 100),
+    factor=st.floats(0.1, 5),
+)
+def test_choice_agrees_with_the_prefix_and_its_numbers_add_up(
+    policy, path, segment, remaining_ms, factor
+):
     choice = policy.redecide(path, segment, remaining_ms, factor)
     assert choice.path in SPACE
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)

@@ -8,14 +8,28 @@ as well, and would make every tight deadline late. Changed: the number of propos
 network offers; the paper's networks have one width, so what is no skip, proposals or switch is given and never decided;
 times are bounds on this machine (forecast times factor) in place of the analytical WCET.
 """
+
 from __future__ import annotations
 
 import itertools
 import math
 from functools import cache
 
-from deadline_perception.core.execution_path import PROPOSALS, SKIP, SWITCH, ExecutionPath, Operator, PathSpace
-from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_position, check_time_left
+from deadline_perception.core.execution_path import (
+    PROPOSALS,
+    SKIP,
+    SWITCH,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+)
+from deadline_perception.decision.policy import (
+    Choice,
+    Quality,
+    check_outcome,
+    check_position,
+    check_time_left,
+)
 from deadline_perception.timing.time_model import Forecast
 
 DECIDED = (SKIP, PROPOSALS, SWITCH)
@@ -34,16 +48,24 @@ def largest_that_fits(path_space: PathSpace, forecast: Forecast, budget_ms: floa
         the budget, have the longest one; at those of the shortest cheapest path when none does.
     """
     given = [operator for operator in path_space.operators if operator.kind not in DECIDED]
-    choices = [dict(zip((operator.name for operator in given), settings))
-               for settings in itertools.product(*(operator.settings for operator in given))]
+    choices = [
+        dict(zip((operator.name for operator in given), settings))
+        for settings in itertools.product(*(operator.settings for operator in given))
+    ]
 
     def forecast_ms(path: ExecutionPath, choice: dict) -> float:
         return forecast.forecast_ms(path.replace(**choice))
 
-    fitting = [choice for choice in choices if forecast_ms(path_space.smallest, choice) <= budget_ms]
+    fitting = [
+        choice for choice in choices if forecast_ms(path_space.smallest, choice) <= budget_ms
+    ]
     if not fitting:
-        return path_space.largest.replace(**min(choices, key=lambda choice: forecast_ms(path_space.smallest, choice)))
-    return path_space.largest.replace(**max(fitting, key=lambda choice: forecast_ms(path_space.largest, choice)))
+        return path_space.largest.replace(
+            **min(choices, key=lambda choice: forecast_ms(path_space.smallest, choice))
+        )
+    return path_space.largest.replace(
+        **max(fitting, key=lambda choice: forecast_ms(path_space.largest, choice))
+    )
 
 
 class ThresholdPolicy:
@@ -66,14 +88,24 @@ class ThresholdPolicy:
     name = 'thresholds'
     keeps_bounds = False
 
-    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
-                 start: ExecutionPath | None = None) -> None:
+    def __init__(
+        self,
+        path_space: PathSpace,
+        forecast: Forecast,
+        quality: Quality,
+        *,
+        start: ExecutionPath | None = None,
+    ) -> None:
         self._start = start or path_space.largest
         check_position(path_space, self._start, 0)
         self._space = path_space
         self._forecast = forecast
         self._proposals, self._switch = (self._only(kind) for kind in (PROPOSALS, SWITCH))
-        self._segments = {segment.operator: at for at, segment in enumerate(path_space.segments) if segment.operator}
+        self._segments = {
+            segment.operator: at
+            for at, segment in enumerate(path_space.segments)
+            if segment.operator
+        }
         self._after_proposals = self._segments[self._proposals.name] + 1
         # None of these depends on the time left, and a path space is finite: each is worked out once.
         self._quality = cache(quality.quality)
@@ -88,8 +120,15 @@ class ThresholdPolicy:
         """The path that the thresholds would give if every segment took its bound; see `Policy.plan`."""
         return self._decide(self._start, 0, remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
         """Decides the operator of `segment` now, and plans the later ones anew; see `Policy.redecide`."""
         check_position(self._space, path, segment)
         return self._decide(path, segment, remaining_ms, factor)
@@ -113,16 +152,24 @@ class ThresholdPolicy:
     def head(self, path: ExecutionPath, remaining_ms: float, factor: float) -> str:
         """The head of the longest execution time that is at most the time left; the shortest when none is."""
         times_ms = self._head_times_ms(path, self._segments[self._switch.name])
-        fitting = [(time_ms, head) for head, time_ms in enumerate(times_ms) if time_ms * factor <= remaining_ms]
+        fitting = [
+            (time_ms, head)
+            for head, time_ms in enumerate(times_ms)
+            if time_ms * factor <= remaining_ms
+        ]
         return self._switch.settings[max(fitting)[1] if fitting else times_ms.index(min(times_ms))]
 
     def _only(self, kind: str) -> Operator:
         found = self._space.of_kind(kind)
         if len(found) != 1:
-            raise ValueError(f'the network has {len(found)} operators of the kind {kind}, expected 1 for thresholds')
+            raise ValueError(
+                f'the network has {len(found)} operators of the kind {kind}, expected 1 for thresholds'
+            )
         return found[0]
 
-    def _decide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def _decide(
+        self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float
+    ) -> Choice:
         check_time_left(remaining_ms, factor)
         left_ms = remaining_ms
         chosen = path
@@ -136,10 +183,17 @@ class ThresholdPolicy:
             left_ms -= self._segment_ms(chosen, at) * factor
         forecast_ms = self._rest_ms(chosen, segment)
         cheapest_ms = min(forecast_ms, self._rest_ms(self._cheapest(path, segment), segment))
-        return Choice(chosen, forecast_ms, forecast_ms * factor, cheapest_ms * factor <= remaining_ms,
-                      self._quality(chosen))
+        return Choice(
+            chosen,
+            forecast_ms,
+            forecast_ms * factor,
+            cheapest_ms * factor <= remaining_ms,
+            self._quality(chosen),
+        )
 
-    def _decided(self, path: ExecutionPath, operator: Operator, left_ms: float, factor: float) -> str | int:
+    def _decided(
+        self, path: ExecutionPath, operator: Operator, left_ms: float, factor: float
+    ) -> str | int:
         if operator.kind == SKIP:
             return operator.settings[0 if self.skips(path, operator.name, left_ms, factor) else -1]
         if operator.kind == PROPOSALS:
@@ -148,7 +202,9 @@ class ThresholdPolicy:
 
     def _find_skip_tau_ms(self, path: ExecutionPath, skip: str) -> float:
         segment = self._segments[skip]
-        runs = self._cheapest(path, segment).replace(**{skip: self._space.operator(skip).settings[-1]})
+        runs = self._cheapest(path, segment).replace(
+            **{skip: self._space.operator(skip).settings[-1]}
+        )
         return self._rest_ms(runs, segment)
 
     def _find_proposals_tau_ms(self, path: ExecutionPath) -> float:
@@ -157,7 +213,10 @@ class ThresholdPolicy:
 
     def _find_head_times_ms(self, path: ExecutionPath, segment: int) -> list[float]:
         # t_SN_j at the path's number of proposals: all from a segment on, such as that of region features, to the end.
-        return [self._rest_ms(path.replace(**{self._switch.name: head}), segment) for head in self._switch.settings]
+        return [
+            self._rest_ms(path.replace(**{self._switch.name: head}), segment)
+            for head in self._switch.settings
+        ]
 
     def _find_segment_ms(self, path: ExecutionPath, segment: int) -> float:
         if self._space.key(segment, path) is None:
@@ -165,8 +224,18 @@ class ThresholdPolicy:
         return max(0.0, self._rest_ms(path, segment) - self._rest_ms(path, segment + 1))
 
     def _find_rest_ms(self, path: ExecutionPath, segment: int) -> float:
-        return 0.0 if segment == len(self._space.segments) else self._forecast.forecast_ms(path, segment)
+        return (
+            0.0
+            if segment == len(self._space.segments)
+            else self._forecast.forecast_ms(path, segment)
+        )
 
     def _find_cheapest(self, path: ExecutionPath, segment: int) -> ExecutionPath:
-        free = [self._space.operator(passed.operator) for passed in self._space.segments[segment:] if passed.operator]
-        return path.replace(**{operator.name: operator.settings[0] for operator in free if operator.kind in DECIDED})
+        free = [
+            self._space.operator(passed.operator)
+            for passed in self._space.segments[segment:]
+            if passed.operator
+        ]
+        return path.replace(
+            **{operator.name: operator.settings[0] for operator in free if operator.kind in DECIDED}
+        )

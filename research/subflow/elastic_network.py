@@ -10,6 +10,7 @@ trains it for `--minutes` with iterations of at most `--budget-ms`. Accuracy on 
 after each step, beside that of the ordinary network. Writes
 results/elastic_network.json, with --quick below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -81,39 +82,97 @@ def main(run: Run) -> None:
     use_threads(args.threads)
     data = read_data(str(args.data), False, SIZE, 200)
     with tempfile.TemporaryDirectory() as place:
-        given, made, tuned = (Path(place) / name for name in ('user.pth', 'elastic.safetensors', 'tuned.safetensors'))
+        given, made, tuned = (
+            Path(place) / name for name in ('user.pth', 'elastic.safetensors', 'tuned.safetensors')
+        )
         empty = torchvision.models.get_model(args.model, num_classes=len(data.class_names))
         source = find_source(args.model, empty.state_dict(), data.class_names, SIZE)
-        network = ordinary_network(args, data, torch.cat(list(image_batches(source, data.learning, BATCH))))
+        network = ordinary_network(
+            args, data, torch.cat(list(image_batches(source, data.learning, BATCH)))
+        )
         with torch.inference_mode():
-            found = torch.cat([network(batch).argmax(1) for batch in image_batches(source, data.scoring.images, BATCH)])
+            found = torch.cat(
+                [
+                    network(batch).argmax(1)
+                    for batch in image_batches(source, data.scoring.images, BATCH)
+                ]
+            )
         whole = 100.0 * (found == torch.from_numpy(data.scoring.labels)).float().mean().item()
         torch.save(network.state_dict(), given)
         words = ('--data', args.data, '--threads', args.threads)
-        printed = {'elastic': command('network', 'elastic', args.model, '--weights', given, '--size', *SIZE,
-                                      '--classes', ','.join(data.class_names), *words, '--out', made)}
+        printed = {
+            'elastic': command(
+                'network',
+                'elastic',
+                args.model,
+                '--weights',
+                given,
+                '--size',
+                *SIZE,
+                '--classes',
+                ','.join(data.class_names),
+                *words,
+                '--out',
+                made,
+            )
+        }
         before = accuracies(made)
-        printed['tune'] = command('network', 'tune', '--weights', made, '--budget-ms', args.budget_ms,
-                                  '--minutes', args.minutes, *words, '--out', tuned)
+        printed['tune'] = command(
+            'network',
+            'tune',
+            '--weights',
+            made,
+            '--budget-ms',
+            args.budget_ms,
+            '--minutes',
+            args.minutes,
+            *words,
+            '--out',
+            tuned,
+        )
         after = accuracies(tuned) if tuned.exists() else before
-    show(f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network {whole:.1f} %',
-         ('utilisation', 'converted, %', f'after {args.minutes:g} min of tuning, %'),
-         [(setting, f'{value:.1f}', f'{after[setting]:.1f}') for setting, value in before.items()], words=0)
-    record = {'model': args.model, 'size': SIZE, 'threads': args.threads,
-              'device': asdict(read_device_facts()), 'train_minutes': args.train_minutes, 'tune_minutes': args.minutes,
-              'budget_ms': args.budget_ms, 'images': [len(data.learning), len(data.scoring)],
-              'ordinary_accuracy': round(whole, 1), 'tuned': before is not after,
-              'accuracy': [{'utilisation': setting, 'converted': round(value, 1), 'tuned': round(after[setting], 1)}
-                           for setting, value in before.items()],
-              'printed': {name: text.replace(f'{place}/', '').splitlines()[-3:] for name, text in printed.items()}}
+    show(
+        f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network {whole:.1f} %',
+        ('utilisation', 'converted, %', f'after {args.minutes:g} min of tuning, %'),
+        [(setting, f'{value:.1f}', f'{after[setting]:.1f}') for setting, value in before.items()],
+        words=0,
+    )
+    record = {
+        'model': args.model,
+        'size': SIZE,
+        'threads': args.threads,
+        'device': asdict(read_device_facts()),
+        'train_minutes': args.train_minutes,
+        'tune_minutes': args.minutes,
+        'budget_ms': args.budget_ms,
+        'images': [len(data.learning), len(data.scoring)],
+        'ordinary_accuracy': round(whole, 1),
+        'tuned': before is not after,
+        'accuracy': [
+            {
+                'utilisation': setting,
+                'converted': round(value, 1),
+                'tuned': round(after[setting], 1),
+            }
+            for setting, value in before.items()
+        ],
+        'printed': {
+            name: text.replace(f'{place}/', '').splitlines()[-3:] for name, text in printed.items()
+        },
+    }
     run.write(**record)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--model': {'default': 'resnet18', 'help': "classifier of torchvision's"},
-        '--data': {'type': Path, 'default': CARLA / 'train.json'},
-        '--train-minutes': {'type': float, 'default': 4.0, 'help': 'of the ordinary network'},
-        '--minutes': {'type': float, 'default': 10.0, 'help': 'of tuning'},
-        '--budget-ms': {'type': float, 'default': 150.0, 'help': 'of one iteration of tuning'},
-        '--threads': {'type': int, 'default': 1}}, quick='under a minute of training')
+    run_script(
+        main,
+        {
+            '--model': {'default': 'resnet18', 'help': "classifier of torchvision's"},
+            '--data': {'type': Path, 'default': CARLA / 'train.json'},
+            '--train-minutes': {'type': float, 'default': 4.0, 'help': 'of the ordinary network'},
+            '--minutes': {'type': float, 'default': 10.0, 'help': 'of tuning'},
+            '--budget-ms': {'type': float, 'default': 150.0, 'help': 'of one iteration of tuning'},
+            '--threads': {'type': int, 'default': 1},
+        },
+        quick='under a minute of training',
+    )

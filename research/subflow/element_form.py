@@ -5,6 +5,7 @@ inactive neurons to zero (equation 1): the reference. `sub_convolution` and `sub
 alone (section V-A, equations 13 and 17), from inputs of which zeros are skipped where a whole channel is zero;
 gradients pass through them to the weights of active neurons only (section V-B).
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -22,8 +23,16 @@ from deadline_perception.networks.elastic.elastic import ElasticModule, outputs
 from deadline_perception.networks.elastic.elastic_layers import ElasticLayerNorm
 
 
-def sub_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, active: Tensor, *, stride: tuple[int, int] = (1, 1),
-                    padding: tuple[int, int] = (0, 0), dilation: tuple[int, int] = (1, 1)) -> Tensor:
+def sub_convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    active: Tensor,
+    *,
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int] = (0, 0),
+    dilation: tuple[int, int] = (1, 1),
+) -> Tensor:
     """A convolution of which only active outputs are computed; the others are zero.
 
     Args:
@@ -64,7 +73,9 @@ def sub_multiplication(x: Tensor, weight: Tensor, bias: Tensor | None, active: T
         `[N, O]`.
     """
     inputs, outputs_ = x.detach().abs().amax(0) > 0, active > 0
-    values = F.linear(x[:, inputs], weight[outputs_][:, inputs], None if bias is None else bias[outputs_])
+    values = F.linear(
+        x[:, inputs], weight[outputs_][:, inputs], None if bias is None else bias[outputs_]
+    )
     result = x.new_zeros(len(x), len(weight))
     result[:, outputs_] = values
     return result
@@ -80,13 +91,21 @@ class MaskedNetwork(fx.Interpreter):
             for single values; by default those of the activation, whole channels.
     """
 
-    def __init__(self, network: ElasticModule, activation: Activation,
-                 masks: Mapping[str, Tensor] | None = None) -> None:
+    def __init__(
+        self,
+        network: ElasticModule,
+        activation: Activation,
+        masks: Mapping[str, Tensor] | None = None,
+    ) -> None:
         super().__init__(network.body)
         self._activation, self._masks = activation, dict(masks or {})
-        self._channels = {name: _vector(spans, activation) for name, (_, spans) in network.neurons.items()}
+        self._channels = {
+            name: _vector(spans, activation) for name, (_, spans) in network.neurons.items()
+        }
         self._axes = {name: axis for name, (axis, _) in network.neurons.items()}
-        self._whole = replace(activation, kept=tuple(group.units for group in activation.groups), is_setting=False)
+        self._whole = replace(
+            activation, kept=tuple(group.units for group in activation.groups), is_setting=False
+        )
 
     def compute(self, *inputs: Tensor):
         """What the sub-network gives for its inputs."""
@@ -113,7 +132,7 @@ class MaskedNetwork(fx.Interpreter):
     def _layer_norm(self, layer: ElasticLayerNorm, x: Tensor) -> Tensor:
         x = x.permute(0, 2, 3, 1) if layer.channels_first else x
         axes = tuple(range(x.dim() - layer.axis_count, x.dim()))
-        active = torch.ones(x.shape[-layer.axis_count:]).to(x)
+        active = torch.ones(x.shape[-layer.axis_count :]).to(x)
         for axis, spans in layer.axes.get('weight', {}).items():
             shape = [1] * layer.axis_count
             shape[axis] = -1
@@ -139,8 +158,15 @@ class ElementNetwork(MaskedNetwork):
             return sub_multiplication(args[0], layer.weight, layer.bias, mask)
         if layer.groups > 1 or layer.norm is not None or not isinstance(layer.padding, tuple):
             raise ValueError(f'layer {target} has groups or a norm, expected a plain convolution')
-        return sub_convolution(args[0], layer.weight, layer.bias, mask, stride=layer.stride, padding=layer.padding,
-                               dilation=layer.dilation)
+        return sub_convolution(
+            args[0],
+            layer.weight,
+            layer.bias,
+            mask,
+            stride=layer.stride,
+            padding=layer.padding,
+            dilation=layer.dilation,
+        )
 
     def _mask_behind(self, target: str) -> Tensor | None:
         """The mask of a layer's neurons, which lies on the layer or on the activation that alone reads it."""
@@ -149,12 +175,17 @@ class ElementNetwork(MaskedNetwork):
             if len(node.users) != 1 or next(iter(node.users)).op in ('output', 'placeholder'):
                 return None
             node = next(iter(node.users))
-            if isinstance(self.fetch_attr(node.target) if node.op == 'call_module' else None, sliced.SlicedLayer):
+            if isinstance(
+                self.fetch_attr(node.target) if node.op == 'call_module' else None,
+                sliced.SlicedLayer,
+            ):
                 return None
         return self._masks[node.name]
 
 
-def element_masks(network: ElasticModule, calibration: Tensor, utilisation: float) -> dict[str, Tensor]:
+def element_masks(
+    network: ElasticModule, calibration: Tensor, utilisation: float
+) -> dict[str, Tensor]:
     """Activation vectors of single neurons: the `floor(u * m)` most important ones of each layer.
 
     Args:
@@ -175,7 +206,7 @@ def element_masks(network: ElasticModule, calibration: Tensor, utilisation: floa
             continue
         order = obs_importance(values.flatten(1)).order()
         mask = torch.zeros(len(order))
-        mask[order[:max(1, int(utilisation * len(order) + 1e-9))]] = 1.0
+        mask[order[: max(1, int(utilisation * len(order) + 1e-9))]] = 1.0
         masks[name] = mask.view(values.shape[1:])
     return masks
 
@@ -184,7 +215,7 @@ def activation_vector(activation: Activation, group: int) -> Tensor:
     """So many ones as units of a group are active, the most important first, then zeros: uint8 `[units]`, a view into
     ones and zeros that exist once."""
     units, kept = activation.groups[group].units, activation.kept[group]
-    return _ones_and_zeros(units)[units - kept:2 * units - kept]
+    return _ones_and_zeros(units)[units - kept : 2 * units - kept]
 
 
 @cache
@@ -194,4 +225,9 @@ def _ones_and_zeros(units: int) -> Tensor:
 
 def _vector(spans, activation: Activation) -> Tensor:
     """Activation vector along an axis."""
-    return torch.cat([activation_vector(activation, span.group).repeat_interleave(span.per_unit) for span in spans])
+    return torch.cat(
+        [
+            activation_vector(activation, span.group).repeat_interleave(span.per_unit)
+            for span in spans
+        ]
+    )

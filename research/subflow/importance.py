@@ -8,6 +8,7 @@ on test samples at every utilisation, before and after nested training, on avera
 of the difference to plain nested training over seeds. No figure here depends on time. Writes results/importance.json,
 with --quick below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import sys
@@ -16,7 +17,15 @@ from pathlib import Path
 
 import numpy as np
 from rankings import Ranking
-from subflow_shapes import SHAPES, SHAPE_NAMES, Shape, accuracy, made_elastic, nested_training, trained
+from subflow_shapes import (
+    SHAPE_NAMES,
+    SHAPES,
+    Shape,
+    accuracy,
+    made_elastic,
+    nested_training,
+    trained,
+)
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.networks.elastic.elastic import SETTINGS
@@ -35,9 +44,13 @@ def accuracies(shape: Shape, run: Run) -> dict[str, dict[str, np.ndarray]]:
             for stage in ('untrained', 'nested'):
                 if stage == 'nested':
                     nested_training(network, data, run.args.iterations, seed)
-                found[ranking.value][stage].append([accuracy(lambda x: network(x, utilisation=u), data)
-                                                    for u in SETTINGS])
-    return {ranking: {stage: np.array(rows) for stage, rows in stages.items()} for ranking, stages in found.items()}
+                found[ranking.value][stage].append(
+                    [accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS]
+                )
+    return {
+        ranking: {stage: np.array(rows) for stage, rows in stages.items()}
+        for ranking, stages in found.items()
+    }
 
 
 def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
@@ -45,10 +58,16 @@ def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
     plain, rows = found[Ranking.GIVEN.value]['nested'], {}
     for ranking, stages in found.items():
         gain = stages['nested'] - plain
-        error = gain.std(0, ddof=1) / len(gain) ** 0.5 if len(gain) > 1 else np.full(gain.shape[1], np.nan)
-        rows[ranking] = {**{stage: values.mean(0).tolist() for stage, values in stages.items()},
-                         'gain': gain.mean(0).tolist(),
-                         'gain_error': [None if np.isnan(e) else float(e) for e in error]}
+        error = (
+            gain.std(0, ddof=1) / len(gain) ** 0.5
+            if len(gain) > 1
+            else np.full(gain.shape[1], np.nan)
+        )
+        rows[ranking] = {
+            **{stage: values.mean(0).tolist() for stage, values in stages.items()},
+            'gain': gain.mean(0).tolist(),
+            'gain_error': [None if np.isnan(e) else float(e) for e in error],
+        }
     return rows
 
 
@@ -56,21 +75,37 @@ def main(run: Run) -> None:
     """Compares and writes."""
     args = run.args
     use_threads(args.threads)
-    result = {'seeds': args.seeds, 'iterations': args.iterations, 'settings': SETTINGS, 'shapes': {}}
+    result = {
+        'seeds': args.seeds,
+        'iterations': args.iterations,
+        'settings': SETTINGS,
+        'shapes': {},
+    }
     for shape in SHAPES:
         if shape.name not in args.shapes:
             continue
         rows = result['shapes'][shape.name] = summary(accuracies(shape, run))
-        show(f'{shape.name}: accuracy, %, mean of {args.seeds} seeds',
-             ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'),
-             [(ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
-              for ranking, row in rows.items() for stage in ('untrained', 'nested', 'gain')], words=0)
+        show(
+            f'{shape.name}: accuracy, %, mean of {args.seeds} seeds',
+            ('ranking', '', *(f'u {setting}' for setting in SETTINGS), 'mean'),
+            [
+                (ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
+                for ranking, row in rows.items()
+                for stage in ('untrained', 'nested', 'gain')
+            ],
+            words=0,
+        )
         run.write(**result)
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--shapes': {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']},
-        '--seeds': {'type': int, 'default': 3, 'least': 1, 'help': 'networks of each shape'},
-        '--iterations': {'type': int, 'default': 300, 'help': 'of nested training'},
-        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'}}, quick='one epoch')
+    run_script(
+        main,
+        {
+            '--shapes': {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']},
+            '--seeds': {'type': int, 'default': 3, 'least': 1, 'help': 'networks of each shape'},
+            '--iterations': {'type': int, 'default': 300, 'help': 'of nested training'},
+            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+        },
+        quick='one epoch',
+    )

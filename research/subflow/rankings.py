@@ -7,6 +7,7 @@ approximated by the sample covariance of the layer's outputs (SubFlow, section V
 set on average. Since `1 / [H^-1]_qq` is then the variance of o_q that the other neurons do not explain, a neuron that
 repeats others counts for nothing, however large it is.
 """
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -34,7 +35,9 @@ from deadline_perception.networks.elastic.importance import of_units
 # Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
 _DAMPING, _DAMPING_OF_FEW = 1e-6, 1e-2
-_SINGULAR = 1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
+_SINGULAR = (
+    1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
+)
 
 
 class Ranking(Enum):
@@ -109,8 +112,9 @@ def _by_obs(samples: importance.OutputSamples) -> Importance:
 
 def _unexplained(correlation: Tensor, damping: float) -> Tensor | None:
     """Of each neuron the share of its variance that the others leave unexplained; None without a Cholesky factor."""
-    factor, failed = torch.linalg.cholesky_ex(correlation + damping
-                                              * torch.eye(len(correlation), dtype=correlation.dtype))
+    factor, failed = torch.linalg.cholesky_ex(
+        correlation + damping * torch.eye(len(correlation), dtype=correlation.dtype)
+    )
     return None if failed else 1.0 / torch.cholesky_inverse(factor).diagonal()
 
 
@@ -118,7 +122,9 @@ def _of_few(samples: Tensor) -> Importance:
     """The same of no more samples than neurons: the inverse's diagonal follows from a matrix of samples by samples."""
     count, damping = len(samples), _DAMPING_OF_FEW
     variance = samples.var(0)
-    standardised = (samples - samples.mean(0)) / (torch.where(variance > 0.0, variance, 1.0) * (count - 1)).sqrt()
+    standardised = (samples - samples.mean(0)) / (
+        torch.where(variance > 0.0, variance, 1.0) * (count - 1)
+    ).sqrt()
     # (damping + X'X)^-1 = (1 - X' (damping + X X')^-1 X) / damping
     between = standardised @ standardised.T + damping * torch.eye(count, dtype=torch.float64)
     factor, failed = torch.linalg.cholesky_ex(between)
@@ -142,8 +148,10 @@ def obs_importance(outputs: Tensor) -> Importance:
         ValueError: another shape, fewer samples, or a value that is not finite.
     """
     if outputs.dim() != 2 or len(outputs) < 2 or outputs.shape[1] < 1:
-        raise ValueError(f'outputs have the shape {tuple(outputs.shape)}, expected at least 2 samples of at least 1 '
-                         f'neuron')
+        raise ValueError(
+            f'outputs have the shape {tuple(outputs.shape)}, expected at least 2 samples of at least 1 '
+            f'neuron'
+        )
     if not torch.isfinite(outputs).all():
         raise ValueError('outputs hold NaN or infinity, expected finite values')
     samples = importance.OutputSamples(outputs.shape[1])
@@ -151,9 +159,15 @@ def obs_importance(outputs: Tensor) -> Importance:
     return _by_obs(samples)
 
 
-def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Tensor | Iterable[Tensor], *,
-            settings: tuple[float, ...] = SETTINGS, ranking: Ranking = Ranking.SELECTION,
-            seed: int = 0) -> ElasticModule:
+def elastic(
+    module: nn.Module,
+    example_inputs: Sequence[Tensor],
+    calibration: Tensor | Iterable[Tensor],
+    *,
+    settings: tuple[float, ...] = SETTINGS,
+    ranking: Ranking = Ranking.SELECTION,
+    seed: int = 0,
+) -> ElasticModule:
     """As `elastic` of the package, by another ranking; the seed is that of a random one too."""
     batches = check_calibration(calibration, example_inputs)
     network = structure(module, example_inputs, settings)
@@ -162,7 +176,9 @@ def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Te
     return network
 
 
-def rank_by(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking, seed: int = 0) -> None:
+def rank_by(
+    network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking, seed: int = 0
+) -> None:
     """Ranks the neurons of a network and puts them in that order.
 
     Args:
@@ -175,8 +191,10 @@ def rank_by(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking,
         CalibrationError: there are fewer than two samples of a layer's outputs.
     """
     if ranking in (Ranking.SELECTION, Ranking.OBS):
-        scores = {key: samples.selection() if ranking is Ranking.SELECTION else _by_obs(samples).scores
-                  for key, samples in output_samples(network, batches, seed).items()}
+        scores = {
+            key: samples.selection() if ranking is Ranking.SELECTION else _by_obs(samples).scores
+            for key, samples in output_samples(network, batches, seed).items()
+        }
         rank(network, unit_scores(network, scores))
     elif ranking is Ranking.MAGNITUDE:
         rank(network, magnitude_scores(network))

@@ -10,6 +10,7 @@ zero, whose time does not fall). Overhead is the median time of the elastic netw
 the same narrow shape. Construction is the time of building all activation vectors. Writes
 results/subflow_networks.json, with --quick below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import sys
@@ -19,8 +20,18 @@ from pathlib import Path
 from statistics import fmean, median
 
 import torch
-from subflow_shapes import (BATCH, SHAPES, SHAPE_NAMES, Shape, Split, accuracy, made_elastic, nested_training,
-                            trained)
+from element_form import ElementNetwork, MaskedNetwork, activation_vector, element_masks
+from subflow_shapes import (
+    BATCH,
+    SHAPE_NAMES,
+    SHAPES,
+    Shape,
+    Split,
+    accuracy,
+    made_elastic,
+    nested_training,
+    trained,
+)
 from torch import nn
 from torch.nn import functional as F
 
@@ -29,7 +40,6 @@ from deadline_perception.core.stopwatch import now_ms, synchronise
 from deadline_perception.engines.sliced_layers import Convolution, Linear
 from deadline_perception.networks.elastic.activation import activate
 from deadline_perception.networks.elastic.elastic import ElasticModule
-from element_form import ElementNetwork, MaskedNetwork, activation_vector, element_masks
 from deadline_perception.networks.elastic.training import ActiveDescent, gradients
 from deadline_perception.tools.profile import restart_with_environment
 
@@ -39,8 +49,13 @@ from parts.harness import Run, run_script, show, turns
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
 # Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
-GOALS = {'inference_range': {'least': 6.7}, 'mean_accuracy_drop': {'most': 3.0}, 'training_range': {'least': 3.1},
-         'construction_us': {'most': 50.0}, 'overhead': {'most': 0.01}}
+GOALS = {
+    'inference_range': {'least': 6.7},
+    'mean_accuracy_drop': {'most': 3.0},
+    'training_range': {'least': 3.1},
+    'construction_us': {'most': 50.0},
+    'overhead': {'most': 0.01},
+}
 
 
 def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: float) -> nn.Sequential:
@@ -51,7 +66,9 @@ def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: floa
         if isinstance(found, (Convolution, Linear)):
             weight, bias = (part.detach().clone() for part in found.views(activation))
             if isinstance(layer, nn.Conv2d):
-                layer = nn.Conv2d(weight.shape[1], weight.shape[0], layer.kernel_size, layer.stride, layer.padding)
+                layer = nn.Conv2d(
+                    weight.shape[1], weight.shape[0], layer.kernel_size, layer.stride, layer.padding
+                )
                 weight = weight.contiguous(memory_format=torch.channels_last)
             else:
                 layer = nn.Linear(weight.shape[1], weight.shape[0])
@@ -60,7 +77,9 @@ def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: floa
     return nn.Sequential(*layers).eval()
 
 
-def times_ms(runs: dict[object, Callable[[], object]], repeats: int, device: str) -> dict[object, float]:
+def times_ms(
+    runs: dict[object, Callable[[], object]], repeats: int, device: str
+) -> dict[object, float]:
     """Median time of each run, in rounds of random order, so that what else the machine does falls on all alike."""
     times = defaultdict(list)
     for number, key in turns(runs, repeats + 2):
@@ -72,7 +91,9 @@ def times_ms(runs: dict[object, Callable[[], object]], repeats: int, device: str
     return {key: median(samples) for key, samples in times.items()}
 
 
-def inference_times(network: ElasticModule, module: nn.Sequential, data: Split, repeats: int, device: str) -> dict:
+def inference_times(
+    network: ElasticModule, module: nn.Sequential, data: Split, repeats: int, device: str
+) -> dict:
     """By form and setting, ms of one sample."""
     sample = data.test_inputs[:1].to(device)
     runs: dict[object, Callable[[], object]] = {('ordinary', 1.0): lambda: module(sample)}
@@ -81,10 +102,14 @@ def inference_times(network: ElasticModule, module: nn.Sequential, data: Split, 
         runs['prefix', setting] = lambda setting=setting: network(sample, utilisation=setting)
         runs['narrow', setting] = lambda narrow=narrow: narrow(sample)
     for setting in ELEMENT_SETTINGS:
-        masks = {name: mask.to(device) for name, mask in element_masks(network, data.calibration.to(device),
-                                                                       setting).items()}
+        masks = {
+            name: mask.to(device)
+            for name, mask in element_masks(network, data.calibration.to(device), setting).items()
+        }
         activation = network.activate(1.0)
-        masked, element = (kind(network, activation, masks) for kind in (MaskedNetwork, ElementNetwork))
+        masked, element = (
+            kind(network, activation, masks) for kind in (MaskedNetwork, ElementNetwork)
+        )
         runs['masked', setting] = lambda masked=masked: masked.compute(sample)
         if device == 'cpu':
             runs['element', setting] = lambda element=element: element.compute(sample)
@@ -92,13 +117,19 @@ def inference_times(network: ElasticModule, module: nn.Sequential, data: Split, 
         return times_ms(runs, repeats, device)
 
 
-def training_times(network: ElasticModule, data: Split, repeats: int, device: str) -> dict[float, float]:
+def training_times(
+    network: ElasticModule, data: Split, repeats: int, device: str
+) -> dict[float, float]:
     """By setting, ms of one iteration with a batch of 96; weights are put back afterwards."""
     kept = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     inputs, labels = data.inputs[:BATCH].to(device), data.labels[:BATCH].to(device)
     descent = ActiveDescent(1e-5)
-    runs = {setting: lambda setting=setting: descent.step(gradients(network, network.activate(setting), F.cross_entropy,
-                                                                    inputs, labels)[1]) for setting in network.settings}
+    runs = {
+        setting: lambda setting=setting: descent.step(
+            gradients(network, network.activate(setting), F.cross_entropy, inputs, labels)[1]
+        )
+        for setting in network.settings
+    }
     found = times_ms(runs, max(3, repeats // 6), device)
     network.load_state_dict(kept)
     return found
@@ -124,28 +155,51 @@ def measure(shape: Shape, run: Run) -> dict:
     args, data = run.args, shape.data()
     module = trained(shape, data, run.quick)
     network = made_elastic(module, data)
-    untuned = {setting: accuracy(lambda x: network(x, utilisation=setting), data) for setting in network.settings}
+    untuned = {
+        setting: accuracy(lambda x: network(x, utilisation=setting), data)
+        for setting in network.settings
+    }
     nested_training(network, data, 2 if args.quick else args.iterations)
-    tuned = {setting: accuracy(lambda x: network(x, utilisation=setting), data) for setting in network.settings}
+    tuned = {
+        setting: accuracy(lambda x: network(x, utilisation=setting), data)
+        for setting in network.settings
+    }
     ordinary = accuracy(module, data)
     module, network = module.to(args.device), network.to(args.device)
     module = module.to(memory_format=torch.channels_last) if args.device == 'cpu' else module
     inference = inference_times(network, module, data, args.repeats, args.device)
     training = training_times(network, data, args.repeats, args.device)
     built = construction_us(network)
-    rows = {setting: {
-        'accuracy': tuned[setting], 'accuracy_without_training': untuned[setting],
-        'weights': network.used_weights(setting), 'construction_us': built[setting], 'training_ms': training[setting],
-        'overhead': inference['prefix', setting] / inference['narrow', setting] - 1.0,
-        **{f'{form}_ms': inference[form, setting] for form in ('prefix', 'narrow', 'masked', 'element')
-           if (form, setting) in inference}} for setting in network.settings}
+    rows = {
+        setting: {
+            'accuracy': tuned[setting],
+            'accuracy_without_training': untuned[setting],
+            'weights': network.used_weights(setting),
+            'construction_us': built[setting],
+            'training_ms': training[setting],
+            'overhead': inference['prefix', setting] / inference['narrow', setting] - 1.0,
+            **{
+                f'{form}_ms': inference[form, setting]
+                for form in ('prefix', 'narrow', 'masked', 'element')
+                if (form, setting) in inference
+            },
+        }
+        for setting in network.settings
+    }
     full, smallest = rows[1.0], rows[network.settings[0]]
-    return {'test_samples': len(data.test_labels), 'accuracy_of_the_ordinary_network': ordinary,
-            'ordinary_ms': inference['ordinary', 1.0], 'settings': rows, 'summary': {
-                'inference_range': full['prefix_ms'] / smallest['prefix_ms'],
-                'training_range': full['training_ms'] / smallest['training_ms'],
-                'mean_accuracy_drop': ordinary - fmean(row['accuracy'] for row in rows.values()),
-                'construction_us': max(built.values()), 'overhead': median(row['overhead'] for row in rows.values())}}
+    return {
+        'test_samples': len(data.test_labels),
+        'accuracy_of_the_ordinary_network': ordinary,
+        'ordinary_ms': inference['ordinary', 1.0],
+        'settings': rows,
+        'summary': {
+            'inference_range': full['prefix_ms'] / smallest['prefix_ms'],
+            'training_range': full['training_ms'] / smallest['training_ms'],
+            'mean_accuracy_drop': ordinary - fmean(row['accuracy'] for row in rows.values()),
+            'construction_us': max(built.values()),
+            'overhead': median(row['overhead'] for row in rows.values()),
+        },
+    }
 
 
 def main(run: Run) -> None:
@@ -154,19 +208,46 @@ def main(run: Run) -> None:
     restart_with_environment(args.threads)
     use_threads(args.threads)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
-    result = {'device': str(read_device_facts(args.device)), 'repeats': args.repeats,
-              'nested_iterations': args.iterations, 'shapes': {}}
+    result = {
+        'device': str(read_device_facts(args.device)),
+        'repeats': args.repeats,
+        'nested_iterations': args.iterations,
+        'shapes': {},
+    }
     for shape in shapes:
         found = result['shapes'][shape.name] = measure(shape, run)
         rows = []
         for setting, row in found['settings'].items():
-            times = [f'{row[name]:.3f}' if name in row else '-' for name in ('prefix_ms', 'narrow_ms', 'masked_ms',
-                                                                             'element_ms', 'training_ms')]
-            rows.append((f'{setting:.1f}', f'{row["accuracy"]:.1f}', f'{row["accuracy_without_training"]:.1f}', *times,
-                         f'{row["construction_us"]:.1f}'))
-        show(f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
-             'ordinary', ('u', 'accuracy %', 'untrained %', 'prefix ms', 'narrow ms', 'masked ms', 'element ms',
-                          'training ms', 'built us'), rows, words=0)
+            times = [
+                f'{row[name]:.3f}' if name in row else '-'
+                for name in ('prefix_ms', 'narrow_ms', 'masked_ms', 'element_ms', 'training_ms')
+            ]
+            rows.append(
+                (
+                    f'{setting:.1f}',
+                    f'{row["accuracy"]:.1f}',
+                    f'{row["accuracy_without_training"]:.1f}',
+                    *times,
+                    f'{row["construction_us"]:.1f}',
+                )
+            )
+        show(
+            f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and {found["ordinary_ms"]:.3f} ms '
+            'ordinary',
+            (
+                'u',
+                'accuracy %',
+                'untrained %',
+                'prefix ms',
+                'narrow ms',
+                'masked ms',
+                'element ms',
+                'training ms',
+                'built us',
+            ),
+            rows,
+            words=0,
+        )
         for name, value in found['summary'].items():
             run.goal(f'{shape.name}: {name}', value, **GOALS[name])
     if args.device != 'cpu':
@@ -175,9 +256,14 @@ def main(run: Run) -> None:
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--shape': {'choices': SHAPE_NAMES, 'help': 'one shape only'},
-        '--repeats': {'type': int, 'default': 30, 'help': 'rounds of inference that count'},
-        '--iterations': {'type': int, 'default': 400, 'help': 'of nested training'},
-        '--device': {'default': 'cpu', 'help': 'cpu or cuda'},
-        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'}}, quick='hardly any training')
+    run_script(
+        main,
+        {
+            '--shape': {'choices': SHAPE_NAMES, 'help': 'one shape only'},
+            '--repeats': {'type': int, 'default': 30, 'help': 'rounds of inference that count'},
+            '--iterations': {'type': int, 'default': 400, 'help': 'of nested training'},
+            '--device': {'default': 'cpu', 'help': 'cpu or cuda'},
+            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+        },
+        quick='hardly any training',
+    )

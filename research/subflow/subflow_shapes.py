@@ -5,6 +5,7 @@ MNIST, CIFAR-10 and speech commands are not at hand: LeNet-5 and the keyword net
 to the paper's inputs, the AlexNet shape objects cut out of the driving images. Networks are trained here, so that
 accuracies are those of the shape on these data, not of the paper's.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -46,23 +47,58 @@ class Split:
 def lenet5() -> nn.Sequential:
     """Table I, first column."""
     return nn.Sequential(
-        nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(256, 400), nn.ReLU(), nn.Linear(400, 84), nn.ReLU(), nn.Linear(84, 10))
+        nn.Conv2d(1, 6, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(256, 400),
+        nn.ReLU(),
+        nn.Linear(400, 84),
+        nn.ReLU(),
+        nn.Linear(84, 10),
+    )
 
 
 def alexnet() -> nn.Sequential:
     """Table I, second column; of five classes."""
     return nn.Sequential(
-        nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(),
-        nn.MaxPool2d(2), nn.Conv2d(192, 384, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(6144, 4096), nn.ReLU(), nn.Linear(4096, 2048), nn.ReLU(), nn.Linear(2048, 5))
+        nn.Conv2d(3, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 192, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(192, 384, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(6144, 4096),
+        nn.ReLU(),
+        nn.Linear(4096, 2048),
+        nn.ReLU(),
+        nn.Linear(2048, 5),
+    )
 
 
 def kws() -> nn.Sequential:
     """Table I, third column; of as many classes as digits are."""
     return nn.Sequential(
-        nn.Conv2d(1, 64, (12, 6)), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 64, (6, 3)), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(640, 1024), nn.ReLU(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 10))
+        nn.Conv2d(1, 64, (12, 6)),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 64, (6, 3)),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(640, 1024),
+        nn.ReLU(),
+        nn.Linear(1024, 512),
+        nn.ReLU(),
+        nn.Linear(512, 10),
+    )
 
 
 def digits(size: tuple[int, int]) -> Split:
@@ -71,7 +107,10 @@ def digits(size: tuple[int, int]) -> Split:
 
     found = load_digits()
     inputs = torch.from_numpy(found.images).float()[:, None] / 8.0 - 1.0
-    return split(F.interpolate(inputs, size, mode='bilinear', align_corners=False), torch.from_numpy(found.target))
+    return split(
+        F.interpolate(inputs, size, mode='bilinear', align_corners=False),
+        torch.from_numpy(found.target),
+    )
 
 
 def driving_objects() -> Split:
@@ -80,8 +119,10 @@ def driving_objects() -> Split:
     parts = [cut_objects(read_coco(CARLA / f'{name}.json'), (32, 32)) for name in ('train', 'val')]
     tensors = []
     for part in parts:
-        tensors += [torch.from_numpy(part.images).permute(0, 3, 1, 2).float() / 64.0 - 2.0,
-                    torch.from_numpy(part.labels)]
+        tensors += [
+            torch.from_numpy(part.images).permute(0, 3, 1, 2).float() / 64.0 - 2.0,
+            torch.from_numpy(part.labels),
+        ]
     order = torch.randperm(len(tensors[0]), generator=torch.Generator().manual_seed(0))
     return Split(tensors[0][order], tensors[1][order], *tensors[2:])
 
@@ -102,8 +143,11 @@ class Shape:
     epochs: int
 
 
-SHAPES = (Shape('LeNet-5', lenet5, lambda: digits((28, 28)), 20), Shape('AlexNet', alexnet, driving_objects, 4),
-          Shape('KWS', kws, lambda: digits((61, 13)), 12))
+SHAPES = (
+    Shape('LeNet-5', lenet5, lambda: digits((28, 28)), 20),
+    Shape('AlexNet', alexnet, driving_objects, 4),
+    Shape('KWS', kws, lambda: digits((61, 13)), 12),
+)
 SHAPE_NAMES = [shape.name for shape in SHAPES]
 
 
@@ -121,15 +165,24 @@ def trained(shape: Shape, data: Split, quick: bool, seed: int = 0) -> nn.Sequent
     return network.eval()
 
 
-def made_elastic(module: nn.Sequential, data: Split, settings: tuple[float, ...] = SETTINGS,
-                 ranking: Ranking = Ranking.OBS, seed: int = 0) -> ElasticModule:
+def made_elastic(
+    module: nn.Sequential,
+    data: Split,
+    settings: tuple[float, ...] = SETTINGS,
+    ranking: Ranking = Ranking.OBS,
+    seed: int = 0,
+) -> ElasticModule:
     """An ordinary network as an elastic one."""
-    return elastic(module, (data.inputs[:1],), data.calibration, settings=settings, ranking=ranking, seed=seed)
+    return elastic(
+        module, (data.inputs[:1],), data.calibration, settings=settings, ranking=ranking, seed=seed
+    )
 
 
 def nested_training(network: ElasticModule, data: Split, iterations: int, seed: int = 0) -> None:
     """Trains all sub-networks, without a limit of time."""
-    trainer = TimeBoundTrainer(network, F.cross_entropy, budget_ms=float('inf'), learning_rate=0.003, seed=seed)
+    trainer = TimeBoundTrainer(
+        network, F.cross_entropy, budget_ms=float('inf'), learning_rate=0.003, seed=seed
+    )
     trainer.bounds = TimeBounds({setting: setting for setting in network.settings}, 0.01)  # all fit
     generator = torch.Generator().manual_seed(seed)
     for _ in range(iterations):
@@ -140,6 +193,8 @@ def nested_training(network: ElasticModule, data: Split, iterations: int, seed: 
 @torch.inference_mode()
 def accuracy(network: Callable[[Tensor], Tensor], data: Split) -> float:
     """Share of the test samples that get their class, in %."""
-    hits = [(network(inputs).argmax(1) == labels).sum().item()
-            for inputs, labels in zip(data.test_inputs.split(256), data.test_labels.split(256))]
+    hits = [
+        (network(inputs).argmax(1) == labels).sum().item()
+        for inputs, labels in zip(data.test_inputs.split(256), data.test_labels.split(256))
+    ]
     return 100.0 * float(np.sum(hits)) / len(data.test_labels)

@@ -10,6 +10,7 @@ one inference with the utilisation that is chosen, construction included. Jobs w
 sub-network's bound fits are counted apart: they are stated infeasible before they run. Writes
 results/subflow_utility.json and .png, with --quick below out/benchmarks.
 """
+
 from __future__ import annotations
 
 import random
@@ -21,12 +22,23 @@ from statistics import fmean, median
 
 import matplotlib
 import torch
-from subflow_shapes import SHAPES, SHAPE_NAMES, Split, accuracy, made_elastic, nested_training, trained
+from subflow_shapes import (
+    SHAPE_NAMES,
+    SHAPES,
+    Split,
+    accuracy,
+    made_elastic,
+    nested_training,
+    trained,
+)
 from torch import nn
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
+from deadline_perception.decision.speed_budget import (
+    SUBFLOW_ROBOT_BUDGETS_MS,
+    SUBFLOW_ROBOT_SPEEDS_MPS,
+)
 from deadline_perception.networks.elastic.elastic import ElasticModule
 from deadline_perception.networks.elastic.time_bounds import TimeBounds
 from deadline_perception.runtime.kernel_thread import name_thread
@@ -55,14 +67,22 @@ class Jobs:
     def summary(self) -> dict[str, float]:
         """Figures of the jobs that a bound fitted."""
         excess = [time - self.budget_ms for time in self.took_ms if time > self.budget_ms]
-        return {'budget_ms': self.budget_ms, 'jobs': len(self.took_ms), 'infeasible': self.infeasible,
-                'mean_ms': fmean(self.took_ms) if self.took_ms else 0.0, 'longest_ms': max(self.took_ms, default=0.0),
-                'mean_utilisation': fmean(self.utilisations) if self.utilisations else 0.0, 'over_budget': len(excess),
-                'over_budget_share': len(excess) / max(1, len(self.took_ms)),
-                'worst_excess_ms': max(excess, default=0.0)}
+        return {
+            'budget_ms': self.budget_ms,
+            'jobs': len(self.took_ms),
+            'infeasible': self.infeasible,
+            'mean_ms': fmean(self.took_ms) if self.took_ms else 0.0,
+            'longest_ms': max(self.took_ms, default=0.0),
+            'mean_utilisation': fmean(self.utilisations) if self.utilisations else 0.0,
+            'over_budget': len(excess),
+            'over_budget_share': len(excess) / max(1, len(self.took_ms)),
+            'worst_excess_ms': max(excess, default=0.0),
+        }
 
 
-def time_bounds(network: ElasticModule, sample: torch.Tensor, between: Callable[[], None]) -> TimeBounds:
+def time_bounds(
+    network: ElasticModule, sample: torch.Tensor, between: Callable[[], None]
+) -> TimeBounds:
     """Bounds from some inferences of each setting."""
     times = {}
     for setting in network.settings:
@@ -70,12 +90,18 @@ def time_bounds(network: ElasticModule, sample: torch.Tensor, between: Callable[
         for _ in range(TIMED):
             samples.append(timed_ms(lambda: network(sample, utilisation=setting)))
             between()
-        times[setting] = samples[TIMED // 4:]
+        times[setting] = samples[TIMED // 4 :]
     return TimeBounds({setting: median(samples) for setting, samples in times.items()}, TARGET, 1.5)
 
 
-def run_job(network: ElasticModule, bounds: TimeBounds, sample: torch.Tensor, budget_ms: float, jobs: Jobs,
-            between: Callable[[], None] = lambda: None) -> tuple[float, bool]:
+def run_job(
+    network: ElasticModule,
+    bounds: TimeBounds,
+    sample: torch.Tensor,
+    budget_ms: float,
+    jobs: Jobs,
+    between: Callable[[], None] = lambda: None,
+) -> tuple[float, bool]:
     """One job, with the choice of its sub-network; returns the utilisation, and whether it ended within the budget.
 
     `between` is called after it, see `ThreadPriority.between_frames`.
@@ -95,15 +121,26 @@ def run_job(network: ElasticModule, bounds: TimeBounds, sample: torch.Tensor, bu
     return fit.utilisation, ended_ms - begun_ms <= budget_ms
 
 
-def usefulness(network: ElasticModule, module: nn.Sequential, accuracies: dict[float, float], ordinary: float,
-               data: Split, rounds: int, between: Callable[[], None]) -> list[dict[str, float]]:
+def usefulness(
+    network: ElasticModule,
+    module: nn.Sequential,
+    accuracies: dict[float, float],
+    ordinary: float,
+    data: Split,
+    rounds: int,
+    between: Callable[[], None],
+) -> list[dict[str, float]]:
     """At each deadline, expected accuracy of answers in time, in %."""
     sample, bounds = data.test_inputs[:1], time_bounds(network, data.test_inputs[:1], between)
     whole_ms, rows = bounds.bounds_ms[1.0], []
     for step in range(1, DEADLINES + 1):
         deadline_ms, jobs = 1.5 * whole_ms * step / DEADLINES, Jobs(0.0)
-        ours = [accuracies[u] * in_time for u, in_time in (run_job(network, bounds, sample, deadline_ms, jobs, between)
-                                                           for _ in range(rounds))]
+        ours = [
+            accuracies[u] * in_time
+            for u, in_time in (
+                run_job(network, bounds, sample, deadline_ms, jobs, between) for _ in range(rounds)
+            )
+        ]
         theirs = []
         for _ in range(rounds):
             theirs.append(ordinary * (timed_ms(lambda: module(sample)) <= deadline_ms))
@@ -112,16 +149,22 @@ def usefulness(network: ElasticModule, module: nn.Sequential, accuracies: dict[f
     return rows
 
 
-def robot(network: ElasticModule, data: Split, count: int,
-          between: Callable[[], None]) -> dict[float, dict[str, float]]:
+def robot(
+    network: ElasticModule, data: Split, count: int, between: Callable[[], None]
+) -> dict[float, dict[str, float]]:
     """By speed in m/s, what became of the jobs with its budget."""
     rng, samples = random.Random(0), data.test_inputs.split(1)
     bounds = time_bounds(network, samples[0], between)
     scale = 1.1 * bounds.bounds_ms[1.0] / max(SUBFLOW_ROBOT_BUDGETS_MS)
-    jobs = {speed: Jobs(scale * budget) for speed, budget in zip(SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS)}
+    jobs = {
+        speed: Jobs(scale * budget)
+        for speed, budget in zip(SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS)
+    }
     for number in range(count):
         of_speed = jobs[rng.choice(SUBFLOW_ROBOT_SPEEDS_MPS)]
-        run_job(network, bounds, samples[number % len(samples)], of_speed.budget_ms, of_speed, between)
+        run_job(
+            network, bounds, samples[number % len(samples)], of_speed.budget_ms, of_speed, between
+        )
     return {speed: of_speed.summary() for speed, of_speed in jobs.items()}
 
 
@@ -136,7 +179,9 @@ def plot(result: dict, file: Path) -> None:
     left.set(xlabel='deadline, ms', ylabel='accuracy of answers in time, %', ylim=(0, 100))
     speeds = [100.0 * float(speed) for speed in result['speeds']]
     for name, label in (('budget_ms', 'budget'), ('longest_ms', 'longest'), ('mean_ms', 'mean')):
-        right.plot(speeds, [row[name] for row in result['speeds'].values()], marker='o', label=label)
+        right.plot(
+            speeds, [row[name] for row in result['speeds'].values()], marker='o', label=label
+        )
     right.set(xlabel='speed, cm/s', ylabel='ms', yscale='log')
     for axes in (left, right):
         axes.legend()
@@ -162,31 +207,77 @@ def main(run: Run) -> None:
     with torch.inference_mode():
         for setting in SETTINGS:
             network(data.test_inputs[:1], utilisation=setting)
-        useful = usefulness(network, module, accuracies, ordinary, data, 20 if args.quick else JOBS_OF_DEADLINE,
-                            priority.between_frames)
+        useful = usefulness(
+            network,
+            module,
+            accuracies,
+            ordinary,
+            data,
+            20 if args.quick else JOBS_OF_DEADLINE,
+            priority.between_frames,
+        )
         speeds = robot(network, data, args.jobs, priority.between_frames)
     priority.restore()
     ran = sum(row['jobs'] for row in speeds.values())
     over = sum(row['over_budget'] for row in speeds.values())
-    result = {'device': str(read_device_facts('cpu')), 'shape': shape.name,
-              'priority': str(priority.in_force), 'accuracies': accuracies,
-              'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
-              'jobs': args.jobs, 'over_budget_share': over / max(1, ran)}
-    show(f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})',
-         ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms', 'infeasible'),
-         [(f'{100 * speed:.0f}', *(row[key] for key in ('budget_ms', 'mean_ms', 'longest_ms', 'mean_utilisation')),
-           f'{row["over_budget_share"]:.2%}', row['worst_excess_ms'], row['infeasible'])
-          for speed, row in speeds.items()], words=0)
-    print('usefulness over all deadlines, %: elastic {:.1f}, ordinary {:.1f}'.format(
-        *(fmean(row[name] for row in useful) for name in ('elastic', 'ordinary'))))
+    result = {
+        'device': str(read_device_facts('cpu')),
+        'shape': shape.name,
+        'priority': str(priority.in_force),
+        'accuracies': accuracies,
+        'accuracy_of_the_ordinary_network': ordinary,
+        'usefulness': useful,
+        'speeds': speeds,
+        'jobs': args.jobs,
+        'over_budget_share': over / max(1, ran),
+    }
+    show(
+        f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})',
+        (
+            'cm/s',
+            'budget ms',
+            'mean ms',
+            'longest ms',
+            'mean u',
+            'over budget',
+            'worst excess ms',
+            'infeasible',
+        ),
+        [
+            (
+                f'{100 * speed:.0f}',
+                *(row[key] for key in ('budget_ms', 'mean_ms', 'longest_ms', 'mean_utilisation')),
+                f'{row["over_budget_share"]:.2%}',
+                row['worst_excess_ms'],
+                row['infeasible'],
+            )
+            for speed, row in speeds.items()
+        ],
+        words=0,
+    )
+    print(
+        'usefulness over all deadlines, %: elastic {:.1f}, ordinary {:.1f}'.format(
+            *(fmean(row[name] for row in useful) for name in ('elastic', 'ordinary'))
+        )
+    )
     run.goal('share of jobs over budget', result['over_budget_share'], most=GOAL_OVER_BUDGET)
     run.write(**result)
     plot(result, run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':
-    run_script(main, {
-        '--shape': {'choices': SHAPE_NAMES, 'default': 'AlexNet'},
-        '--jobs': {'type': int, 'default': 50_000, 'least': 100, 'help': 'of the robot, over all speeds'},
-        '--iterations': {'type': int, 'default': 200, 'help': 'of nested training'},
-        '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'}}, quick='hardly any training')
+    run_script(
+        main,
+        {
+            '--shape': {'choices': SHAPE_NAMES, 'default': 'AlexNet'},
+            '--jobs': {
+                'type': int,
+                'default': 50_000,
+                'least': 100,
+                'help': 'of the robot, over all speeds',
+            },
+            '--iterations': {'type': int, 'default': 200, 'help': 'of nested training'},
+            '--threads': {'type': int, 'default': 1, 'help': 'CPU threads'},
+        },
+        quick='hardly any training',
+    )

@@ -1,22 +1,38 @@
 """Sub-convolution and sub-multiplication against the masked dense layer, values and gradients."""
+
 from __future__ import annotations
 
 import pytest
 import torch
+from element_form import (
+    ElementNetwork,
+    MaskedNetwork,
+    activation_vector,
+    element_masks,
+    sub_convolution,
+    sub_multiplication,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_elastic import images
 from torch import nn
 
-from deadline_perception.networks.elastic.elastic import elastic, outputs
 from deadline_perception.networks.elastic.activation import UnitGroup, activate
-from element_form import (ElementNetwork, MaskedNetwork, activation_vector, element_masks, sub_convolution,
-                          sub_multiplication)
+from deadline_perception.networks.elastic.elastic import elastic, outputs
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1000), st.integers(1, 3), st.integers(0, 2), st.integers(1, 2), st.integers(1, 2), st.booleans())
-def test_sub_convolution_is_the_masked_convolution(seed, kernel, padding, stride, dilation, with_bias):
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 3),
+    st.integers(0, 2),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.booleans(),
+)
+def test_sub_convolution_is_the_masked_convolution(
+    seed, kernel, padding, stride, dilation, with_bias
+):
     torch.manual_seed(seed)
     x = torch.randn(2, 4, 9, 8) * (torch.rand(4, 9, 8) < 0.5)
     x[:, seed % 4] = 0.0
@@ -24,13 +40,22 @@ def test_sub_convolution_is_the_masked_convolution(seed, kernel, padding, stride
     dense = layer(x)
     active = (torch.rand(dense.shape[1:]) < 0.4).float()
     active[seed % 5] = 0.0
-    found = sub_convolution(x, layer.weight, layer.bias, active, stride=layer.stride, padding=layer.padding,
-                            dilation=layer.dilation)
+    found = sub_convolution(
+        x,
+        layer.weight,
+        layer.bias,
+        active,
+        stride=layer.stride,
+        padding=layer.padding,
+        dilation=layer.dilation,
+    )
     torch.testing.assert_close(found, dense * active)
     parameters = list(layer.parameters())
     wanted = torch.randn_like(dense)
-    for one, other in zip(torch.autograd.grad((dense * active * wanted).sum(), parameters),
-                          torch.autograd.grad((found * wanted).sum(), parameters)):
+    for one, other in zip(
+        torch.autograd.grad((dense * active * wanted).sum(), parameters),
+        torch.autograd.grad((found * wanted).sum(), parameters),
+    ):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
         assert not other[seed % 5].any()  # exactly zero
 
@@ -49,8 +74,17 @@ def test_sub_multiplication_is_the_masked_product(seed, with_bias):
 
 def chain() -> nn.Sequential:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                         nn.Linear(32, 12), nn.ReLU(), nn.Linear(12, 3))
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3),
+        nn.ReLU(),
+        nn.Conv2d(6, 8, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32, 12),
+        nn.ReLU(),
+        nn.Linear(12, 3),
+    )
 
 
 @pytest.mark.parametrize('utilisation', [0.1, 0.4, 1.0])
@@ -59,11 +93,14 @@ def test_single_neurons_of_a_network(utilisation):
     masks = element_masks(network, images(64), utilisation)
     shapes = {name: tuple(mask.shape) for name, mask in masks.items()}
     assert sorted(shapes.values()) == [(8, 4, 4), (12,)]
-    assert [int(mask.sum()) for mask in masks.values()] == [max(1, int(utilisation * mask.numel()))
-                                                            for mask in masks.values()]
+    assert [int(mask.sum()) for mask in masks.values()] == [
+        max(1, int(utilisation * mask.numel())) for mask in masks.values()
+    ]
     with torch.no_grad():
         masked = MaskedNetwork(network, network.activate(1.0), masks).compute(images())
-        torch.testing.assert_close(ElementNetwork(network, network.activate(1.0), masks).compute(images()), masked)
+        torch.testing.assert_close(
+            ElementNetwork(network, network.activate(1.0), masks).compute(images()), masked
+        )
 
 
 def test_keeps_the_most_important_neurons():
@@ -75,14 +112,26 @@ def test_keeps_the_most_important_neurons():
 
 
 def test_refuses_layers_that_the_element_form_does_not_have():
-    grouped = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.ReLU(),
-                            nn.Conv2d(4, 4, 3, groups=2), nn.ReLU(), nn.Conv2d(4, 2, 1))
+    grouped = nn.Sequential(
+        nn.Conv2d(3, 4, 1),
+        nn.ReLU(),
+        nn.Conv2d(4, 4, 1),
+        nn.ReLU(),
+        nn.Conv2d(4, 4, 3, groups=2),
+        nn.ReLU(),
+        nn.Conv2d(4, 2, 1),
+    )
     network = elastic(grouped, (images(1),), images(), settings=(0.5, 1.0))
-    masks = {name: torch.ones(values.shape[1:]) for name, values in outputs(network, images()).items()}
+    masks = {
+        name: torch.ones(values.shape[1:]) for name, values in outputs(network, images()).items()
+    }
     with pytest.raises(ValueError, match='has groups or a norm'):
         ElementNetwork(network, network.activate(1.0), masks).compute(images())
 
 
 def test_activation_vectors_have_ones_for_the_most_important_units():
     activation = activate((UnitGroup(10), UnitGroup(4, 'it is a first layer')), 0.3)
-    assert [activation_vector(activation, group).tolist() for group in (0, 1)] == [[1] * 3 + [0] * 7, [1] * 4]
+    assert [activation_vector(activation, group).tolist() for group in (0, 1)] == [
+        [1] * 3 + [0] * 7,
+        [1] * 4,
+    ]

@@ -10,7 +10,9 @@ from rankings import Importance, OutputSamples, Ranking, elastic, obs_importance
 
 
 def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def test_two_neurons_by_hand():
@@ -67,8 +69,14 @@ def test_samples_in_parts_say_what_all_say():
     torch.testing.assert_close(parts.importance().scores, obs_importance(outputs).scores)
 
 
-@pytest.mark.parametrize('outputs, message', [(torch.zeros(1, 3), 'at least 2 samples'), (torch.zeros(4), 'shape'),
-                                              (torch.full((4, 2), torch.inf), 'NaN or infinity')])
+@pytest.mark.parametrize(
+    'outputs, message',
+    [
+        (torch.zeros(1, 3), 'at least 2 samples'),
+        (torch.zeros(4), 'shape'),
+        (torch.full((4, 2), torch.inf), 'NaN or infinity'),
+    ],
+)
 def test_refuses_what_says_nothing(outputs, message):
     with pytest.raises(ValueError, match=message):
         obs_importance(outputs)
@@ -83,14 +91,20 @@ def test_a_redundant_channel_is_the_last_of_its_layer():
     network = made_elastic(('plain',))
     layer = network.body.get_submodule('hidden')
     with torch.no_grad():  # one neuron of the hidden layer repeats another, scaled
-        layer.weight[4], layer.bias[4] = 3.0 * layer.weight[7] + 1e-4 * layer.weight[2], 3.0 * layer.bias[7]
+        layer.weight[4], layer.bias[4] = (
+            3.0 * layer.weight[7] + 1e-4 * layer.weight[2],
+            3.0 * layer.bias[7],
+        )
     number = next(number for number, group in enumerate(network.groups) if 'hidden' in group.names)
     repeated = getattr(network, f'order{number}')[[4, 7]].tolist()
     network.forget_copies()
     rank_by(network, [images(200)], Ranking.OBS)
-    order, importance = getattr(network, f'order{number}').tolist(), getattr(network, f'importance{number}')
+    order, importance = (
+        getattr(network, f'order{number}').tolist(),
+        getattr(network, f'importance{number}'),
+    )
     dead = int((importance == 0).sum())
-    assert set(order[len(order) - dead - 2:len(order) - dead]) == set(repeated)
+    assert set(order[len(order) - dead - 2 : len(order) - dead]) == set(repeated)
     assert importance.tolist() == sorted(importance.tolist(), reverse=True)
 
 
@@ -102,6 +116,9 @@ def test_whole_network_computes_what_the_ordinary_one_does_in_whatever_order(kin
     network = elastic(module, (images(1),), images(), ranking=ranking, settings=(0.5, 1.0))
     torch.testing.assert_close(network(images(5, 7)), module(images(5, 7)), rtol=1e-4, atol=1e-5)
     assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
-    changed = [getattr(network, f'order{number}').tolist() != list(range(group.units))
-               for number, group in enumerate(network.groups) if not group.whole_because]
+    changed = [
+        getattr(network, f'order{number}').tolist() != list(range(group.units))
+        for number, group in enumerate(network.groups)
+        if not group.whole_because
+    ]
     assert any(changed) == (ranking is not Ranking.GIVEN)

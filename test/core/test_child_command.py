@@ -1,4 +1,5 @@
 """Programs that are started in a folder import nothing that lies there."""
+
 from __future__ import annotations
 
 import ast
@@ -23,14 +24,23 @@ def folder(request, tmp_path, monkeypatch):
 
 
 def test_code_sees_its_arguments_and_no_module_of_the_folder(folder):
-    command = code_command('import json, sys, yaml, numpy; print(json.dumps(sys.argv[1:]))', 'a b', '-c')
-    assert subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout == '["a b", "-c"]\n'
+    command = code_command(
+        'import json, sys, yaml, numpy; print(json.dumps(sys.argv[1:]))', 'a b', '-c'
+    )
+    assert (
+        subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
+        == '["a b", "-c"]\n'
+    )
 
 
 def test_a_module_sees_its_arguments_and_no_module_of_the_folder(folder):
-    command = module_command('deadline_perception.tools.command_line', 'machine', 'schedule', '--help')
+    command = module_command(
+        'deadline_perception.tools.command_line', 'machine', 'schedule', '--help'
+    )
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith('usage: deadline-perception machine schedule'), done.stderr
+    assert done.returncode == 0 and done.stdout.startswith(
+        'usage: deadline-perception machine schedule'
+    ), done.stderr
 
 
 def test_nobody_else_starts_python(repository):
@@ -38,8 +48,19 @@ def test_nobody_else_starts_python(repository):
     found = []
     for file in sorted((repository / 'deadline_perception').rglob('*.py')):
         for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
-            if isinstance(node, (ast.List, ast.Tuple)) and node.elts and ast.unparse(node.elts[0]) == 'sys.executable':
-                found.append((str(Path(file).relative_to(repository / 'deadline_perception')), ast.unparse(node)))
+            if (
+                isinstance(node, (ast.List, ast.Tuple))
+                and node.elts
+                and ast.unparse(node.elts[0]) == 'sys.executable'
+            ):
+                found.append(
+                    (
+                        str(Path(file).relative_to(repository / 'deadline_perception')),
+                        ast.unparse(node),
+                    )
+                )
     elsewhere = [row for row in found if row[0] != 'core/child_command.py']
-    assert [name for name, _ in elsewhere] == ['timing/contention/load.py', 'tools/profile.py'], elsewhere
+    assert [name for name, _ in elsewhere] == ['timing/contention/load.py', 'tools/profile.py'], (
+        elsewhere
+    )
     assert "'-I'" in elsewhere[0][1] and 'sys.orig_argv' in elsewhere[1][1]

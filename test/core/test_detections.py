@@ -16,11 +16,15 @@ def test_uncertain_detections_can_be_left_out():
     assert len(found.with_score(0.95)) == 0
 
 
-@pytest.mark.parametrize('boxes, scores, labels, message', [
-    (np.zeros((2, 4)), np.zeros(1), np.zeros(2), '2 boxes with scores'),
-    (np.full((1, 4), np.nan), np.zeros(1), np.zeros(1), 'NaN or infinity'),
-    (np.zeros((1, 4)), np.full(1, 1.5), np.zeros(1), r'expected \[0, 1\]'),
-    (np.zeros((1, 4)), np.zeros(1), np.full(1, -1), 'smallest label is -1')])
+@pytest.mark.parametrize(
+    'boxes, scores, labels, message',
+    [
+        (np.zeros((2, 4)), np.zeros(1), np.zeros(2), '2 boxes with scores'),
+        (np.full((1, 4), np.nan), np.zeros(1), np.zeros(1), 'NaN or infinity'),
+        (np.zeros((1, 4)), np.full(1, 1.5), np.zeros(1), r'expected \[0, 1\]'),
+        (np.zeros((1, 4)), np.zeros(1), np.full(1, -1), 'smallest label is -1'),
+    ],
+)
 def test_impossible_detections_are_refused(boxes, scores, labels, message):
     with pytest.raises(ValueError, match=message):
         Detections(boxes, scores, labels)

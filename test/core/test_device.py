@@ -16,13 +16,12 @@ from deadline_perception.core.device import (
     use_threads,
 )
 
-
 JETSON = {
     'proc/device-tree/model': b'NVIDIA Jetson AGX Orin Developer Kit\x00',
     'proc/cpuinfo': 'processor\t: 0\nBogoMIPS\t: 62.50\nFeatures\t: fp asimd\n',
     'var/lib/nvpmodel/status': 'pmode:0002 fmode:quiet\n',
     'etc/nvpmodel.conf': '< POWER_MODEL ID=0 NAME=MAXN >\nCPU_ONLINE CORE_0 1\n'
-                         '< POWER_MODEL ID=2 NAME=MODE_30W >\nCPU_ONLINE CORE_0 1\n< PM_CONFIG DEFAULT=2 >\n',
+    '< POWER_MODEL ID=2 NAME=MODE_30W >\nCPU_ONLINE CORE_0 1\n< PM_CONFIG DEFAULT=2 >\n',
     'sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq': '1728000\n',
     'sys/devices/system/cpu/cpu0/cpufreq/scaling_governor': 'schedutil\n',
     'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size': '64\n',
@@ -49,7 +48,9 @@ def test_a_power_mode_without_a_name_keeps_its_number(tmp_path):
 
 
 def test_reads_a_desktop(tmp_path):
-    facts = read_device_facts('cpu', root=write_tree(tmp_path, DESKTOP), environment={'OMP_WAIT_POLICY': 'PASSIVE'})
+    facts = read_device_facts(
+        'cpu', root=write_tree(tmp_path, DESKTOP), environment={'OMP_WAIT_POLICY': 'PASSIVE'}
+    )
     assert facts.slug == 'intel-core-i7-9700k-cpu-3-60ghz'
     assert (facts.power_mode, facts.clock_mhz) == ('governor performance', 4900.0)
     assert (facts.wait_policy, facts.allocator, facts.kind) == ('passive', 'default', 'cpu')
@@ -63,35 +64,61 @@ def test_a_machine_that_tells_nothing_is_still_described(tmp_path):
     assert facts.cpu_capability == 'unknown'
 
 
-@pytest.mark.parametrize(('environment', 'allocator'), [
-    (process_environment(1), 'retaining'), ({**process_environment(1), 'MALLOC_TOP_PAD_': '1'}, 'default'),
-    ({'LD_PRELOAD': '/usr/lib/libjemalloc.so.2'}, 'preloaded jemalloc')])
+@pytest.mark.parametrize(
+    ('environment', 'allocator'),
+    [
+        (process_environment(1), 'retaining'),
+        ({**process_environment(1), 'MALLOC_TOP_PAD_': '1'}, 'default'),
+        ({'LD_PRELOAD': '/usr/lib/libjemalloc.so.2'}, 'preloaded jemalloc'),
+    ],
+)
 def test_tells_the_allocators_apart(tmp_path, environment, allocator):
     assert read_device_facts('cpu', root=tmp_path, environment=environment).allocator == allocator
 
 
 def test_this_process_is_described_without_loading_torch():
-    program = ('import sys\nfrom deadline_perception.core.device import read_device_facts\n'
-               'facts = read_device_facts()\nprint(facts.threads, "torch" in sys.modules)')
-    run = subprocess.run([sys.executable, '-c', program], env=process_environment(2), capture_output=True, text=True)
+    program = (
+        'import sys\nfrom deadline_perception.core.device import read_device_facts\n'
+        'facts = read_device_facts()\nprint(facts.threads, "torch" in sys.modules)'
+    )
+    run = subprocess.run(
+        [sys.executable, '-c', program], env=process_environment(2), capture_output=True, text=True
+    )
     assert run.stdout.split() == ['2', 'False'], run.stderr
 
 
-@pytest.mark.parametrize('forced', [{}, {'ATEN_CPU_CAPABILITY': 'default'}, {'ATEN_CPU_CAPABILITY': 'avx2'},
-                                    {'ATEN_CPU_CAPABILITY': 'MMX'}])
+@pytest.mark.parametrize(
+    'forced',
+    [
+        {},
+        {'ATEN_CPU_CAPABILITY': 'default'},
+        {'ATEN_CPU_CAPABILITY': 'avx2'},
+        {'ATEN_CPU_CAPABILITY': 'MMX'},
+    ],
+)
 def test_capability_is_what_torch_says_of_this_processor(forced):
     torch = pytest.importorskip('torch')
     program = 'import torch; print(torch.backends.cpu.get_cpu_capability())'
-    if forced.get('ATEN_CPU_CAPABILITY') == 'avx2' and 'AVX' not in torch.backends.cpu.get_cpu_capability():
+    if (
+        forced.get('ATEN_CPU_CAPABILITY') == 'avx2'
+        and 'AVX' not in torch.backends.cpu.get_cpu_capability()
+    ):
         pytest.skip('no AVX2 here')
-    run = subprocess.run([sys.executable, '-c', program], env={**os.environ, **forced}, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, '-c', program],
+        env={**os.environ, **forced},
+        capture_output=True,
+        text=True,
+    )
     expected = read_device_facts(environment=forced).cpu_capability
     assert run.stdout.strip() == expected or expected == 'SVE', run.stderr
 
 
 def test_an_absent_gpu_is_told_in_one_line():
     torch = pytest.importorskip('torch')
-    with pytest.raises(DeviceNotFound, match=r"device is 'cuda:\d+', but PyTorch .* use the device cpu") as caught:
+    with pytest.raises(
+        DeviceNotFound, match=r"device is 'cuda:\d+', but PyTorch .* use the device cpu"
+    ) as caught:
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
     assert '\n' not in str(caught.value)
 
@@ -102,8 +129,17 @@ def test_an_unknown_device_is_refused(device):
         read_device_facts(device)
 
 
-@pytest.mark.parametrize('change', [{'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': float('nan')},
-                                    {'name': 3}, {'cores': '4'}])
+@pytest.mark.parametrize(
+    'change',
+    [
+        {'kind': 'tpu'},
+        {'cores': 0},
+        {'threads': 0},
+        {'clock_mhz': float('nan')},
+        {'name': 3},
+        {'cores': '4'},
+    ],
+)
 def test_impossible_facts_are_refused(change):
     with pytest.raises(ValueError, match='expected'):
         DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, **change})
@@ -117,9 +153,11 @@ def test_several_threads_must_not_spin_for_each_other():
 
 
 def test_torch_uses_as_many_threads_as_told_and_opencv_one():
-    program = ('import cv2, torch\nfrom deadline_perception.core.device import use_threads\n'
-               'for threads in (2, 1):\n    use_threads(threads)\n'
-               '    print(torch.get_num_threads(), cv2.getNumThreads())')
+    program = (
+        'import cv2, torch\nfrom deadline_perception.core.device import use_threads\n'
+        'for threads in (2, 1):\n    use_threads(threads)\n'
+        '    print(torch.get_num_threads(), cv2.getNumThreads())'
+    )
     run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
     assert run.stdout.split() == ['2', '1', '1', '1'], run.stderr
     with pytest.raises(ValueError, match='threads is 0'):

@@ -5,12 +5,23 @@ import pytest
 from deadline_perception.core.errors import command_line
 
 
-@pytest.mark.parametrize(('on_path', 'beside', 'prefix', 'program'), [
-    (True, True, '/ws/install', 'deadline-perception'),
-    (False, True, '/ws/install', "'{bin}/deadline-perception'"),  # an environment that is not activated
-    (False, False, '/ws/install', 'ros2 run deadline_perception deadline-perception'),
-    (False, False, '', 'deadline-perception')])
-def test_commands_in_messages_can_be_pasted(tmp_path, monkeypatch, on_path, beside, prefix, program):
+@pytest.mark.parametrize(
+    ('on_path', 'beside', 'prefix', 'program'),
+    [
+        (True, True, '/ws/install', 'deadline-perception'),
+        (
+            False,
+            True,
+            '/ws/install',
+            "'{bin}/deadline-perception'",
+        ),  # an environment that is not activated
+        (False, False, '/ws/install', 'ros2 run deadline_perception deadline-perception'),
+        (False, False, '', 'deadline-perception'),
+    ],
+)
+def test_commands_in_messages_can_be_pasted(
+    tmp_path, monkeypatch, on_path, beside, prefix, program
+):
     folder = tmp_path / 'my bin'
     folder.mkdir()
     if beside:

@@ -6,42 +6,76 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE
 
-from deadline_perception.core.execution_path import SKIP, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.core.execution_path import (
+    SKIP,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 
 # A depth that may be skipped in two places, a size whose largest is left unnamed, and a choice among unordered ways.
 SPACE = PathSpace(
-    (Operator('deep0', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
-     Operator('deep1', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
-     Operator('size', 'scale', (0.25, 0.5, 1.0), 'r', full_unnamed=True), Operator('way', 'switch', ('b', 'a'), 'w')),
-    (Segment('begin', 'pre'), Segment('resize', 'pre', 'size', ('size',)), Segment('deep0', 'body', 'deep0', ('size',)),
-     Segment('deep1', 'body', 'deep1'), Segment('end', 'head', 'way', ('way', 'size'))))
+    (
+        Operator('deep0', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
+        Operator('deep1', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
+        Operator('size', 'scale', (0.25, 0.5, 1.0), 'r', full_unnamed=True),
+        Operator('way', 'switch', ('b', 'a'), 'w'),
+    ),
+    (
+        Segment('begin', 'pre'),
+        Segment('resize', 'pre', 'size', ('size',)),
+        Segment('deep0', 'body', 'deep0', ('size',)),
+        Segment('deep1', 'body', 'deep1'),
+        Segment('end', 'head', 'way', ('way', 'size')),
+    ),
+)
 
 
 def _operator(draw, number: int, symbol: str, length: int, alone: bool) -> Operator:
     kind = draw(st.sampled_from((SKIP, 'scale', 'magnifier')))
     count = 2 if kind == SKIP else draw(st.integers(1, 3))
-    values = draw(st.one_of(
-        st.lists(st.integers(-20, 500), min_size=count, max_size=count, unique=True).map(sorted),
-        st.lists(st.integers(0, 300), min_size=count, max_size=count, unique=True).map(
-            lambda hundredths: [number / 100 for number in sorted(hundredths)])))
-    labels = draw(st.lists(st.text(string.ascii_letters + string.digits + '._', min_size=length, max_size=length),
-                           min_size=count, max_size=count, unique=True))
+    values = draw(
+        st.one_of(
+            st.lists(st.integers(-20, 500), min_size=count, max_size=count, unique=True).map(
+                sorted
+            ),
+            st.lists(st.integers(0, 300), min_size=count, max_size=count, unique=True).map(
+                lambda hundredths: [number / 100 for number in sorted(hundredths)]
+            ),
+        )
+    )
+    labels = draw(
+        st.lists(
+            st.text(string.ascii_letters + string.digits + '._', min_size=length, max_size=length),
+            min_size=count,
+            max_size=count,
+            unique=True,
+        )
+    )
     unlabelled = alone and min(values) >= 0 and draw(st.booleans())
-    return Operator(f'operator{number}', kind, values, symbol, () if unlabelled else labels, draw(st.booleans()))
+    return Operator(
+        f'operator{number}', kind, values, symbol, () if unlabelled else labels, draw(st.booleans())
+    )
 
 
 @st.composite
 def spaces(draw) -> PathSpace:
     """Any declaration: operators alone or side by side under one symbol, segments that depend on some of them."""
     operators = []
-    for symbol in draw(st.lists(st.sampled_from(('a', 'b', 'cd', 'ce', 's')), max_size=3, unique=True)):
+    for symbol in draw(
+        st.lists(st.sampled_from(('a', 'b', 'cd', 'ce', 's')), max_size=3, unique=True)
+    ):
         shared = draw(st.integers(1, 2))
         length = draw(st.integers(1, 3))
-        operators += [_operator(draw, len(operators) + more, symbol, length, shared == 1) for more in range(shared)]
+        operators += [
+            _operator(draw, len(operators) + more, symbol, length, shared == 1)
+            for more in range(shared)
+        ]
     names = draw(st.permutations([operator.name for operator in operators]))
     segments = [Segment('first', 'all')]
     for number, name in enumerate(names):
-        depends_on = draw(st.lists(st.sampled_from(names[:number + 1]), unique=True))
+        depends_on = draw(st.lists(st.sampled_from(names[: number + 1]), unique=True))
         segments.append(Segment(f'segment{number}', 'all', name, tuple(depends_on)))
     return PathSpace(tuple(operators), tuple(segments))
 
@@ -50,11 +84,18 @@ def spaces(draw) -> PathSpace:
 @given(space=spaces(), data=st.data())
 def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
     paths = list(space)
-    assert len(paths) == len(set(paths)) == len(space) == math.prod(len(o.settings) for o in space.operators)
+    assert (
+        len(paths)
+        == len(set(paths))
+        == len(space)
+        == math.prod(len(o.settings) for o in space.operators)
+    )
     assert paths == sorted(paths) and paths[0] == space.smallest and paths[-1] == space.largest
     path = data.draw(st.sampled_from(paths))
     assert space.parse(str(path)) == path and path in space
-    assert path.replace(**{operator.name: path[operator.name] for operator in space.operators}) == path
+    assert (
+        path.replace(**{operator.name: path[operator.name] for operator in space.operators}) == path
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -62,9 +103,13 @@ def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
 def test_continuations_are_the_paths_of_one_prefix_and_carriers_run_their_keys(space, data):
     assume(len(space) <= 100)
     paths = list(space)
-    path, segment = data.draw(st.sampled_from(paths)), data.draw(st.integers(0, len(space.segments) - 1))
+    path, segment = (
+        data.draw(st.sampled_from(paths)),
+        data.draw(st.integers(0, len(space.segments) - 1)),
+    )
     assert list(space.continuations(path, segment)) == [
-        other for other in paths if space.prefix(other, segment) == space.prefix(path, segment)]
+        other for other in paths if space.prefix(other, segment) == space.prefix(path, segment)
+    ]
     carriers = space.carriers()
     assert set(carriers) == {key for path in paths for key in space.keys(path)}
     for key, needed in carriers.items():
@@ -73,25 +118,58 @@ def test_continuations_are_the_paths_of_one_prefix_and_carriers_run_their_keys(s
 
 
 def test_names_worked_out_by_hand():
-    assert [str(path) for path in (SPACE.smallest, SPACE.largest, SPACE.largest.replace(deep1='skip', size=0.5))] == [
-        's11-r0.25-wb', 's00-wa', 's01-r0.50-wa']
+    assert [
+        str(path)
+        for path in (SPACE.smallest, SPACE.largest, SPACE.largest.replace(deep1='skip', size=0.5))
+    ] == ['s11-r0.25-wb', 's00-wa', 's01-r0.50-wa']
     assert str(MAGNIFIER.parse('ztele-n4')) == 'ztele-n4' and str(CLASSIFIER.largest) == 'l4'
-    assert [str(path) for path in SINGLE] == ['whole'] and SINGLE.parse('whole') == SINGLE.largest == SINGLE.smallest
-    unsaid = PathSpace((Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True),),
-                       (Segment('all', 'all', 'size'),))
-    assert [str(path) for path in unsaid] == ['r0.50', 'whole'] and unsaid.parse('whole') == unsaid.largest
+    assert [str(path) for path in SINGLE] == ['whole'] and SINGLE.parse(
+        'whole'
+    ) == SINGLE.largest == SINGLE.smallest
+    unsaid = PathSpace(
+        (Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True),),
+        (Segment('all', 'all', 'size'),),
+    )
+    assert [str(path) for path in unsaid] == ['r0.50', 'whole'] and unsaid.parse(
+        'whole'
+    ) == unsaid.largest
 
 
-@pytest.mark.parametrize('name', ['', 'whole', 's00', 's0-wa', 's000-wa', 's02-wa', 's00-wc', 's00-wa-wa', 'wa-s00',
-                                  's00-wa ', 's00-r0.5-wa', 's00-r-wa', 's00--wa', '00-wa'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        '',
+        'whole',
+        's00',
+        's0-wa',
+        's000-wa',
+        's02-wa',
+        's00-wc',
+        's00-wa-wa',
+        'wa-s00',
+        's00-wa ',
+        's00-r0.5-wa',
+        's00-r-wa',
+        's00--wa',
+        '00-wa',
+    ],
+)
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match='expected a form such as s00-wa or s11-r0.25-wb'):
         SPACE.parse(name)
 
 
 def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
-    assert SPACE.keys(SPACE.parse('s01-r0.50-wb')) == ('begin', 'resize@r0.50', 'deep0@r0.50', 'end@wb-r0.50')
-    assert SPACE.key(3, SPACE.parse('s01-wb')) is None and SPACE.key(3, SPACE.parse('s00-wb')) == 'deep1'
+    assert SPACE.keys(SPACE.parse('s01-r0.50-wb')) == (
+        'begin',
+        'resize@r0.50',
+        'deep0@r0.50',
+        'end@wb-r0.50',
+    )
+    assert (
+        SPACE.key(3, SPACE.parse('s01-wb')) is None
+        and SPACE.key(3, SPACE.parse('s00-wb')) == 'deep1'
+    )
     assert SPACE.keys(SPACE.largest, 3) == ('deep1', 'end@wa-r1.00')
     # To run a skip's segment, the skip must be set to run; `size` decides the first one's work.
     assert SPACE.carriers()['deep0@r0.50'] == {0: 1, 2: 1} and SPACE.carriers()['deep1'] == {1: 1}
@@ -100,22 +178,51 @@ def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
 
 # Two ways, of which one has an operator of its own.
 ALTERNATIVES = PathSpace(
-    (Operator('model', 'model', ('plain', 'wide'), 'm'), Operator('width', 'width', (0.5, 1.0), 'w'),
-     Operator('deep', SKIP, ('skip', 'run'), 's', labels=('1', '0'))),
-    (Segment('choose', 'pre', 'model'), Segment('plain', 'body', only_on=('model', 'plain')),
-     Segment('wide', 'body', 'width', ('width',), only_on=('model', 'wide')),
-     Segment('deep', 'body', 'deep', ('width',), only_on=('model', 'wide')), Segment('end', 'head', None, ('model',))))
+    (
+        Operator('model', 'model', ('plain', 'wide'), 'm'),
+        Operator('width', 'width', (0.5, 1.0), 'w'),
+        Operator('deep', SKIP, ('skip', 'run'), 's', labels=('1', '0')),
+    ),
+    (
+        Segment('choose', 'pre', 'model'),
+        Segment('plain', 'body', only_on=('model', 'plain')),
+        Segment('wide', 'body', 'width', ('width',), only_on=('model', 'wide')),
+        Segment('deep', 'body', 'deep', ('width',), only_on=('model', 'wide')),
+        Segment('end', 'head', None, ('model',)),
+    ),
+)
 
 
 def test_a_path_has_what_its_alternative_has_and_pins_the_rest():
     paths = list(ALTERNATIVES)
-    assert list(map(str, paths)) == ['mplain', 'mwide-w0.50-s1', 'mwide-w0.50-s0', 'mwide-w1.00-s1', 'mwide-w1.00-s0']
-    assert len(ALTERNATIVES) == 5 == len(set(paths)) and [ALTERNATIVES.parse(str(path)) for path in paths] == paths
+    assert list(map(str, paths)) == [
+        'mplain',
+        'mwide-w0.50-s1',
+        'mwide-w0.50-s0',
+        'mwide-w1.00-s1',
+        'mwide-w1.00-s0',
+    ]
+    assert (
+        len(ALTERNATIVES) == 5 == len(set(paths))
+        and [ALTERNATIVES.parse(str(path)) for path in paths] == paths
+    )
     plain = ALTERNATIVES.parse('mplain')
-    assert plain == ALTERNATIVES.smallest == ExecutionPath((0, 0, 0), ALTERNATIVES) and plain.settings == (0, 1, 1)
+    assert plain == ALTERNATIVES.smallest == ExecutionPath(
+        (0, 0, 0), ALTERNATIVES
+    ) and plain.settings == (0, 1, 1)
     assert ALTERNATIVES.keys(plain) == ('choose', 'plain', 'end@mplain')
-    assert ALTERNATIVES.keys(ALTERNATIVES.parse('mwide-w0.50-s1')) == ('choose', 'wide@w0.50', 'end@mwide')
-    assert [ALTERNATIVES.applies(number, plain) for number in range(5)] == [True, True, False, False, True]
+    assert ALTERNATIVES.keys(ALTERNATIVES.parse('mwide-w0.50-s1')) == (
+        'choose',
+        'wide@w0.50',
+        'end@mwide',
+    )
+    assert [ALTERNATIVES.applies(number, plain) for number in range(5)] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
     assert plain.replace(width=0.5) == plain and plain.replace(model='wide') == ALTERNATIVES.largest
     assert ALTERNATIVES.carriers()['deep@w0.50'] == {0: 1, 1: 0, 2: 1}
     assert not SPACE.has_alternatives and SPACE.applies(3, SPACE.largest)
@@ -123,26 +230,46 @@ def test_a_path_has_what_its_alternative_has_and_pins_the_rest():
 
 def test_continuations_of_an_alternative_are_its_own():
     wide = ALTERNATIVES.parse('mwide-w0.50-s1')
-    assert list(map(str, ALTERNATIVES.continuations(wide, 1))) == [str(path) for path in ALTERNATIVES][1:]
+    assert (
+        list(map(str, ALTERNATIVES.continuations(wide, 1)))
+        == [str(path) for path in ALTERNATIVES][1:]
+    )
     assert list(ALTERNATIVES.continuations(wide, 0)) == list(ALTERNATIVES)
     assert list(map(str, ALTERNATIVES.continuations(ALTERNATIVES.smallest, 3))) == ['mplain']
 
 
 @pytest.mark.parametrize('only_on', [('way', 'x'), ('model', 'other'), ('width', 0.5)])
 def test_alternatives_that_are_not_decided_before_are_refused(only_on):
-    choose, wide = Segment('choose', 'pre', 'model'), Segment('wide', 'body', 'width', only_on=('model', 'wide'))
+    choose, wide = (
+        Segment('choose', 'pre', 'model'),
+        Segment('wide', 'body', 'width', only_on=('model', 'wide')),
+    )
     with pytest.raises(ValueError, match='segment end runs only on'):
-        PathSpace(ALTERNATIVES.operators[:2], (choose, wide, Segment('end', 'head', only_on=only_on)))
+        PathSpace(
+            ALTERNATIVES.operators[:2], (choose, wide, Segment('end', 'head', only_on=only_on))
+        )
 
 
 def test_operators_are_decided_in_the_order_of_segments():
     path = SPACE.parse('s10-r0.50-wb')
-    assert [SPACE.prefix(path, segment) for segment in range(6)] == [(), (), (1,), (1, 0), (1, 0, 1), (1, 0, 1, 0)]
-    assert [operator.name for operator in SPACE.of_kind(SKIP)] == ['deep0', 'deep1'] and SPACE.of_kind('width') == ()
+    assert [SPACE.prefix(path, segment) for segment in range(6)] == [
+        (),
+        (),
+        (1,),
+        (1, 0),
+        (1, 0, 1),
+        (1, 0, 1, 0),
+    ]
+    assert [operator.name for operator in SPACE.of_kind(SKIP)] == [
+        'deep0',
+        'deep1',
+    ] and SPACE.of_kind('width') == ()
 
 
 def test_settings_lie_on_a_scale_of_work():
-    assert Operator('count', 'proposals', (1, 10, 100), 'p').positions == pytest.approx((0.0, 2.302585, 4.605170))
+    assert Operator('count', 'proposals', (1, 10, 100), 'p').positions == pytest.approx(
+        (0.0, 2.302585, 4.605170)
+    )
     assert Operator('width', 'width', (0.25, 1.0), 'w').positions == (0.25, 1.0)
     assert Operator('way', 'switch', ('b', 'a'), 'h').positions == (0.0, 1.0)
     assert Operator('level', 'level', (0, 1, 7), 'l').positions == (0.0, 1.0, 2.0)
@@ -157,8 +284,15 @@ def test_a_path_belongs_to_the_space_it_was_made_of():
 
 def test_a_path_knows_its_settings_and_changes_by_name():
     path = SPACE.largest.replace(size=0.25, way='b')
-    assert (path['size'], path['way'], path['deep0'], path.settings) == (0.25, 'b', 'run', (1, 1, 0, 0))
-    with pytest.raises(ValueError, match="operator is 'width', expected one of deep0, deep1, size, way"):
+    assert (path['size'], path['way'], path['deep0'], path.settings) == (
+        0.25,
+        'b',
+        'run',
+        (1, 1, 0, 0),
+    )
+    with pytest.raises(
+        ValueError, match="operator is 'width', expected one of deep0, deep1, size, way"
+    ):
         path.replace(width=0.5)
     with pytest.raises(ValueError, match='size is 0.3, expected one of 0.25, 0.50, 1.00'):
         path.replace(size=0.3)
@@ -166,43 +300,89 @@ def test_a_path_knows_its_settings_and_changes_by_name():
 
 @pytest.mark.parametrize('indices', [(), (0, 0, 0), (2, 0, 0, 0), (0, 0, 0, -1), (0, 0, 0, 0, 0)])
 def test_indices_that_are_no_path_are_refused(indices):
-    with pytest.raises(ValueError, match=r'expected an index for each of 4 operators, below \(2, 2, 3, 2\)'):
+    with pytest.raises(
+        ValueError, match=r'expected an index for each of 4 operators, below \(2, 2, 3, 2\)'
+    ):
         ExecutionPath(indices, SPACE)
 
 
-@pytest.mark.parametrize('change, message', [
-    ({'name': 'the size'}, "operator 'the size' of kind"), ({'kind': ''}, "of kind ''"),
-    ({'symbol': 'R'}, "symbol 'R'"),
-    ({'symbol': ''}, "symbol ''"), ({'settings': ()}, r'are \(\), expected at least one'),
-    ({'settings': (2, 1)}, r'are \(2, 1\), expected at least one, ascending in work'),
-    ({'settings': (0.501, 0.502)}, 'expected a distinct label'),
-    ({'settings': ('a', 'a')}, 'expected a distinct label'),
-    ({'settings': (-1, 1)}, 'expected a distinct label of letters'), ({'labels': ('x',)}, 'expected a distinct label'),
-    ({'labels': ('x', 'y-z')}, 'expected a distinct label of letters')])
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        ({'name': 'the size'}, "operator 'the size' of kind"),
+        ({'kind': ''}, "of kind ''"),
+        ({'symbol': 'R'}, "symbol 'R'"),
+        ({'symbol': ''}, "symbol ''"),
+        ({'settings': ()}, r'are \(\), expected at least one'),
+        ({'settings': (2, 1)}, r'are \(2, 1\), expected at least one, ascending in work'),
+        ({'settings': (0.501, 0.502)}, 'expected a distinct label'),
+        ({'settings': ('a', 'a')}, 'expected a distinct label'),
+        ({'settings': (-1, 1)}, 'expected a distinct label of letters'),
+        ({'labels': ('x',)}, 'expected a distinct label'),
+        ({'labels': ('x', 'y-z')}, 'expected a distinct label of letters'),
+    ],
+)
 def test_impossible_operators_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Operator(**{'name': 'size', 'kind': 'scale', 'settings': (1, 2), 'symbol': 'r'} | change)
 
 
-ONE, OTHER = (Operator(name, 'scale', (1, 2), symbol) for name, symbol in (('one', 'a'), ('other', 'b')))
+ONE, OTHER = (
+    Operator(name, 'scale', (1, 2), symbol) for name, symbol in (('one', 'a'), ('other', 'b'))
+)
 
 
-@pytest.mark.parametrize('operators, segments, message', [
-    ((ONE, ONE), (Segment('all', 'all', 'one'),), 'operators are one, one, expected distinct names'),
-    ((), (Segment('all', 'all'), Segment('all', 'all')), 'segments are all, all, expected distinct names'),
-    ((), (), 'at least one segment'),
-    ((ONE,), (Segment('all', 'all'),), r"segments decide \[\], expected each of the operators \['one'\] once"),
-    ((ONE,), (Segment('a', 'all', 'one'), Segment('b', 'all', 'one')), r"segments decide \['one', 'one'\]"),
-    ((ONE,), (Segment('a', 'all', 'one'), Segment('b', 'all', 'another')), "expected each of the operators"),
-    ((ONE, OTHER), (Segment('a', 'all', 'one', ('other',)), Segment('b', 'all', 'other')),
-     r"segment a depends on \('other',\), expected operators that are decided by then: \['one'\]"),
-    ((ONE, OTHER, Operator('more', 'scale', (1, 2), 'a')), (Segment('a', 'all', 'one'), Segment('b', 'all', 'other'),
-                                                            Segment('c', 'all', 'more')),
-     r"symbols of operators are \['a', 'a', 'b'\], expected none to begin another, and equal ones side by side"),
-    ((ONE, Operator('more', 'scale', (1, 2), 'ab')), (Segment('a', 'all', 'one'), Segment('b', 'all', 'more')),
-     r"symbols of operators are \['a', 'ab'\], expected none to begin another"),
-    ((ONE, Operator('more', 'scale', (1, 10), 'a')), (Segment('a', 'all', 'one'), Segment('b', 'all', 'more')),
-     r"operators of the symbol 'a' have labels of \[1, 2\] letters, expected one length")])
+@pytest.mark.parametrize(
+    'operators, segments, message',
+    [
+        (
+            (ONE, ONE),
+            (Segment('all', 'all', 'one'),),
+            'operators are one, one, expected distinct names',
+        ),
+        (
+            (),
+            (Segment('all', 'all'), Segment('all', 'all')),
+            'segments are all, all, expected distinct names',
+        ),
+        ((), (), 'at least one segment'),
+        (
+            (ONE,),
+            (Segment('all', 'all'),),
+            r"segments decide \[\], expected each of the operators \['one'\] once",
+        ),
+        (
+            (ONE,),
+            (Segment('a', 'all', 'one'), Segment('b', 'all', 'one')),
+            r"segments decide \['one', 'one'\]",
+        ),
+        (
+            (ONE,),
+            (Segment('a', 'all', 'one'), Segment('b', 'all', 'another')),
+            'expected each of the operators',
+        ),
+        (
+            (ONE, OTHER),
+            (Segment('a', 'all', 'one', ('other',)), Segment('b', 'all', 'other')),
+            r"segment a depends on \('other',\), expected operators that are decided by then: \['one'\]",
+        ),
+        (
+            (ONE, OTHER, Operator('more', 'scale', (1, 2), 'a')),
+            (Segment('a', 'all', 'one'), Segment('b', 'all', 'other'), Segment('c', 'all', 'more')),
+            r"symbols of operators are \['a', 'a', 'b'\], expected none to begin another, and equal ones side by side",
+        ),
+        (
+            (ONE, Operator('more', 'scale', (1, 2), 'ab')),
+            (Segment('a', 'all', 'one'), Segment('b', 'all', 'more')),
+            r"symbols of operators are \['a', 'ab'\], expected none to begin another",
+        ),
+        (
+            (ONE, Operator('more', 'scale', (1, 10), 'a')),
+            (Segment('a', 'all', 'one'), Segment('b', 'all', 'more')),
+            r"operators of the symbol 'a' have labels of \[1, 2\] letters, expected one length",
+        ),
+    ],
+)
 def test_impossible_declarations_are_refused(operators, segments, message):
     with pytest.raises(ValueError, match=message):
         PathSpace(operators, segments)

@@ -23,7 +23,9 @@ def test_every_segment_is_run_often_enough_and_no_more_frames_than_needed(path_s
     paths = covering_paths(path_space, 10, random.Random(0))
     counts = Counter(name for path in paths for name in path_space.keys(path))
     assert min(counts[name] for name in path_space.carriers()) >= 10
-    assert len(paths) <= 10 * 8 + 8  # the rarest segments are 2 heads x 2 pyramid widths x 2 numbers of proposals
+    assert (
+        len(paths) <= 10 * 8 + 8
+    )  # the rarest segments are 2 heads x 2 pyramid widths x 2 numbers of proposals
 
 
 def test_a_cut_off_plan_is_still_balanced(path_space):
@@ -37,12 +39,15 @@ def test_a_few_of_many_paths_run_every_segment_of_them_and_no_other(path_space):
     few = fewest_covering(paths)
     assert len(few) < 15 and set(few) <= set(paths)
     assert {key for path in few for key in path_space.keys(path)} == {
-        key for path in paths for key in path_space.keys(path)}
+        key for path in paths for key in path_space.keys(path)
+    }
     assert fewest_covering([]) == []
 
 
 def test_a_network_of_a_single_path_is_covered():
-    space = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1)
+    space = multi_path_space(
+        skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1
+    )
     assert covering_paths(space, 3, random.Random(0)) == [space.largest] * 3
     assert distinct_paths(space, 4, random.Random(0)) == [space.largest]
 
@@ -55,11 +60,17 @@ def test_distinct_paths_hold_the_extremes_and_no_path_twice(path_space):
 
 def test_of_some_paths_no_other_is_taken(path_space):
     some = random.Random(1).sample(list(path_space), 30)
-    counts = Counter(key for path in covering_paths(some, 4, random.Random(0)) for key in path_space.keys(path))
-    assert min(counts.values()) >= 4 and counts.keys() == {key for path in some for key in path_space.keys(path)}
+    counts = Counter(
+        key for path in covering_paths(some, 4, random.Random(0)) for key in path_space.keys(path)
+    )
+    assert min(counts.values()) >= 4 and counts.keys() == {
+        key for path in some for key in path_space.keys(path)
+    }
     assert set(covering_paths(some, 4, random.Random(0))) <= set(some)
     few = distinct_paths(some, 9, random.Random(0), first=some[4:7])
-    assert few[:5] == [some[0], some[-1], *some[4:7]] and len(set(few)) == 9 and set(few) <= set(some)
+    assert (
+        few[:5] == [some[0], some[-1], *some[4:7]] and len(set(few)) == 9 and set(few) <= set(some)
+    )
     assert distinct_paths(some, 31, random.Random(0)) == some
 
 
@@ -69,7 +80,9 @@ def test_interleaving_spreads_the_shorter_list_evenly():
     assert [name for from_second, name in merged if from_second] == ['X', 'Y']
 
 
-@pytest.mark.parametrize(('call', 'message'), [(covering_paths, 'repeats'), (distinct_paths, 'whole paths')])
+@pytest.mark.parametrize(
+    ('call', 'message'), [(covering_paths, 'repeats'), (distinct_paths, 'whole paths')]
+)
 def test_counts_below_one_are_refused(path_space, call, message):
     with pytest.raises(ValueError, match=message):
         call(path_space, 0, random.Random(0))

@@ -1,4 +1,5 @@
 """A file that is replaced is the old one or the new one, whenever its writer dies."""
+
 from __future__ import annotations
 
 import os
@@ -11,14 +12,14 @@ import pytest
 
 from deadline_perception.core.replaced_file import replace_file
 
-WRITER = '''
+WRITER = """
 import sys
 from pathlib import Path
 from deadline_perception.core.replaced_file import replace_file
 for number in range(1_000_000):
     replace_file(Path(sys.argv[1]), bytes([number % 256]) * 3_000_000)
     print(number, flush=True)
-'''
+"""
 
 
 def test_a_file_is_replaced_with_the_mode_of_other_files(tmp_path):
@@ -52,7 +53,10 @@ def test_whoever_is_killed_leaves_a_whole_file_and_the_next_writer_removes_the_r
 
 def test_what_another_writer_is_writing_is_left_alone(tmp_path):
     file = tmp_path / 'file'
-    writers = [subprocess.Popen([sys.executable, '-c', WRITER, str(file)], stdout=subprocess.PIPE) for _ in range(2)]
+    writers = [
+        subprocess.Popen([sys.executable, '-c', WRITER, str(file)], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
     try:
         for _ in range(15):
             for writer in writers:

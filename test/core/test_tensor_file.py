@@ -1,4 +1,5 @@
 """Tensors on disk: what is there is read or refused in one line; what is written is whole."""
+
 from __future__ import annotations
 
 import io
@@ -13,7 +14,12 @@ import torch
 
 from deadline_perception.core.untrusted_file import FileRefused
 from deadline_perception.engines import tensor_file
-from deadline_perception.engines.tensor_file import read_header, read_state_dict, read_tensors, write_tensors
+from deadline_perception.engines.tensor_file import (
+    read_header,
+    read_state_dict,
+    read_tensors,
+    write_tensors,
+)
 
 WEIGHTS = {'layer.weight': torch.arange(6.0).reshape(2, 3), 'layer.count': torch.tensor(3)}
 
@@ -31,7 +37,10 @@ def test_round_trip(tmp_path):
     finally:
         os.umask(before)
     header = read_header(file)
-    assert header.metadata == {'recipe': 'none'} and header.tensors['turned'] == {'dtype': 'F32', 'shape': [3, 2]}
+    assert header.metadata == {'recipe': 'none'} and header.tensors['turned'] == {
+        'dtype': 'F32',
+        'shape': [3, 2],
+    }
     found = read_tensors(file, header)
     torch.testing.assert_close(found['turned'], WEIGHTS['layer.weight'].T, rtol=0, atol=0)
     assert found['layer.count'] == 3 and file.stat().st_mode & 0o777 == 0o644
@@ -42,7 +51,9 @@ def test_round_trip(tmp_path):
 def test_weights_are_found_within_a_checkpoint(tmp_path, where):
     torch.save(WEIGHTS if where is None else {'epoch': 3, where: WEIGHTS}, tmp_path / 'weights.pth')
     found = read_state_dict(tmp_path / 'weights.pth')
-    assert found.keys() == WEIGHTS.keys() and torch.equal(found['layer.weight'], WEIGHTS['layer.weight'])
+    assert found.keys() == WEIGHTS.keys() and torch.equal(
+        found['layer.weight'], WEIGHTS['layer.weight']
+    )
 
 
 def test_a_file_that_is_replaced_between_its_header_and_its_tensors_is_refused(tmp_path):
@@ -76,13 +87,15 @@ def test_a_file_that_is_rewritten_in_place_ends_no_process(tmp_path):
     file = tmp_path / 'weights.safetensors'
     write_tensors(file, {'a': torch.ones(500_000)}, {})
     content = file.read_bytes()
-    reader = subprocess.Popen([sys.executable, '-c', READER, str(file)], stdout=subprocess.PIPE, text=True)
+    reader = subprocess.Popen(
+        [sys.executable, '-c', READER, str(file)], stdout=subprocess.PIPE, text=True
+    )
     assert reader.stdout.readline() == 'ready\n'
     while reader.poll() is None:
         with file.open('r+b') as stream:
             stream.truncate(0)
             for start in range(0, len(content), 100_000):
-                stream.write(content[start:start + 100_000])
+                stream.write(content[start : start + 100_000])
                 stream.flush()
     with reader.stdout:
         assert reader.returncode == 0 and sum(map(int, reader.stdout.read().split())) == 400
@@ -96,24 +109,38 @@ def pickled(content) -> bytes:
 
 def compressed(content: bytes) -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(stream, 'w', zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as old,
+        zipfile.ZipFile(stream, 'w', zipfile.ZIP_DEFLATED) as new,
+    ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(('content', 'words'), [
-    (pickled(Code()), 'more than tensors, such as .*print'),
-    (pickled(torch.nn.Linear(2, 2)), 'such as torch.nn.modules'),
-    (pickled([1]), 'it holds list, expected weights'), (pickled({}), 'it holds dict'),
-    (pickled({3: torch.ones(1)}), 'under 3'),
-    (pickled({'a': 3}), "holds int under 'a'"),
-    (pickled({'a': torch.ones(1).expand(10**6, 10**5)}), 'states more values'),
-    (pickled({'\x1b[31m': torch.ones(2).to_sparse()}), 'sparse, quantised'),
-    (pickled({'n' * 301: torch.ones(1)}), 'expected weights'),
-    (pickled(dict.fromkeys(map(str, range(2000)), torch.ones(100_000, dtype=torch.int8))), 'more values than it holds'),
-    (compressed(pickled(WEIGHTS)), 'compressed or overlap'), (pickled(WEIGHTS)[:-50], 'cut off'), (b'', 'cut off'),
-    (b'PK', 'cut off'), (b'no weights', 'more than tensors|cut off')])
+@pytest.mark.parametrize(
+    ('content', 'words'),
+    [
+        (pickled(Code()), 'more than tensors, such as .*print'),
+        (pickled(torch.nn.Linear(2, 2)), 'such as torch.nn.modules'),
+        (pickled([1]), 'it holds list, expected weights'),
+        (pickled({}), 'it holds dict'),
+        (pickled({3: torch.ones(1)}), 'under 3'),
+        (pickled({'a': 3}), "holds int under 'a'"),
+        (pickled({'a': torch.ones(1).expand(10**6, 10**5)}), 'states more values'),
+        (pickled({'\x1b[31m': torch.ones(2).to_sparse()}), 'sparse, quantised'),
+        (pickled({'n' * 301: torch.ones(1)}), 'expected weights'),
+        (
+            pickled(dict.fromkeys(map(str, range(2000)), torch.ones(100_000, dtype=torch.int8))),
+            'more values than it holds',
+        ),
+        (compressed(pickled(WEIGHTS)), 'compressed or overlap'),
+        (pickled(WEIGHTS)[:-50], 'cut off'),
+        (b'', 'cut off'),
+        (b'PK', 'cut off'),
+        (b'no weights', 'more than tensors|cut off'),
+    ],
+)
 def test_files_of_torch_that_hold_anything_else_are_refused(tmp_path, capfd, content, words):
     (tmp_path / 'w.pth').write_bytes(content)
     with pytest.raises(FileRefused, match=words) as refused:
@@ -127,7 +154,9 @@ def test_a_version_of_torch_that_may_run_code_reads_no_pickles(tmp_path, monkeyp
     (tmp_path / 'w.pth').write_bytes(pickled(WEIGHTS))
     write_tensors(tmp_path / 'w.safetensors', WEIGHTS, {})
     monkeypatch.setattr(tensor_file.torch, '__version__', '2.9.1+cpu')
-    with pytest.raises(FileRefused, match='PyTorch 2.9.1.cpu does not read it safely .*, expected 2.10 or later'):
+    with pytest.raises(
+        FileRefused, match='PyTorch 2.9.1.cpu does not read it safely .*, expected 2.10 or later'
+    ):
         read_state_dict(tmp_path / 'w.pth')
     assert read_state_dict(tmp_path / 'w.safetensors').keys() == WEIGHTS.keys()
 
@@ -137,18 +166,29 @@ def described(header, rest=b'') -> bytes:
     return len(text).to_bytes(8, 'little') + text + rest
 
 
-@pytest.mark.parametrize(('content', 'words'), [
-    (b'', 'no JSON'), ((2**60).to_bytes(8, 'little'), 'its header has 1152921504606846976 bytes'),
-    ((2**20).to_bytes(8, 'little') + b'{', 'ends within its header'), (described([]), 'metadata are no texts'),
-    (described({'__metadata__': {'a': 1}}), 'metadata are no texts'), (described(b'[' * 100_000), 'nested too deeply'),
-    (described(b'\xff\xff'), 'no text in UTF-8'), (described({'a': 5}), 'is no tensor'),
-    (described({'a': {'dtype': 'F32', 'shape': [-1]}}), 'is no tensor'),
-    (described({'a': {'dtype': 'F32', 'shape': [2**62]}}), 'no tensor'),
-    (described(b'{"a": 1, "a": 2}'), 'twice'),
-    (described({'\x1b' * 400: {'dtype': 'F32', 'shape': []}}), 'is no tensor'),
-    (described({'a': {'dtype': 'F32', 'shape': [2**20], 'data_offsets': [0, 2**22]}}), '.'),
-    (described({'a': {'dtype': 'F99', 'shape': [1], 'data_offsets': [0, 4]}}, bytes(4)), '.'),
-    (described({'a': {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}}, bytes(400)), 'expected at most')])
+@pytest.mark.parametrize(
+    ('content', 'words'),
+    [
+        (b'', 'no JSON'),
+        ((2**60).to_bytes(8, 'little'), 'its header has 1152921504606846976 bytes'),
+        ((2**20).to_bytes(8, 'little') + b'{', 'ends within its header'),
+        (described([]), 'metadata are no texts'),
+        (described({'__metadata__': {'a': 1}}), 'metadata are no texts'),
+        (described(b'[' * 100_000), 'nested too deeply'),
+        (described(b'\xff\xff'), 'no text in UTF-8'),
+        (described({'a': 5}), 'is no tensor'),
+        (described({'a': {'dtype': 'F32', 'shape': [-1]}}), 'is no tensor'),
+        (described({'a': {'dtype': 'F32', 'shape': [2**62]}}), 'no tensor'),
+        (described(b'{"a": 1, "a": 2}'), 'twice'),
+        (described({'\x1b' * 400: {'dtype': 'F32', 'shape': []}}), 'is no tensor'),
+        (described({'a': {'dtype': 'F32', 'shape': [2**20], 'data_offsets': [0, 2**22]}}), '.'),
+        (described({'a': {'dtype': 'F99', 'shape': [1], 'data_offsets': [0, 4]}}, bytes(4)), '.'),
+        (
+            described({'a': {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}}, bytes(400)),
+            'expected at most',
+        ),
+    ],
+)
 def test_files_that_are_no_safetensors_are_refused(tmp_path, content, words):
     (tmp_path / 'w.safetensors').write_bytes(content)
     with pytest.raises(FileRefused, match=words) as refused:

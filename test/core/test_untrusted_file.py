@@ -1,4 +1,5 @@
 """Whatever lies at a path, it is read within its limits or refused in one printable line."""
+
 from __future__ import annotations
 
 import os
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.plain_yaml import parse_yaml, read_yaml
-from deadline_perception.core.untrusted_file import FileRefused, check_kind, parse_json, read_bytes, read_json
+from deadline_perception.core.untrusted_file import (
+    FileRefused,
+    check_kind,
+    parse_json,
+    read_bytes,
+    read_json,
+)
 
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 40))
 
@@ -21,7 +28,12 @@ def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
     (tmp_path / 'link').symlink_to('/dev/zero')
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / 'socket'))
-        for name, kind in (('pipe', 'a pipe'), ('link', 'a device'), ('socket', 'a socket'), ('.', 'a folder')):
+        for name, kind in (
+            ('pipe', 'a pipe'),
+            ('link', 'a device'),
+            ('socket', 'a socket'),
+            ('.', 'a folder'),
+        ):
             with pytest.raises(FileRefused, match=f'it is no ordinary file but {kind}'):
                 read_bytes(tmp_path / name, 100)
             with pytest.raises(FileRefused, match=kind):
@@ -68,15 +80,26 @@ def test_a_file_that_is_rewritten_meanwhile_is_read_or_refused(tmp_path):
         writer.join()
 
 
-@pytest.mark.parametrize(('text', 'words'), [
-    (BOMB, 'line 1 is an alias or an anchor'), ('a: *b', 'is an alias'), ('<<: {a: 1}', 'is a merge key'),
-    ('a: 1\nb: {c: 1, c: 2}', "line 2 is the key 'c' again"),
-    ('a: 1:30', "'1:30', which YAML reads as a number in base"),
-    ('a: ' + ':'.join(['1'] * 4000) + '.5', 'base 60'), ('a: ' + '9' * 5000, 'a number of 5000 characters'),
-    ('[' * 100_000, 'nested too deeply'), ('- ' * 50_000, 'nested too deeply'),
-    ('!!python/object/apply:os.system [ls]', 'has the tag'), ('!!set {a}', 'has the tag'),
-    ('? [a]\n: 1', 'as a key'), ('a: [', 'it is no YAML'), ('a: \x1b[31m', 'it is no YAML'),
-    ('a\n---\nb', 'it is no YAML')])
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        (BOMB, 'line 1 is an alias or an anchor'),
+        ('a: *b', 'is an alias'),
+        ('<<: {a: 1}', 'is a merge key'),
+        ('a: 1\nb: {c: 1, c: 2}', "line 2 is the key 'c' again"),
+        ('a: 1:30', "'1:30', which YAML reads as a number in base"),
+        ('a: ' + ':'.join(['1'] * 4000) + '.5', 'base 60'),
+        ('a: ' + '9' * 5000, 'a number of 5000 characters'),
+        ('[' * 100_000, 'nested too deeply'),
+        ('- ' * 50_000, 'nested too deeply'),
+        ('!!python/object/apply:os.system [ls]', 'has the tag'),
+        ('!!set {a}', 'has the tag'),
+        ('? [a]\n: 1', 'as a key'),
+        ('a: [', 'it is no YAML'),
+        ('a: \x1b[31m', 'it is no YAML'),
+        ('a\n---\nb', 'it is no YAML'),
+    ],
+)
 def test_yaml_beyond_plain_settings_is_refused(text, words):
     with pytest.raises(FileRefused, match='^[ -~]{1,400}$') as refused:
         parse_yaml(text)
@@ -84,15 +107,29 @@ def test_yaml_beyond_plain_settings_is_refused(text, words):
 
 
 def test_yaml_of_settings_is_read():
-    assert parse_yaml('a: [1, -2.5, .inf, yes, null, "1:30"]\nb: {c: 2001-01-01, 7: 0x10}\nd: ""') == {
-        'a': [1, -2.5, float('inf'), True, None, '1:30'], 'b': {'c': '2001-01-01', 7: 16}, 'd': ''}
+    assert parse_yaml(
+        'a: [1, -2.5, .inf, yes, null, "1:30"]\nb: {c: 2001-01-01, 7: 0x10}\nd: ""'
+    ) == {
+        'a': [1, -2.5, float('inf'), True, None, '1:30'],
+        'b': {'c': '2001-01-01', 7: 16},
+        'd': '',
+    }
     assert parse_yaml('') is None
 
 
-@pytest.mark.parametrize(('text', 'words'), [
-    ('[' * 100_000, 'nested too deeply'), ('[' * 70 + ']' * 70, 'nested too deeply'), ('{"a": 1, "a": 2}', 'twice'),
-    ('1' + '0' * 5000, 'a number of 5001 digits'), ('{"a": [9' + '9' * 40 + ']}', 'a number of 41 digits'),
-    ('{', 'it is no JSON'), ('', 'it is no JSON'), ('{"\x1b[31m": 1}', 'it is no JSON')])
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        ('[' * 100_000, 'nested too deeply'),
+        ('[' * 70 + ']' * 70, 'nested too deeply'),
+        ('{"a": 1, "a": 2}', 'twice'),
+        ('1' + '0' * 5000, 'a number of 5001 digits'),
+        ('{"a": [9' + '9' * 40 + ']}', 'a number of 41 digits'),
+        ('{', 'it is no JSON'),
+        ('', 'it is no JSON'),
+        ('{"\x1b[31m": 1}', 'it is no JSON'),
+    ],
+)
 def test_json_beyond_reason_is_refused(text, words):
     with pytest.raises(FileRefused, match='^[ -~]{1,400}$') as refused:
         parse_json(text)
@@ -101,11 +138,17 @@ def test_json_beyond_reason_is_refused(text, words):
 
 def test_json_is_read():
     assert parse_json('{"a": [1, -2.5, {"b": null}], "c": {"a": 123456789012345678901}}') == {
-        'a': [1, -2.5, {'b': None}], 'c': {'a': 123456789012345678901}}
+        'a': [1, -2.5, {'b': None}],
+        'c': {'a': 123456789012345678901},
+    }
 
 
-@given(content=st.one_of(st.binary(max_size=200),
-                         st.text(max_size=200).map(lambda text: text.encode('utf-8', 'surrogatepass'))))
+@given(
+    content=st.one_of(
+        st.binary(max_size=200),
+        st.text(max_size=200).map(lambda text: text.encode('utf-8', 'surrogatepass')),
+    )
+)
 def test_any_file_is_read_or_refused_in_one_printable_line(tmp_path_factory, content):
     file = tmp_path_factory.mktemp('any') / 'file'
     file.write_bytes(content)
@@ -127,5 +170,8 @@ def test_any_text_becomes_printable(text, limit):
 
 def test_controls_of_a_terminal_are_shown_as_they_are_written():
     assert printable('a\x1b[31m\x07b\u202ec\n d') == r'a\x1b[31m\x07b\u202ec d'
-    assert str(DeadlinePerceptionError('it ends with:\n  \x1b]0;title\x07')) == 'it ends with:\n  \\x1b]0;title\\x07'
+    assert (
+        str(DeadlinePerceptionError('it ends with:\n  \x1b]0;title\x07'))
+        == 'it ends with:\n  \\x1b]0;title\\x07'
+    )
     assert str(DeadlinePerceptionError('Straße 2 µm')) == 'Straße 2 µm'

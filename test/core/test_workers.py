@@ -1,4 +1,5 @@
 """Processes share a task out, and GPUs where there are fewer of them."""
+
 from __future__ import annotations
 
 import pytest
@@ -17,8 +18,10 @@ def test_workers_share_every_item_once():
         Workers(3, 3)
 
 
-@pytest.mark.parametrize('gpus, rank, expected', [(4, '3', 'cuda:3'), (1, '1', 'cuda:0'), (2, '3', 'cuda:1'),
-                                                  (0, '0', 'cuda:0')])
+@pytest.mark.parametrize(
+    'gpus, rank, expected',
+    [(4, '3', 'cuda:3'), (1, '1', 'cuda:0'), (2, '3', 'cuda:1'), (0, '0', 'cuda:0')],
+)
 def test_processes_share_gpus_where_they_are_fewer(monkeypatch, gpus, rank, expected):
     monkeypatch.setenv('LOCAL_RANK', rank)
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: gpus)

@@ -16,14 +16,19 @@ from deadline_perception.datasets.coco import read_coco
 def test_counts_over_images_and_warns_once():
     collector = GroundTruthCollector('set')
     first = collector.collect([(-1, 0, 5, 5), (3, 3, 3, 9)], [0, 1], [False, True], 10, 10)
-    second = collector.collect([(8, 8, 30, 9), (20, 2, 30, 5), (5, 5, 2, 8)], [2] * 3, [True] * 3, 10, 10)
+    second = collector.collect(
+        [(8, 8, 30, 9), (20, 2, 30, 5), (5, 5, 2, 8)], [2] * 3, [True] * 3, 10, 10
+    )
     for category in ('tram', 'tram', 'cow'):
         collector.leave_out(category)
     assert first.boxes_xyxy_px.tolist() == [[0, 0, 5, 5]] and first.labels.tolist() == [0]
     assert second.boxes_xyxy_px.tolist() == [[8, 8, 10, 9]] and second.crowd.tolist() == [True]
-    with pytest.warns(UserWarning, match='set: 2 boxes clipped to the image, 1 boxes outside the image dropped, '
-                                         "2 boxes without area dropped, 2 boxes of unknown category 'tram' dropped, "
-                                         '1 boxes of unknown'):
+    with pytest.warns(
+        UserWarning,
+        match='set: 2 boxes clipped to the image, 1 boxes outside the image dropped, '
+        "2 boxes without area dropped, 2 boxes of unknown category 'tram' dropped, "
+        '1 boxes of unknown',
+    ):
         collector.report()
 
 
@@ -46,7 +51,9 @@ def test_refuses_boxes_that_are_no_numbers():
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(*[st.floats(-50, 150)] * 4), max_size=12))
 def test_whatever_remains_lies_inside(boxes):
-    ground_truth = GroundTruthCollector('set').collect(boxes, [0] * len(boxes), [False] * len(boxes), 100, 60)
+    ground_truth = GroundTruthCollector('set').collect(
+        boxes, [0] * len(boxes), [False] * len(boxes), 100, 60
+    )
     kept = ground_truth.boxes_xyxy_px
     assert (kept >= 0).all() and (kept[:, 2] <= 100).all() and (kept[:, 3] <= 60).all()
     assert (kept[:, 2:] >= kept[:, :2]).all()
@@ -54,12 +61,28 @@ def test_whatever_remains_lies_inside(boxes):
     assert len(inside) <= len(kept) <= len(boxes)
 
 
-@pytest.mark.parametrize(('folder', 'read', 'files'), [
-    ('coco_folder', lambda root: read_coco(root / 'val.json'), ('val.json',)),
-    ('cityscapes_root', read_cityscapes, ('gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
-                                          'vehicle/val/ulm/ulm_000000_000018_vehicle.json')),
-    ('bdd100k_tracks', read_bdd100k_tracks, ('labels/box_track_20/val/b1c66a42-6f7d68ca.json',
-                                             'info/100k/val/b1c66a42-6f7d68ca.json'))])
+@pytest.mark.parametrize(
+    ('folder', 'read', 'files'),
+    [
+        ('coco_folder', lambda root: read_coco(root / 'val.json'), ('val.json',)),
+        (
+            'cityscapes_root',
+            read_cityscapes,
+            (
+                'gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
+                'vehicle/val/ulm/ulm_000000_000018_vehicle.json',
+            ),
+        ),
+        (
+            'bdd100k_tracks',
+            read_bdd100k_tracks,
+            (
+                'labels/box_track_20/val/b1c66a42-6f7d68ca.json',
+                'info/100k/val/b1c66a42-6f7d68ca.json',
+            ),
+        ),
+    ],
+)
 @fuzzed
 @given(data=st.data())
 def test_whatever_files_hold_is_read_or_refused_in_one_line(request, folder, read, files, data):

@@ -26,14 +26,21 @@ def assert_same_facts(read, written, shift_ns):
     for after, before in zip(read.frames, written.frames):
         assert after.stamp_ns == before.stamp_ns + shift_ns
         assert after.speed_mps == pytest.approx(before.speed_mps)
-        assert after.ground_truth.boxes_xyxy_px == pytest.approx(before.ground_truth.boxes_xyxy_px, abs=1e-3)
-        assert [read.class_names[label] for label in after.ground_truth.labels] \
-            == [written.class_names[label] for label in before.ground_truth.labels]
+        assert after.ground_truth.boxes_xyxy_px == pytest.approx(
+            before.ground_truth.boxes_xyxy_px, abs=1e-3
+        )
+        assert [read.class_names[label] for label in after.ground_truth.labels] == [
+            written.class_names[label] for label in before.ground_truth.labels
+        ]
         assert after.ground_truth.crowd.tolist() == before.ground_truth.crowd.tolist()
 
 
-@pytest.mark.parametrize(('name', 'compressed'), [('drive.mcap', False), ('drive', False), ('drive.mcap', True)])
-def test_frames_come_back_pixel_for_pixel_or_nearly_where_they_were_compressed(drive, tmp_path, name, compressed):
+@pytest.mark.parametrize(
+    ('name', 'compressed'), [('drive.mcap', False), ('drive', False), ('drive.mcap', True)]
+)
+def test_frames_come_back_pixel_for_pixel_or_nearly_where_they_were_compressed(
+    drive, tmp_path, name, compressed
+):
     seen = []
     count = write_bag(drive, tmp_path / name, compressed=compressed, progress=seen.append)
     assert count == 4 * 5 and seen == [1, 2, 3, 4, 5]
@@ -42,13 +49,17 @@ def test_frames_come_back_pixel_for_pixel_or_nearly_where_they_were_compressed(d
     read = read_bag(tmp_path / name)
     assert_same_facts(read, drive, FIRST_STAMP_NS)
     for index in (4, 0, 2, 1, 3):
-        difference = np.abs(read.frames[index].load_bgr().astype(float) - drive.frames[index].load_bgr())
+        difference = np.abs(
+            read.frames[index].load_bgr().astype(float) - drive.frames[index].load_bgr()
+        )
         assert difference.mean() < 4.0 if compressed else not difference.any()
 
 
 def test_what_is_not_known_stays_unknown(drive, tmp_path):
-    frames = tuple(replace(frame, speed_mps=None, ground_truth=None, stamp_ns=frame.stamp_ns + 17 * 10 ** 17)
-                   for frame in drive.frames[:2])
+    frames = tuple(
+        replace(frame, speed_mps=None, ground_truth=None, stamp_ns=frame.stamp_ns + 17 * 10**17)
+        for frame in drive.frames[:2]
+    )
     write_bag(Sequence('bare', (), frames), tmp_path / 'bare.mcap')
     read = read_bag(tmp_path / 'bare.mcap')
     assert read.class_names == () and read.camera_matrix is None
@@ -58,15 +69,20 @@ def test_what_is_not_known_stays_unknown(drive, tmp_path):
 
 def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp_path):
     nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
-    frames = (replace(drive.frames[0], ground_truth=nothing), replace(drive.frames[1], ground_truth=None),
-              drive.frames[2])
+    frames = (
+        replace(drive.frames[0], ground_truth=nothing),
+        replace(drive.frames[1], ground_truth=None),
+        drive.frames[2],
+    )
     write_bag(replace(drive, frames=frames), tmp_path / 'a.mcap')
     first, second, third = read_bag(tmp_path / 'a.mcap').frames
     assert len(first.ground_truth) == 0 and second.ground_truth is None
     assert len(third.ground_truth) == len(drive.frames[2].ground_truth)
 
 
-def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(), objects=()):
+def write_images(
+    folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(), objects=()
+):
     """A bag as another program may have recorded it; messages are logged 0.1 s apart."""
     with RunWriter(folder, storage=plugin) as run:
         for logged_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
@@ -83,8 +99,12 @@ def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8
 
 @pytest.mark.parametrize('plugin', StoragePlugin)
 def test_reads_bags_of_either_storage_and_interpolates_speed(tmp_path, plugin):
-    bag = write_images(tmp_path / 'bag', [2_000_000_000, 2_500_000_000], plugin,
-                       speeds=((1_900_000_000, 3.0), (2_100_000_000, 5.0), (2_600_000_000, -5.0)))
+    bag = write_images(
+        tmp_path / 'bag',
+        [2_000_000_000, 2_500_000_000],
+        plugin,
+        speeds=((1_900_000_000, 3.0), (2_100_000_000, 5.0), (2_600_000_000, -5.0)),
+    )
     read = read_bag(bag)
     assert [frame.stamp_ns for frame in read.frames] == [2_000_000_000, 2_500_000_000]
     assert [frame.speed_mps for frame in read.frames] == pytest.approx([4.0, 5.0])
@@ -93,29 +113,51 @@ def test_reads_bags_of_either_storage_and_interpolates_speed(tmp_path, plugin):
     assert [frame.stamp_ns for frame in read_bag(inner).frames] == [2_000_000_000, 2_500_000_000]
 
 
-@pytest.mark.parametrize(('image_stamps', 'speed_stamp'), [
-    ([0, 0, 0], 0),                                              # no headers at all
-    ([0, 0, 0], 900_000_000_000),                                # only the speeds have one
-    ([2_000_000_000, 2_100_000_000, 2_200_000_000], 0),          # only the images have one
-    ([3_000_000_000, 2_000_000_000, 4_000_000_000], 3 * 10 ** 9)])  # images run backwards
+@pytest.mark.parametrize(
+    ('image_stamps', 'speed_stamp'),
+    [
+        ([0, 0, 0], 0),  # no headers at all
+        ([0, 0, 0], 900_000_000_000),  # only the speeds have one
+        ([2_000_000_000, 2_100_000_000, 2_200_000_000], 0),  # only the images have one
+        ([3_000_000_000, 2_000_000_000, 4_000_000_000], 3 * 10**9),
+    ],
+)  # images run backwards
 def test_times_of_recording_count_where_headers_have_none(tmp_path, image_stamps, speed_stamp):
-    read = read_bag(write_images(tmp_path / 'bag', image_stamps, speeds=[
-        (7_000_000_000, 2.0, speed_stamp), (7_100_000_000, 4.0, speed_stamp), (7_300_000_000, 8.0, speed_stamp)]))
+    read = read_bag(
+        write_images(
+            tmp_path / 'bag',
+            image_stamps,
+            speeds=[
+                (7_000_000_000, 2.0, speed_stamp),
+                (7_100_000_000, 4.0, speed_stamp),
+                (7_300_000_000, 8.0, speed_stamp),
+            ],
+        )
+    )
     logged = [7_000_000_000, 7_100_000_000, 7_200_000_000]
-    assert [frame.stamp_ns for frame in read.frames] == (image_stamps if image_stamps[0] == 2_000_000_000 else logged)
+    assert [frame.stamp_ns for frame in read.frames] == (
+        image_stamps if image_stamps[0] == 2_000_000_000 else logged
+    )
     assert [int(frame.load_bgr()[0, 0, 0]) for frame in read.frames] == [0, 10, 20]
     assert [frame.speed_mps for frame in read.frames] == pytest.approx([2.0, 4.0, 6.0])
 
 
 def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_path):
-    read = read_bag(write_images(tmp_path / 'bag', [0, 0, 0], objects=[(7_000_000_000, 2), (7_200_000_000, 1)]))
-    assert [None if frame.ground_truth is None else len(frame.ground_truth) for frame in read.frames] == [2, None, 1]
+    read = read_bag(
+        write_images(tmp_path / 'bag', [0, 0, 0], objects=[(7_000_000_000, 2), (7_200_000_000, 1)])
+    )
+    assert [
+        None if frame.ground_truth is None else len(frame.ground_truth) for frame in read.frames
+    ] == [2, None, 1]
 
 
 def test_known_objects_are_cut_to_the_image_and_others_counted(tmp_path):
     boxes = [[-2.0, 1, 3, 3], [-9, -9, -5, -5], [3, 3, 1, 1]]
-    with pytest.warns(UserWarning, match='1 boxes clipped to the image, 1 boxes outside the image dropped, '
-                                         '1 boxes without area dropped'):
+    with pytest.warns(
+        UserWarning,
+        match='1 boxes clipped to the image, 1 boxes outside the image dropped, '
+        '1 boxes without area dropped',
+    ):
         read = read_bag(write_images(tmp_path / 'bag', [0, 0], objects=[(7_000_000_000, boxes)]))
     assert read.frames[0].ground_truth.boxes_xyxy_px.tolist() == [[0, 1, 3, 3]]
 
@@ -123,13 +165,19 @@ def test_known_objects_are_cut_to_the_image_and_others_counted(tmp_path):
 @pytest.mark.parametrize('compressed', [False, True])
 def test_known_objects_are_cut_to_their_own_image_where_images_differ_in_size(tmp_path, compressed):
     known = GroundTruth([[30, 20, 300, 200]], [0], [False])
-    frames = [Frame(str(side), side, partial(np.zeros, (side, side, 3), np.uint8), ground_truth=known)
-              for side in (64, 400)]
-    write_bag(Sequence('sizes', ('car',), tuple(frames)), tmp_path / 'a.mcap', compressed=compressed)
+    frames = [
+        Frame(str(side), side, partial(np.zeros, (side, side, 3), np.uint8), ground_truth=known)
+        for side in (64, 400)
+    ]
+    write_bag(
+        Sequence('sizes', ('car',), tuple(frames)), tmp_path / 'a.mcap', compressed=compressed
+    )
     with pytest.warns(UserWarning, match='1 boxes clipped to the image$'):
         read = read_bag(tmp_path / 'a.mcap')
-    assert [frame.ground_truth.boxes_xyxy_px.tolist() for frame in read.frames] == [[[30, 20, 64, 64]],
-                                                                                  [[30, 20, 300, 200]]]
+    assert [frame.ground_truth.boxes_xyxy_px.tolist() for frame in read.frames] == [
+        [[30, 20, 64, 64]],
+        [[30, 20, 300, 200]],
+    ]
 
 
 def test_of_several_cameras_one_that_can_be_used_is_read_with_its_own_intrinsics(tmp_path):
@@ -139,16 +187,33 @@ def test_of_several_cameras_one_that_can_be_used_is_read_with_its_own_intrinsics
         run.write('/aligned_depth/image_raw', depth, 5)
         run.write('/colour/image_raw', run.messages.image(5, np.zeros((4, 6, 3), np.uint8)), 5)
         for name, focal_px in (('aligned_depth', 100.0), ('colour', 200.0)):
-            run.write(f'/{name}/camera_info', run.messages.camera_info(5, 6, 4, np.diag([focal_px, focal_px, 1.0])), 5)
+            run.write(
+                f'/{name}/camera_info',
+                run.messages.camera_info(5, 6, 4, np.diag([focal_px, focal_px, 1.0])),
+                5,
+            )
     read = read_bag(tmp_path / 'bag')
     assert read.frames[0].load_bgr().shape == (4, 6, 3) and read.camera_matrix[0, 0] == 200.0
 
 
-@pytest.mark.parametrize(('stamps_ns', 'beside', 'words'), [
-    ([0, 0], {'objects': [(7_000_000_000, [[math.nan, 1, 3, 3]])]}, 'holds NaN or infinity, expected finite pixels'),
-    ([], {'speeds': [(7_000_000_000, 2.0)]},
-     r'holds no image on any topic, only /twist \(geometry_msgs/msg/TwistStamped')])
-def test_objects_that_are_nowhere_and_a_bag_without_an_image_are_refused(tmp_path, stamps_ns, beside, words):
+@pytest.mark.parametrize(
+    ('stamps_ns', 'beside', 'words'),
+    [
+        (
+            [0, 0],
+            {'objects': [(7_000_000_000, [[math.nan, 1, 3, 3]])]},
+            'holds NaN or infinity, expected finite pixels',
+        ),
+        (
+            [],
+            {'speeds': [(7_000_000_000, 2.0)]},
+            r'holds no image on any topic, only /twist \(geometry_msgs/msg/TwistStamped',
+        ),
+    ],
+)
+def test_objects_that_are_nowhere_and_a_bag_without_an_image_are_refused(
+    tmp_path, stamps_ns, beside, words
+):
     bag = write_images(tmp_path / 'bag', stamps_ns, **beside)
     with pytest.raises(BagError, match=words):
         read_bag(bag)
@@ -156,7 +221,9 @@ def test_objects_that_are_nowhere_and_a_bag_without_an_image_are_refused(tmp_pat
 
 def test_an_image_that_cannot_be_decoded_says_where(tmp_path):
     read = read_bag(write_images(tmp_path / 'bag', [1_000_000_000], encoding='32FC1'))
-    with pytest.raises(BagError, match="image at 1000000000 ns .*encoding is '32FC1', expected one of bgr8"):
+    with pytest.raises(
+        BagError, match="image at 1000000000 ns .*encoding is '32FC1', expected one of bgr8"
+    ):
         read.frames[0].load_bgr()
 
 
@@ -178,6 +245,7 @@ def test_keeps_what_exists_unless_told_to_replace_a_bag(drive, tmp_path):
 def test_nothing_remains_of_a_bag_that_could_not_be_finished(drive, tmp_path):
     def broken():
         raise ValueError('image cannot be decoded')
+
     frames = (drive.frames[0], replace(drive.frames[1], load_bgr=broken))
     with pytest.raises(ValueError, match='cannot be decoded'):
         write_bag(replace(drive, frames=frames), tmp_path / 'a.mcap')
@@ -187,7 +255,10 @@ def test_nothing_remains_of_a_bag_that_could_not_be_finished(drive, tmp_path):
 def test_a_bag_with_a_damaged_middle_is_refused(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     file = tmp_path / 'damaged.mcap'
-    write_bag(Sequence('noise', (), tuple(Frame(str(i), i * 10 ** 8, lambda: noise) for i in range(20))), file)
+    write_bag(
+        Sequence('noise', (), tuple(Frame(str(i), i * 10**8, lambda: noise) for i in range(20))),
+        file,
+    )
     whole = file.read_bytes()
     file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
     with pytest.raises(BagError, match='damaged.mcap is damaged: .+'):

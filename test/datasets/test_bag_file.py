@@ -1,4 +1,5 @@
 """Bags whole, cut off and damaged, as files of real recorders."""
+
 from __future__ import annotations
 
 import os
@@ -13,7 +14,14 @@ from backports.zstd import ZstdFile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from recorded_run import damaged
-from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.interfaces import (
+    Qos,
+    QosDurability,
+    QosHistory,
+    QosLiveliness,
+    QosReliability,
+    QosTime,
+)
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
 from deadline_perception.datasets import bag_file
@@ -23,8 +31,17 @@ from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.rendering.drive import render_drive
 
 ENDLESS = QosTime(2147483647, 4294967295)
-LATCHED = Qos(QosHistory.KEEP_LAST, 1, QosReliability.RELIABLE, QosDurability.TRANSIENT_LOCAL, ENDLESS, ENDLESS,
-              QosLiveliness.AUTOMATIC, ENDLESS, False)
+LATCHED = Qos(
+    QosHistory.KEEP_LAST,
+    1,
+    QosReliability.RELIABLE,
+    QosDurability.TRANSIENT_LOCAL,
+    ENDLESS,
+    ENDLESS,
+    QosLiveliness.AUTOMATIC,
+    ENDLESS,
+    False,
+)
 STRING = 'std_msgs/msg/String'
 
 
@@ -38,8 +55,12 @@ def write(folder, times_ns, plugin=StoragePlugin.MCAP, qos=(), padding='', compr
     if compression:
         writer.set_compression(compression, CompressionFormat.ZSTD)
     with writer:
-        connections = [writer.add_connection(topic, STRING, typestore=message_types(), offered_qos_profiles=qos)
-                       for topic in ('/odd', '/even')]
+        connections = [
+            writer.add_connection(
+                topic, STRING, typestore=message_types(), offered_qos_profiles=qos
+            )
+            for topic in ('/odd', '/even')
+        ]
         for time_ns in times_ns:
             writer.write(connections[1 - time_ns % 2], time_ns, word(f'{time_ns}{padding}'))
     return folder
@@ -51,14 +72,24 @@ def times(file):
         return [time_ns for _, _, time_ns, _ in bag.messages({'/odd', '/even'})], bag.ending
 
 
-@pytest.mark.parametrize(('plugin', 'compression'), [
-    (StoragePlugin.MCAP, None), (StoragePlugin.SQLITE3, None), (StoragePlugin.SQLITE3, CompressionMode.MESSAGE)])
+@pytest.mark.parametrize(
+    ('plugin', 'compression'),
+    [
+        (StoragePlugin.MCAP, None),
+        (StoragePlugin.SQLITE3, None),
+        (StoragePlugin.SQLITE3, CompressionMode.MESSAGE),
+    ],
+)
 def test_messages_come_in_the_order_of_their_times(tmp_path, plugin, compression):
     bag = BagFile(write(tmp_path / 'bag', [300, 100, 201], plugin, compression=compression))
     assert [(topic.name, topic.count, topic.is_image, topic.latched) for topic in bag.topics] == [
-        ('/odd', 1, False, False), ('/even', 2, False, False)]
-    assert [(time_ns, bag.parse(raw, kind).data) for _, kind, time_ns, raw in bag.messages({'/odd', '/even'})] == [
-        (100, '100'), (201, '201'), (300, '300')]
+        ('/odd', 1, False, False),
+        ('/even', 2, False, False),
+    ]
+    assert [
+        (time_ns, bag.parse(raw, kind).data)
+        for _, kind, time_ns, raw in bag.messages({'/odd', '/even'})
+    ] == [(100, '100'), (201, '201'), (300, '300')]
     assert [time_ns for _, _, time_ns, _ in bag.messages({'/odd', '/even'}, 150, 300)] == [201]
     assert list(bag.messages(set())) == [] and bag.ending == ''
     bag.close()
@@ -66,12 +97,17 @@ def test_messages_come_in_the_order_of_their_times(tmp_path, plugin, compression
 
 @pytest.mark.parametrize('plugin', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
 def test_a_bag_whose_files_are_compressed_is_read_as_folder_and_as_file(tmp_path, plugin):
-    folder = write(tmp_path / 'packed', range(1, 5), plugin, qos=[LATCHED], compression=CompressionMode.FILE)
+    folder = write(
+        tmp_path / 'packed', range(1, 5), plugin, qos=[LATCHED], compression=CompressionMode.FILE
+    )
     (part,) = folder.glob('*.zstd')
     for file in (folder, part):
         bag = BagFile(file)
         assert [time_ns for _, _, time_ns, _ in bag.messages(['/odd', '/even'])] == [1, 2, 3, 4]
-        assert {topic.name: topic.count for topic in bag.topics} == {'/odd': 2, '/even': 2} and not bag.ending
+        assert {topic.name: topic.count for topic in bag.topics} == {
+            '/odd': 2,
+            '/even': 2,
+        } and not bag.ending
         assert all(topic.latched for topic in bag.topics)
         bag.close()
     with ZstdFile(part) as stream:
@@ -81,8 +117,9 @@ def test_a_bag_whose_files_are_compressed_is_read_as_folder_and_as_file(tmp_path
 
 
 def test_a_compressed_file_that_was_cut_is_read_as_far_as_it_is_whole(tmp_path):
-    (part,) = write(tmp_path / 'packed', range(1, 2000), padding='x' * 1000, compression=CompressionMode.FILE).glob(
-        '*.zstd')
+    (part,) = write(
+        tmp_path / 'packed', range(1, 2000), padding='x' * 1000, compression=CompressionMode.FILE
+    ).glob('*.zstd')
     part.write_bytes(part.read_bytes()[:-2000])
     bag = BagFile(part)
     assert 'was cut off' in bag.ending
@@ -92,13 +129,17 @@ def test_a_compressed_file_that_was_cut_is_read_as_far_as_it_is_whole(tmp_path):
         BagFile(part)
 
 
-def test_a_compressed_file_for_which_there_is_no_room_is_refused_with_the_command(tmp_path, monkeypatch):
+def test_a_compressed_file_for_which_there_is_no_room_is_refused_with_the_command(
+    tmp_path, monkeypatch
+):
     """A few kB can become as many GB as one likes; the disk is full for all."""
     folder = write(tmp_path / 'packed', range(1, 3), compression=CompressionMode.FILE)
     monkeypatch.setattr(bag_file, '_SPARE_BYTES', 1 << 60)
     monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / 'temporary'))
     (tmp_path / 'temporary').mkdir()
-    with pytest.raises(BagError, match='cannot be decompressed: .* has no room for it; .*`zstd -d packed'):
+    with pytest.raises(
+        BagError, match='cannot be decompressed: .* has no room for it; .*`zstd -d packed'
+    ):
         BagFile(folder)
     assert not list((tmp_path / 'temporary').iterdir())
 
@@ -120,13 +161,17 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
 
 
 def test_missing_file_and_folder_without_a_bag_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match='none.mcap does not exist, expected a bag folder or an .mcap or .db3'):
+    with pytest.raises(
+        FileNotFoundError,
+        match='none.mcap does not exist, expected a bag folder or an .mcap or .db3',
+    ):
         BagFile(tmp_path / 'none.mcap')
     with pytest.raises(BagError, match='is no bag, expected a bag folder or an .mcap or .db3 file'):
         BagFile(tmp_path)
 
 
 # --- cut off ---
+
 
 @pytest.fixture(scope='module')
 def many(tmp_path_factory):
@@ -135,13 +180,20 @@ def many(tmp_path_factory):
     order = [time_ns + 3 * (-1) ** time_ns for time_ns in range(10, 2010)]
     write(folder / 'plain', order, padding='x' * 3000)
     write(folder / 'packed', order, padding='x' * 3000, compression=CompressionMode.STORAGE)
-    return SimpleNamespace(order=order, plain=(folder / 'plain' / 'plain.mcap').read_bytes(),
-                           packed=(folder / 'packed' / 'packed.mcap').read_bytes())
+    return SimpleNamespace(
+        order=order,
+        plain=(folder / 'plain' / 'plain.mcap').read_bytes(),
+        packed=(folder / 'packed' / 'packed.mcap').read_bytes(),
+    )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(share=st.floats(0.0, 1.0), kind=st.sampled_from(['plain', 'packed']))
-def test_an_mcap_that_is_cut_anywhere_is_read_up_to_its_last_whole_chunk(tmp_path, many, share, kind):
+def test_an_mcap_that_is_cut_anywhere_is_read_up_to_its_last_whole_chunk(
+    tmp_path, many, share, kind
+):
     whole = getattr(many, kind)
     size = int(share * len(whole))
     (tmp_path / 'cut.mcap').write_bytes(whole[:size])
@@ -150,11 +202,14 @@ def test_an_mcap_that_is_cut_anywhere_is_read_up_to_its_last_whole_chunk(tmp_pat
     except BagError as error:
         assert size < len(whole) / 5 and 'holds no whole message' in str(error)
         return
-    assert read == sorted(many.order[:len(read)])
+    assert read == sorted(many.order[: len(read)])
     assert len(read) >= (size / len(whole) - 0.2) * len(many.order)
     assert bool(ending) == (size < len(whole))
     if ending:
-        assert f'cut.mcap was cut off or damaged; the {len(read)} messages of its first 0.0 s are read' in ending
+        assert (
+            f'cut.mcap was cut off or damaged; the {len(read)} messages of its first 0.0 s are read'
+            in ending
+        )
         assert (tmp_path / 'cut.mcap').read_bytes() == whole[:size]
 
 
@@ -167,9 +222,9 @@ def test_an_mcap_without_the_very_end_of_its_index_lacks_nothing(tmp_path, many,
 
 def test_an_mcap_that_ends_with_zeros_is_read_up_to_them(tmp_path, many):
     """As a file system leaves it that knew the file's length but not its content."""
-    (tmp_path / 'cut.mcap').write_bytes(many.plain[:len(many.plain) // 2] + bytes(100_000))
+    (tmp_path / 'cut.mcap').write_bytes(many.plain[: len(many.plain) // 2] + bytes(100_000))
     read, _ = times(tmp_path / 'cut.mcap')
-    assert read == sorted(many.order[:len(read)]) and len(read) > 600
+    assert read == sorted(many.order[: len(read)]) and len(read) > 600
 
 
 def test_an_mcap_without_chunks_is_read_up_to_its_last_whole_message(tmp_path):
@@ -184,7 +239,7 @@ def test_an_mcap_without_chunks_is_read_up_to_its_last_whole_message(tmp_path):
             writer.add_message(channel, time_ns, word(f'{time_ns:03}'), time_ns)
         writer.finish()
     whole = (tmp_path / 'whole.mcap').read_bytes()
-    (tmp_path / 'cut.mcap').write_bytes(whole[:whole.index(b'050')])
+    (tmp_path / 'cut.mcap').write_bytes(whole[: whole.index(b'050')])
     assert times(tmp_path / 'cut.mcap')[0] == list(range(50))
 
 
@@ -203,8 +258,10 @@ def test_a_bag_of_which_a_file_is_missing_says_what_is_lost(tmp_path):
     content['rosbag2_bagfile_information']['relative_file_paths'].append('bag_1.mcap')
     content['rosbag2_bagfile_information']['message_count'] = 9
     description.write_text(yaml.safe_dump(content))
-    assert times(folder) == ([1, 2, 3, 4], 'bag has 4 of the 9 messages that its metadata.yaml counts; the others are '
-                                           'lost.')
+    assert times(folder) == (
+        [1, 2, 3, 4],
+        'bag has 4 of the 9 messages that its metadata.yaml counts; the others are lost.',
+    )
 
 
 def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
@@ -212,23 +269,30 @@ def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
     (tmp_path / 'bag').mkdir()
     later = write(tmp_path / 'later', range(3000, 3010)) / 'later.mcap'
     (tmp_path / 'bag' / 'bag_0.mcap').write_bytes(later.read_bytes())
-    (tmp_path / 'bag' / 'bag_1.mcap').write_bytes(many.plain[:len(many.plain) // 2])
+    (tmp_path / 'bag' / 'bag_1.mcap').write_bytes(many.plain[: len(many.plain) // 2])
     read, ending = times(tmp_path / 'bag')
     assert read[:1] == [8] and read[-10:] == list(range(3000, 3010))
     assert ending.startswith('bag was cut off') and ending.endswith('what follows is lost.')
 
 
 def test_a_database_that_was_cut_gives_the_rows_before_or_one_error(tmp_path):
-    file = write(tmp_path / 'bag', range(1, 2001), StoragePlugin.SQLITE3, padding='x' * 1000) / 'bag.db3'
+    file = (
+        write(tmp_path / 'bag', range(1, 2001), StoragePlugin.SQLITE3, padding='x' * 1000)
+        / 'bag.db3'
+    )
     whole = file.read_bytes()
     for share in (0.8, 0.99):
-        (tmp_path / 'cut.db3').write_bytes(whole[:int(share * len(whole))])
+        (tmp_path / 'cut.db3').write_bytes(whole[: int(share * len(whole))])
         read, ending = times(tmp_path / 'cut.db3')
         assert read == list(range(1, len(read) + 1)) and len(read) > 2000 * (share - 0.1)
         assert 'cut.db3 was cut off' in ending
-        assert (tmp_path / 'cut.db3').read_bytes() == whole[:int(share * len(whole))]
-    (tmp_path / 'cut.db3').write_bytes(whole[:len(whole) // 3])  # without the page that says where the rows are
-    with pytest.raises(BagError, match='cut.db3 cannot be read as a ROS 2 bag and holds no whole message'):
+        assert (tmp_path / 'cut.db3').read_bytes() == whole[: int(share * len(whole))]
+    (tmp_path / 'cut.db3').write_bytes(
+        whole[: len(whole) // 3]
+    )  # without the page that says where the rows are
+    with pytest.raises(
+        BagError, match='cut.db3 cannot be read as a ROS 2 bag and holds no whole message'
+    ):
         times(tmp_path / 'cut.db3')
 
 
@@ -251,11 +315,14 @@ def test_rows_that_lie_in_the_journal_of_a_killed_recorder_are_read(tmp_path):
 
 # --- damaged ---
 
+
 def test_a_damaged_bag_gives_what_comes_before_the_damage(tmp_path):
     whole = (write(tmp_path / 'bag', range(1, 40_000)) / 'bag.mcap').read_bytes()
     (tmp_path / 'damaged.mcap').write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
     bag, read = BagFile(tmp_path / 'damaged.mcap'), []
-    with pytest.raises(BagError, match='is damaged: it lists 39999 messages on /even, /odd, [0-9]+ could be read'):
+    with pytest.raises(
+        BagError, match='is damaged: it lists 39999 messages on /even, /odd, [0-9]+ could be read'
+    ):
         for message in bag.messages({'/odd', '/even'}):
             read.append(message)
     assert 10_000 < len(read) < 39_999
@@ -271,8 +338,10 @@ def drives(tmp_path_factory):
     return [folder / 'a.mcap', folder / 'b.mcap', folder / 'c' / 'c.db3']
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 2))
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32 - 1), number=st.integers(0, 2))
 @example(seed=100_000_000, number=1)  # the definition of BoundingBox2D loses a field
 def test_flipped_and_missing_bytes_give_a_named_error_or_a_bag(tmp_path, drives, seed, number):
     file = tmp_path / f'fuzzed{drives[number].suffix}'
@@ -293,8 +362,10 @@ def test_a_view_in_the_place_of_the_messages_is_not_computed(tmp_path):
     file = next(write(tmp_path / 'bag', range(1, 4), StoragePlugin.SQLITE3).glob('*.db3'))
     with closing(sqlite3.connect(file)) as database:
         database.execute('DROP TABLE messages')
-        database.execute('CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) '
-                         'SELECT x AS id, 1 AS topic_id, x AS timestamp, x AS data FROM c')
+        database.execute(
+            'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) '
+            'SELECT x AS id, 1 AS topic_id, x AS timestamp, x AS data FROM c'
+        )
         database.execute('PRAGMA writable_schema = ON')
         database.execute("UPDATE sqlite_master SET type = 'table' WHERE name = 'messages'")
         database.commit()
@@ -303,8 +374,10 @@ def test_a_view_in_the_place_of_the_messages_is_not_computed(tmp_path):
             BagFile(bag)
 
 
-@pytest.mark.parametrize('content', [
-    'a: &a [x, x, x]\nb: &b [*a, *a, *a]\nrosbag2_bagfile_information: *b', '[' * 100_000, 'pipe'])
+@pytest.mark.parametrize(
+    'content',
+    ['a: &a [x, x, x]\nb: &b [*a, *a, *a]\nrosbag2_bagfile_information: *b', '[' * 100_000, 'pipe'],
+)
 def test_a_description_that_is_no_description_is_not_taken(tmp_path, content):
     """The messages are read all the same, without it."""
     folder = write(tmp_path / 'bag', range(1, 4))

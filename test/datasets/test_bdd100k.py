@@ -23,8 +23,12 @@ def test_reads_the_old_label_form(bdd100k_root):
     sequence = read(bdd100k_root, rate_hz=5.0)
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 200_000_000, 400_000_000]
     ground_truth = sequence.frames[0].ground_truth
-    assert ground_truth.boxes_xyxy_px.tolist() == [[50.5, 10.25, 60, 20], [0, 30, 20, 50], [70, 30, 80, 44],
-                                                   [1, 1, 5, 9]]
+    assert ground_truth.boxes_xyxy_px.tolist() == [
+        [50.5, 10.25, 60, 20],
+        [0, 30, 20, 50],
+        [70, 30, 80, 44],
+        [1, 1, 5, 9],
+    ]
     assert names_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
     assert len(sequence.frames[1].ground_truth) == 0
     assert sequence.frames[2].ground_truth is None
@@ -38,7 +42,9 @@ def test_prefers_the_new_label_form(bdd100k_root):
     new.parent.mkdir()
     new.write_text(json.dumps(rows))
     sequence = read_bdd100k(bdd100k_root)
-    assert names_of(sequence) == ['traffic sign'] and sequence.frames[0].ground_truth.crowd.tolist() == [True]
+    assert names_of(sequence) == ['traffic sign'] and sequence.frames[
+        0
+    ].ground_truth.crowd.tolist() == [True]
     assert len(sequence.frames[1].ground_truth) == 0
 
 
@@ -46,21 +52,47 @@ def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
     file = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
     label = json.loads(file.read_text())[0]['labels'][1]
     names = [*CLASS_NAMES, 'person', 'motor', 'bike', 'other person', 'trailer']
-    file.write_text(json.dumps([{'name': 'b1c66a42-6f7d68ca.jpg', 'labels': [label | {'category': name}
-                                                                             for name in names]}]))
+    file.write_text(
+        json.dumps(
+            [
+                {
+                    'name': 'b1c66a42-6f7d68ca.jpg',
+                    'labels': [label | {'category': name} for name in names],
+                }
+            ]
+        )
+    )
     with pytest.warns(UserWarning, match='15 boxes clipped'):
         sequence = read_bdd100k(bdd100k_root)
     assert sequence.class_names == CLASS_NAMES and len(CLASS_NAMES) == 10
-    assert names_of(sequence) == [*CLASS_NAMES, 'pedestrian', 'motorcycle', 'bicycle', 'pedestrian', 'truck']
+    assert names_of(sequence) == [
+        *CLASS_NAMES,
+        'pedestrian',
+        'motorcycle',
+        'bicycle',
+        'pedestrian',
+        'truck',
+    ]
     assert sequence.frames[0].ground_truth.crowd.tolist() == [False] * 13 + [True] * 2
 
 
 def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
     sequence = read_bdd100k_tracks(bdd100k_tracks)
     assert sequence.class_names == CLASS_NAMES[:8], 'lights and signs are not tracked'
-    assert [frame.stamp_ns for frame in sequence.frames] == [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
-    assert [frame.speed_mps for frame in sequence.frames] == [pytest.approx(5.0), pytest.approx(5.2),
-                                                              pytest.approx(5.4), None, None]
+    assert [frame.stamp_ns for frame in sequence.frames] == [
+        0,
+        200_000_000,
+        400_000_000,
+        1_400_000_000,
+        1_600_000_000,
+    ]
+    assert [frame.speed_mps for frame in sequence.frames] == [
+        pytest.approx(5.0),
+        pytest.approx(5.2),
+        pytest.approx(5.4),
+        None,
+        None,
+    ]
     known = [frame.ground_truth for frame in sequence.frames]
     assert [None if one is None else len(one) for one in known] == [3, 0, 3, None, None]
     assert names_of(sequence) == ['pedestrian', 'car', 'rider']
@@ -70,7 +102,12 @@ def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
 
 def test_tracked_videos_are_named_by_their_folders(bdd100k_tracks):
     tracks, video = bdd100k_tracks / 'images/track', 'b1c81faa-3df17267'
-    for source, count in ((bdd100k_tracks, 5), (tracks, 5), (tracks / 'val', 5), (tracks / 'val' / video, 2)):
+    for source, count in (
+        (bdd100k_tracks, 5),
+        (tracks, 5),
+        (tracks / 'val', 5),
+        (tracks / 'val' / video, 2),
+    ):
         assert len(open_source(str(source)).frames) == count
     assert len(open_source(str(tracks), rate_hz=2.5).frames) == 3
     with pytest.raises(FileNotFoundError, match='images/track/train does not exist'):

@@ -16,14 +16,26 @@ from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.source import open_source
 
 GROUND_TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])
-DRIVE = Sequence('drive', ('car', 'truck', 'person'), tuple(
-    Frame(str(stamp_ns), stamp_ns, lambda: np.zeros((4, 4, 3), np.uint8), ground_truth=ground_truth)
-    for stamp_ns, ground_truth in enumerate((GROUND_TRUTH, None))))
+DRIVE = Sequence(
+    'drive',
+    ('car', 'truck', 'person'),
+    tuple(
+        Frame(
+            str(stamp_ns),
+            stamp_ns,
+            lambda: np.zeros((4, 4, 3), np.uint8),
+            ground_truth=ground_truth,
+        )
+        for stamp_ns, ground_truth in enumerate((GROUND_TRUTH, None))
+    ),
+)
 
 
 def test_a_mapping_renames_merges_and_counts_what_it_leaves_out():
     with pytest.warns(UserWarning, match='drive: boxes left out: 2 of person'):
-        mapped = with_mapping(DRIVE, {'car': 'vehicle', 'truck': 'vehicle', 'person': None, 'tram': 'vehicle'})
+        mapped = with_mapping(
+            DRIVE, {'car': 'vehicle', 'truck': 'vehicle', 'person': None, 'tram': 'vehicle'}
+        )
     assert mapped.class_names == ('vehicle',)
     ground_truth = mapped.frames[0].ground_truth
     assert ground_truth.labels.tolist() == [0, 0] and ground_truth.crowd.tolist() == [False, True]
@@ -49,7 +61,9 @@ def test_labels_follow_the_names_of_a_network():
 
 @pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
 def test_reads_json_and_yaml(tmp_path, name, coco_folder):
-    text = '{"vehicle": "car", "bike": null}' if name.endswith('json') else 'vehicle: car\nbike: ~\n'
+    text = (
+        '{"vehicle": "car", "bike": null}' if name.endswith('json') else 'vehicle: car\nbike: ~\n'
+    )
     (tmp_path / name).write_text(text)
     assert read_class_mapping(tmp_path / name) == {'vehicle': 'car', 'bike': None}
     sequence = open_source(str(coco_folder), classes=tmp_path / name)
@@ -57,10 +71,23 @@ def test_reads_json_and_yaml(tmp_path, name, coco_folder):
     assert [frame.ground_truth.labels.tolist() for frame in sequence.frames] == [[0, 2], [3]]
 
 
-@pytest.mark.parametrize('text', [
-    '[]', '{}', '7', '{"car": 3}', '{"car": ["a"]}', '{"": "car"}', '{"car": ""}', '[' * 10_000, '{"car": "a\\nb"}',
-    '\x00',
-    json.dumps({f'class {number}': 'car' for number in range(20_000)}), '{"car": "' + 'x' * 2_000_000 + '"}'])
+@pytest.mark.parametrize(
+    'text',
+    [
+        '[]',
+        '{}',
+        '7',
+        '{"car": 3}',
+        '{"car": ["a"]}',
+        '{"": "car"}',
+        '{"car": ""}',
+        '[' * 10_000,
+        '{"car": "a\\nb"}',
+        '\x00',
+        json.dumps({f'class {number}': 'car' for number in range(20_000)}),
+        '{"car": "' + 'x' * 2_000_000 + '"}',
+    ],
+)
 @pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
 def test_refuses_other_mappings_in_one_line(tmp_path, text, name):
     if name.endswith('yaml') and len(text) > 100_000:

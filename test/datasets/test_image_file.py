@@ -8,7 +8,12 @@ import cv2
 import numpy as np
 import pytest
 
-from deadline_perception.datasets.image_file import file_of, image_size, load_image, read_image_folder
+from deadline_perception.datasets.image_file import (
+    file_of,
+    image_size,
+    load_image,
+    read_image_folder,
+)
 from deadline_perception.datasets.source import open_source
 
 
@@ -25,7 +30,9 @@ def test_says_whether_a_file_is_absent_or_broken(tmp_path):
     for reader in (load_image, image_size):
         with pytest.raises(ValueError, match='a.jpg cannot be decoded'):
             reader(tmp_path / 'a.jpg')
-        with pytest.raises(ValueError, match='b.jpg cannot be read, expected a JPEG or PNG image: No such file'):
+        with pytest.raises(
+            ValueError, match='b.jpg cannot be read, expected a JPEG or PNG image: No such file'
+        ):
             reader(tmp_path / 'b.jpg')
 
 
@@ -34,8 +41,12 @@ def test_how_a_camera_was_held_does_not_turn_the_pixels(tmp_path):
     file = tmp_path / 'a.jpg'
     cv2.imwrite(str(file), np.full((37, 53, 3), 80, np.uint8))
     stored = file.read_bytes()
-    turned = b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'  # orientation 6
-    file.write_bytes(stored[:2] + b'\xff\xe1' + (len(turned) + 2).to_bytes(2, 'big') + turned + stored[2:])
+    turned = (
+        b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'  # orientation 6
+    )
+    file.write_bytes(
+        stored[:2] + b'\xff\xe1' + (len(turned) + 2).to_bytes(2, 'big') + turned + stored[2:]
+    )
     assert cv2.imread(str(file)).shape == (53, 37, 3), 'the note is there'
     assert image_size(file) == (53, 37) and load_image(file).shape == (37, 53, 3)
     assert load_image(file, upright=True).shape == (53, 37, 3)
@@ -43,10 +54,18 @@ def test_how_a_camera_was_held_does_not_turn_the_pixels(tmp_path):
 
 def png(width, height, rows):
     """A PNG file of grey rows, all zero."""
+
     def chunk(kind, data):
-        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
-    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
-            + chunk(b'IDAT', zlib.compress(bytes((width + 1) * rows))) + chunk(b'IEND', b''))
+        return (
+            struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+        )
+
+    return (
+        b'\x89PNG\r\n\x1a\n'
+        + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
+        + chunk(b'IDAT', zlib.compress(bytes((width + 1) * rows)))
+        + chunk(b'IEND', b'')
+    )
 
 
 def test_a_small_file_of_a_huge_image_is_not_decoded(tmp_path):
@@ -64,7 +83,9 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 @pytest.fixture()
 def folder(tmp_path):
-    for number, name in enumerate(('b.png', 'a.JPG', 'below/c.jpeg', '.hidden/d.png', 'below/.e.png')):
+    for number, name in enumerate(
+        ('b.png', 'a.JPG', 'below/c.jpeg', '.hidden/d.png', 'below/.e.png')
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         cv2.imencode('.png', np.full((8, 9, 3), number, np.uint8))[1].tofile(tmp_path / name)
     (tmp_path / 'notes.txt').write_text('no image')
@@ -92,7 +113,12 @@ def test_frames_of_other_sources_have_no_file():
 
 
 def test_a_size_that_nothing_can_have_is_refused_in_every_format(tmp_path):
-    (tmp_path / 'huge.bmp').write_bytes(b'BM' + struct.pack('<IHHIIiiHHIIiiII', 154, 0, 0, 54, 40, 40000, 40000, 1, 24,
-                                                            0, 100, 0, 0, 0, 0) + bytes(100))
+    (tmp_path / 'huge.bmp').write_bytes(
+        b'BM'
+        + struct.pack(
+            '<IHHIIiiHHIIiiII', 154, 0, 0, 54, 40, 40000, 40000, 1, 24, 0, 100, 0, 0, 0, 0
+        )
+        + bytes(100)
+    )
     with pytest.raises(ValueError, match='huge.bmp'):
         load_image(tmp_path / 'huge.bmp')

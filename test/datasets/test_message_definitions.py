@@ -11,7 +11,11 @@ from deadline_perception.datasets import message_definitions
 
 def test_knows_ros_vision_and_own_messages():
     types = message_definitions.message_types().types
-    for name in ('sensor_msgs/msg/Image', 'vision_msgs/msg/Detection2DArray', 'deadline_perception/msg/FrameLatency'):
+    for name in (
+        'sensor_msgs/msg/Image',
+        'vision_msgs/msg/Detection2DArray',
+        'deadline_perception/msg/FrameLatency',
+    ):
         assert name in types
 
 
@@ -19,7 +23,10 @@ def test_hashes_are_those_of_the_installed_interfaces():
     installed = Path(sys.prefix) / 'share' / 'vision_msgs' / 'msg' / 'Detection2DArray.json'
     if not installed.is_file():
         pytest.skip('no generated vision_msgs in this environment')
-    hashes = {entry['type_name']: entry['hash_string'] for entry in json.loads(installed.read_text())['type_hashes']}
+    hashes = {
+        entry['type_name']: entry['hash_string']
+        for entry in json.loads(installed.read_text())['type_hashes']
+    }
     name = 'vision_msgs/msg/Detection2DArray'
     assert message_definitions.message_types().hash_rihs01(name) == hashes[name]
 

@@ -14,14 +14,31 @@ GREY = np.full((40, 40, 3), 120, np.uint8)
 
 
 def frame(image, boxes, labels, crowd):
-    return Frame('one', 0, lambda: image, None, GroundTruth(np.array(boxes), np.array(labels), np.array(crowd)))
+    return Frame(
+        'one',
+        0,
+        lambda: image,
+        None,
+        GroundTruth(np.array(boxes), np.array(labels), np.array(crowd)),
+    )
 
 
 def test_objects_are_cut_out_with_their_surroundings_and_crowds_small_and_unknown_ones_left_out():
     image = np.random.default_rng(0).integers(0, 256, (100, 160, 3), dtype=np.uint8)
-    boxes = [(40, 40, 60, 50), (0, 0, 20, 20), (80, 80, 84, 84), (100, 10, 130, 30), (50, 60, 70, 90)]
-    views = list(annotated_views([frame(image, boxes, [0, 0, 0, 1, 2], [False, True, False, False, False])],
-                                 ('vehicle', 'tram', 'traffic_sign'), backgrounds=0))
+    boxes = [
+        (40, 40, 60, 50),
+        (0, 0, 20, 20),
+        (80, 80, 84, 84),
+        (100, 10, 130, 30),
+        (50, 60, 70, 90),
+    ]
+    views = list(
+        annotated_views(
+            [frame(image, boxes, [0, 0, 0, 1, 2], [False, True, False, False, False])],
+            ('vehicle', 'tram', 'traffic_sign'),
+            backgrounds=0,
+        )
+    )
     assert [view.classes for view in views] == [('vehicle',), REFINED['traffic_sign']]
     left, top, right, bottom = (round(value) for value in views[0].box_xyxy_px)
     np.testing.assert_array_equal(views[0].image_bgr[top:bottom, left:right], image[40:50, 40:60])
@@ -32,21 +49,32 @@ def test_background_overlaps_no_object_by_much_and_is_drawn_by_the_seed():
     drive = render_drive(seconds=2.0, rate_hz=1.0, seed=3, width=160, height=96)
     frames = [one for one in drive.frames if len(one.ground_truth)]
     for one in frames:
-        views = [view for view in annotated_views([one], CLASS_NAMES, backgrounds=20) if view.classes == (BACKGROUND,)]
+        views = [
+            view
+            for view in annotated_views([one], CLASS_NAMES, backgrounds=20)
+            if view.classes == (BACKGROUND,)
+        ]
         assert len(views) > 10
         image = one.load_bgr()
         for view in views:
-            place = next((x, y) for y in range(image.shape[0] - view.image_bgr.shape[0] + 1)
-                         for x in range(image.shape[1] - view.image_bgr.shape[1] + 1)
-                         if (image[y:y + view.image_bgr.shape[0],
-                                   x:x + view.image_bgr.shape[1]] == view.image_bgr).all())
+            place = next(
+                (x, y)
+                for y in range(image.shape[0] - view.image_bgr.shape[0] + 1)
+                for x in range(image.shape[1] - view.image_bgr.shape[1] + 1)
+                if (
+                    image[y : y + view.image_bgr.shape[0], x : x + view.image_bgr.shape[1]]
+                    == view.image_bgr
+                ).all()
+            )
             box = np.array(view.box_xyxy_px) + [*place, *place]
             assert pairwise_iou([box], one.ground_truth.boxes_xyxy_px).max() < 0.35
     small = frame(GREY, [(5, 5, 15, 15)], [0], [False])  # smaller than the largest windows
     assert len(list(annotated_views([small], CLASS_NAMES, backgrounds=40))) > 1
     empty = frame(GREY, np.zeros((0, 4)), [], np.zeros(0, bool))
-    first, again, other = (next(annotated_views([empty], CLASS_NAMES, backgrounds=1, seed=seed)).box_xyxy_px
-                           for seed in (1, 1, 2))
+    first, again, other = (
+        next(annotated_views([empty], CLASS_NAMES, backgrounds=1, seed=seed)).box_xyxy_px
+        for seed in (1, 1, 2)
+    )
     assert first == again != other
 
 
@@ -73,8 +101,9 @@ def test_a_light_from_behind_and_a_grey_box_show_no_lamp(seed):
 
 def test_a_light_of_which_the_image_shows_less_than_a_pixel_may_have_any_lamp():
     thin = frame(np.zeros((60, 100, 3), np.uint8), [(99.6, 10, 100, 30)], [0], [False])
-    assert [view.classes for view in annotated_views([thin], ('traffic_light',), backgrounds=0)] == [
-        REFINED['traffic_light']]
+    assert [
+        view.classes for view in annotated_views([thin], ('traffic_light',), backgrounds=0)
+    ] == [REFINED['traffic_light']]
 
 
 def test_a_view_without_a_class_is_refused():

@@ -22,10 +22,15 @@ def test_drive_with_and_without_options():
     assert drive_options('drive:') == {}
 
 
-@pytest.mark.parametrize(('text', 'message'), [
-    ('drive:speed=3', "option 'speed' of source .* expected one of seconds, seed"),
-    ('drive:seed=1.5', "option 'seed' .* is '1.5', expected a whole number"),
-    ('drive:seconds=long', "'long', expected a number"), ('drive:seconds=-1', 'drive of -1.0 s')])
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('drive:speed=3', "option 'speed' of source .* expected one of seconds, seed"),
+        ('drive:seed=1.5', "option 'seed' .* is '1.5', expected a whole number"),
+        ('drive:seconds=long', "'long', expected a number"),
+        ('drive:seconds=-1', 'drive of -1.0 s'),
+    ],
+)
 def test_refuses_drive_options(text, message):
     with pytest.raises(ValueError, match=message):
         open_source(text)
@@ -52,7 +57,11 @@ def test_tells_cityscapes(cityscapes_root):
 
 @pytest.mark.filterwarnings('ignore:.*clipped')
 def test_tells_bdd100k(bdd100k_root):
-    assert [frame.stamp_ns for frame in open_source(str(bdd100k_root), rate_hz=1).frames] == [0, 10 ** 9, 2 * 10 ** 9]
+    assert [frame.stamp_ns for frame in open_source(str(bdd100k_root), rate_hz=1).frames] == [
+        0,
+        10**9,
+        2 * 10**9,
+    ]
 
 
 def test_tells_bags_in_all_their_forms(tmp_path):
@@ -65,9 +74,16 @@ def test_tells_bags_in_all_their_forms(tmp_path):
         assert len(open_source(str(tmp_path / name), rate_hz=5).frames) == 5
     (tmp_path / 'killed').mkdir()  # a recorder that had begun its second file
     for number, first in enumerate((0, 5)):
-        write_bag(replace(drive, frames=[replace(frame, stamp_ns=frame.stamp_ns + 10 ** 9)
-                                         for frame in drive.frames[first:first + 5]]),
-                  tmp_path / 'killed' / f'killed_{number}.mcap')
+        write_bag(
+            replace(
+                drive,
+                frames=[
+                    replace(frame, stamp_ns=frame.stamp_ns + 10**9)
+                    for frame in drive.frames[first : first + 5]
+                ],
+            ),
+            tmp_path / 'killed' / f'killed_{number}.mcap',
+        )
     assert len(open_source(str(tmp_path / 'killed')).frames) == 10
 
 
@@ -76,21 +92,27 @@ def test_names_what_was_looked_for(tmp_path):
         open_source('nowhere')
     with pytest.raises(FileNotFoundError, match="'~nobody-here/data' does not exist"):
         open_source('~nobody-here/data')
-    with pytest.raises(ValueError, match='holds none of metadata.yaml, leftImg8bit_seq.*images/track, val.json'):
+    with pytest.raises(
+        ValueError, match='holds none of metadata.yaml, leftImg8bit_seq.*images/track, val.json'
+    ):
         open_source(str(tmp_path))
     (tmp_path / 'a.docx').write_text('')
     with pytest.raises(ValueError, match=r"ends with '.docx', expected 'drive'"):
         open_source(str(tmp_path / 'a.docx'))
     for rate_hz in (0, -1, float('nan'), float('inf')):
-        with pytest.raises(ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'):
+        with pytest.raises(
+            ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'
+        ):
             open_source('drive', rate_hz=rate_hz)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(5, 60), st.floats(1, 60), st.integers(2, 80))
 def test_thinning_keeps_the_first_frame_and_the_mean_rate(recorded_hz, wanted_hz, count):
-    frames = tuple(Frame(str(i), round(i * 1e9 / recorded_hz), lambda: np.zeros((1, 1, 3), np.uint8))
-                   for i in range(count))
+    frames = tuple(
+        Frame(str(i), round(i * 1e9 / recorded_hz), lambda: np.zeros((1, 1, 3), np.uint8))
+        for i in range(count)
+    )
     kept = thin_out(Sequence('s', (), frames), wanted_hz).frames
     assert kept[0] is frames[0]
     seconds = (count - 1) / recorded_hz

@@ -20,7 +20,9 @@ from deadline_perception.datasets.speed_trace import (
 
 def test_reads_csv_whatever_further_columns(tmp_path):
     file = tmp_path / 'trace.csv'
-    file.write_text('\ufeffstamp_s,note,speed_mps\n0.0,start,0\n0.5,,2.5\n1.5,,4.5\n')  # as spreadsheets save it
+    file.write_text(
+        '\ufeffstamp_s,note,speed_mps\n0.0,start,0\n0.5,,2.5\n1.5,,4.5\n'
+    )  # as spreadsheets save it
     trace = read_speed_trace(file)
     assert trace.stamps_s == (0.0, 0.5, 1.5)
     assert trace.speed_mps(1.0) == pytest.approx(3.5)
@@ -28,15 +30,18 @@ def test_reads_csv_whatever_further_columns(tmp_path):
     assert trace.speed_mps(2.6) is None and trace.speed_mps(-1.1) is None
 
 
-@pytest.mark.parametrize(('text', 'message'), [
-    ('stamp,speed\n0,1\n', "columns .*'stamp'.*expected stamp_s and speed_mps"),
-    ('stamp_s,speed_mps\n0,1\n1,fast\n', "line 3 holds '1' and 'fast'"),
-    ('stamp_s,speed_mps\n0,1\n1\n', "line 3 holds '1' and None"),
-    ('stamp_s,speed_mps\n0,1\n0,2\n', 'stamp 0.0 s .* follows 0.0 s'),
-    ('stamp_s,speed_mps\n0,nan\n', 'speed at 0.0 s is nan'),
-    ('stamp_s,speed_mps\n0,-2\n', 'speed at 0.0 s is -2.0 m/s'),
-    ('stamp_s,speed_mps\n', 'at least one'),
-])
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('stamp,speed\n0,1\n', "columns .*'stamp'.*expected stamp_s and speed_mps"),
+        ('stamp_s,speed_mps\n0,1\n1,fast\n', "line 3 holds '1' and 'fast'"),
+        ('stamp_s,speed_mps\n0,1\n1\n', "line 3 holds '1' and None"),
+        ('stamp_s,speed_mps\n0,1\n0,2\n', 'stamp 0.0 s .* follows 0.0 s'),
+        ('stamp_s,speed_mps\n0,nan\n', 'speed at 0.0 s is nan'),
+        ('stamp_s,speed_mps\n0,-2\n', 'speed at 0.0 s is -2.0 m/s'),
+        ('stamp_s,speed_mps\n', 'at least one'),
+    ],
+)
 def test_refuses_csv_with_the_value(tmp_path, text, message):
     (tmp_path / 'trace.csv').write_text(text)
     with pytest.raises(ValueError, match=message):
@@ -66,13 +71,22 @@ def test_reads_bdd100k_and_drops_invalid_fixes(bdd100k_root):
     assert read_speed_trace(file) == trace
 
 
-@pytest.mark.parametrize(('content', 'error', 'words'), [
-    ({'startTime': 0, 'gps': [{'speed': -1, 'timestamp': 1}]}, NoValidSpeedError, 'all of its 1 speeds'),
-    ({'startTime': 0, 'locations': [], 'gps': []}, NoValidSpeedError, 'empty lists'),
-    ({}, ValueError, 'no list'), ([], ValueError, 'no list'),
-    ({'gps': [{'speed': 1}]}, ValueError, "lacks the key 'timestamp'"),
-    ({'gps': [{'speed': 'x', 'timestamp': 1}]}, ValueError, 'each entry with a speed'),
-    ({'gps': [{'speed': 10 ** 400, 'timestamp': 1}]}, ValueError, 'a number of 401 digits')])
+@pytest.mark.parametrize(
+    ('content', 'error', 'words'),
+    [
+        (
+            {'startTime': 0, 'gps': [{'speed': -1, 'timestamp': 1}]},
+            NoValidSpeedError,
+            'all of its 1 speeds',
+        ),
+        ({'startTime': 0, 'locations': [], 'gps': []}, NoValidSpeedError, 'empty lists'),
+        ({}, ValueError, 'no list'),
+        ([], ValueError, 'no list'),
+        ({'gps': [{'speed': 1}]}, ValueError, "lacks the key 'timestamp'"),
+        ({'gps': [{'speed': 'x', 'timestamp': 1}]}, ValueError, 'each entry with a speed'),
+        ({'gps': [{'speed': 10**400, 'timestamp': 1}]}, ValueError, 'a number of 401 digits'),
+    ],
+)
 def test_refuses_bdd100k_files_without_a_speed(tmp_path, content, error, words):
     (tmp_path / 'info.json').write_text(json.dumps(content))
     with pytest.raises(error, match=words):
@@ -83,8 +97,22 @@ def test_refuses_bdd100k_files_without_a_speed(tmp_path, content, error, words):
 @given(st.data())
 def test_whatever_a_table_holds_is_read_or_refused_in_one_line(tmp_path, data):
     table = tmp_path / 'trace.csv'
-    table.write_bytes(b'stamp_s,speed_mps\n0,1\n' + data.draw(st.binary(max_size=30) | st.sampled_from(
-        [b'1,2\x00', b'"' + b'x' * 200_000, b'1e400,1', b'1,' + b'9' * 5_000, b'\xff\xfe', b'"a\nb",1'])))
+    table.write_bytes(
+        b'stamp_s,speed_mps\n0,1\n'
+        + data.draw(
+            st.binary(max_size=30)
+            | st.sampled_from(
+                [
+                    b'1,2\x00',
+                    b'"' + b'x' * 200_000,
+                    b'1e400,1',
+                    b'1,' + b'9' * 5_000,
+                    b'\xff\xfe',
+                    b'"a\nb",1',
+                ]
+            )
+        )
+    )
     trace = reads_or_refuses_in_one_line(read_speed_trace, table)
     assert trace is None or np.isfinite(trace.speeds_mps).all()
 
@@ -103,19 +131,24 @@ def test_a_sequence_takes_the_trace_from_its_first_frame():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.floats(0.01, 10), min_size=1, max_size=8), st.lists(st.floats(0, 40), min_size=9, max_size=9),
-       st.floats(0, 1))
+@given(
+    st.lists(st.floats(0.01, 10), min_size=1, max_size=8),
+    st.lists(st.floats(0, 40), min_size=9, max_size=9),
+    st.floats(0, 1),
+)
 def test_interpolated_speeds_stay_between_their_neighbours(steps, speeds, share):
     stamps = [0.0]
     for step in steps:
         stamps.append(stamps[-1] + step)
-    trace = SpeedTrace(tuple(stamps), tuple(speeds[:len(stamps)]))
+    trace = SpeedTrace(tuple(stamps), tuple(speeds[: len(stamps)]))
     speed = trace.speed_mps(share * stamps[-1])
     assert min(trace.speeds_mps) - 1e-9 <= speed <= max(trace.speeds_mps) + 1e-9
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=20, unique=True))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=20, unique=True)
+)
 def test_snippet_stamps_ascend(names):
     stamps = snippet_stamps_s([f'ulm_{drive:06d}_{frame:06d}' for drive, frame in sorted(names)])
     assert stamps[0] == 0.0

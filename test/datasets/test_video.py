@@ -8,7 +8,9 @@ import pytest
 
 from deadline_perception.datasets.video import read_video
 
-HIGHWAY = Path(__file__).resolve().parents[3] / 'shared' / 'data' / 'highway' / 'solid_white_right.mp4'
+HIGHWAY = (
+    Path(__file__).resolve().parents[3] / 'shared' / 'data' / 'highway' / 'solid_white_right.mp4'
+)
 
 
 @pytest.fixture

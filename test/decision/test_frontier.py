@@ -6,14 +6,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.frontier import LEVELS, FrontierPolicy, pareto_frontiers
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
-                         heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 25, 100),
+    heads=2,
+)
 PATHS = list(SPACE)
 SEGMENTS = len(SPACE.segments)
 TIMES_MS = st.one_of(st.floats(-20.0, 200.0), st.just(math.inf), st.just(-math.inf), st.just(0.0))
@@ -35,12 +41,21 @@ def policies(make_forecast, make_quality):
 
         forecast = make_forecast(SPACE, time_of)
         if seed >= 4:
-            noise = {(path, segment): rng.uniform(0.8, 1.2) for path in PATHS for segment in range(SEGMENTS)}
+            noise = {
+                (path, segment): rng.uniform(0.8, 1.2)
+                for path in PATHS
+                for segment in range(SEGMENTS)
+            }
             exact_ms = forecast.forecast_ms
             forecast.forecast_ms = lambda path, segment=0, exact_ms=exact_ms, noise=noise: (
-                exact_ms(path, segment) * noise[path, segment])
-        quality = make_quality({path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
-                                for path in PATHS})
+                exact_ms(path, segment) * noise[path, segment]
+            )
+        quality = make_quality(
+            {
+                path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
+                for path in PATHS
+            }
+        )
         made.append((FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.02), quality))
     return made
 
@@ -51,8 +66,10 @@ def remaining_of(policy: FrontierPolicy, path: ExecutionPath, segment: int) -> f
 
 def best_by_search(policy, quality, path, segment, remaining_ms, factor):
     """Every continuation looked at one by one: best quality that fits (None: nothing fits) and the smallest bound."""
-    rows = [(remaining_of(policy, other, segment) * factor, quality.quality(other))
-            for other in SPACE.continuations(path, segment)]
+    rows = [
+        (remaining_of(policy, other, segment) * factor, quality.quality(other))
+        for other in SPACE.continuations(path, segment)
+    ]
     fitting = [value for bound_ms, value in rows if bound_ms <= remaining_ms]
     return max(fitting, default=None), min(rows)[0]
 
@@ -95,10 +112,16 @@ def test_plan_is_what_an_exhaustive_search_finds(policies, which, remaining_ms, 
 
 
 @settings(max_examples=200, deadline=None)
-@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
-       remaining_ms=TIMES_MS, factor=FACTORS)
-def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, which, index, segment, remaining_ms,
-                                                                  factor):
+@given(
+    which=st.integers(0, 5),
+    index=st.integers(0, len(PATHS) - 1),
+    segment=st.integers(0, SEGMENTS - 1),
+    remaining_ms=TIMES_MS,
+    factor=FACTORS,
+)
+def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(
+    policies, which, index, segment, remaining_ms, factor
+):
     policy, quality = policies[which]
     path = PATHS[index]
     choice = policy.redecide(path, segment, remaining_ms, factor)
@@ -113,8 +136,13 @@ def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, whic
 
 
 @settings(max_examples=200, deadline=None)
-@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
-       times_ms=st.tuples(TIMES_MS, TIMES_MS), factor=FACTORS)
+@given(
+    which=st.integers(0, 5),
+    index=st.integers(0, len(PATHS) - 1),
+    segment=st.integers(0, SEGMENTS - 1),
+    times_ms=st.tuples(TIMES_MS, TIMES_MS),
+    factor=FACTORS,
+)
 def test_more_time_never_gives_lower_quality(policies, which, index, segment, times_ms, factor):
     policy = policies[which][0]
     less_ms, more_ms = sorted(times_ms)
@@ -125,13 +153,22 @@ def test_more_time_never_gives_lower_quality(policies, which, index, segment, ti
 
 
 @settings(max_examples=200, deadline=None)
-@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
-       remaining_ms=TIMES_MS, factors=st.tuples(FACTORS, FACTORS))
-def test_a_larger_factor_never_gives_a_costlier_path(policies, which, index, segment, remaining_ms, factors):
+@given(
+    which=st.integers(0, 5),
+    index=st.integers(0, len(PATHS) - 1),
+    segment=st.integers(0, SEGMENTS - 1),
+    remaining_ms=TIMES_MS,
+    factors=st.tuples(FACTORS, FACTORS),
+)
+def test_a_larger_factor_never_gives_a_costlier_path(
+    policies, which, index, segment, remaining_ms, factors
+):
     policy = policies[which][0]
     small, large = sorted(factors)
-    for decide in (lambda factor: policy.plan(remaining_ms, factor),
-                   lambda factor: policy.redecide(PATHS[index], segment, remaining_ms, factor)):
+    for decide in (
+        lambda factor: policy.plan(remaining_ms, factor),
+        lambda factor: policy.redecide(PATHS[index], segment, remaining_ms, factor),
+    ):
         assert decide(large).forecast_ms <= decide(small).forecast_ms
 
 
@@ -187,13 +224,18 @@ def test_refuses_what_cannot_be_decided_on(policies, foreign_path):
 
 
 def test_refuses_impossible_forecasts_qualities_and_settings(make_forecast, make_quality):
-    good_forecast, good_quality = make_forecast(SPACE, lambda name: 1.0), make_quality(dict.fromkeys(PATHS, 0.5))
+    good_forecast, good_quality = (
+        make_forecast(SPACE, lambda name: 1.0),
+        make_quality(dict.fromkeys(PATHS, 0.5)),
+    )
     for wrong_ms in (math.nan, -1.0, math.inf):
         with pytest.raises(ValueError, match='forecast of path .* ms, expected'):
             FrontierPolicy(SPACE, make_forecast(SPACE, lambda name: wrong_ms), good_quality)
     for wrong in (math.nan, -0.1, 1.1):
         with pytest.raises(ValueError, match=f'quality of path {PATHS[7]} is'):
-            FrontierPolicy(SPACE, good_forecast, make_quality({**dict.fromkeys(PATHS, 0.5), PATHS[7]: wrong}))
+            FrontierPolicy(
+                SPACE, good_forecast, make_quality({**dict.fromkeys(PATHS, 0.5), PATHS[7]: wrong})
+            )
     with pytest.raises(ValueError, match='keep_epsilon is nan'):
         FrontierPolicy(SPACE, good_forecast, good_quality, keep_epsilon=math.nan)
 
@@ -201,23 +243,33 @@ def test_refuses_impossible_forecasts_qualities_and_settings(make_forecast, make
 def test_frontiers_built_ahead_decide_as_those_built_when_needed(make_forecast, make_quality):
     rng = np.random.default_rng(5)
     times_ms = {}
-    forecast = make_forecast(SPACE, lambda name: times_ms.setdefault(name, float(rng.uniform(0, 9))))
+    forecast = make_forecast(
+        SPACE, lambda name: times_ms.setdefault(name, float(rng.uniform(0, 9)))
+    )
     quality = make_quality({path: float(rng.uniform()) for path in PATHS})
     ahead, lazy = FrontierPolicy(SPACE, forecast, quality), FrontierPolicy(SPACE, forecast, quality)
     ahead.prepare()
     for path in PATHS[::7]:
         for segment in range(SEGMENTS):
-            assert ahead.redecide(path, segment, 25.0, 1.0) == lazy.redecide(path, segment, 25.0, 1.0)
+            assert ahead.redecide(path, segment, 25.0, 1.0) == lazy.redecide(
+                path, segment, 25.0, 1.0
+            )
 
 
 def test_whatever_time_a_frame_has_it_starts_where_it_is_said_to(make_forecast, make_quality):
-    policy = FrontierPolicy(SPACE, make_forecast(SPACE, lambda key: 1.0 + len(key) % 5), make_quality(
-        {path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)}))
+    policy = FrontierPolicy(
+        SPACE,
+        make_forecast(SPACE, lambda key: 1.0 + len(key) % 5),
+        make_quality({path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)}),
+    )
     planned = {path for level in LEVELS for path, _, _ in policy.starts(level)}
     assert 1 < len(planned) < len(SPACE)
     rng = random.Random(0)
     for _ in range(500):
-        budget_ms, likely = rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0))), rng.uniform(0.5, 1.0)
+        budget_ms, likely = (
+            rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0))),
+            rng.uniform(0.5, 1.0),
+        )
         assert policy.plan(budget_ms, 1.0, likely).path in planned
 
 
@@ -232,7 +284,9 @@ def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
         assert choice.path in kept
         for segment in range(1, len(SPACE.segments)):
             further = policy.redecide(choice.path, segment, budget_ms / 2, 1.0).path
-            assert further in kept and SPACE.prefix(further, segment) == SPACE.prefix(choice.path, segment)
+            assert further in kept and SPACE.prefix(further, segment) == SPACE.prefix(
+                choice.path, segment
+            )
     other = next(path for path in SPACE if path not in kept)
     with pytest.raises(ValueError, match='is none of the 5 that are kept ready'):
         policy.redecide(other, 0, 10.0, 1.0)
@@ -241,6 +295,7 @@ def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
 
 
 # --- plans with a way back ---
+
 
 @pytest.fixture(scope='module')
 def cases(make_forecast, make_quality):
@@ -251,17 +306,29 @@ def cases(make_forecast, make_quality):
         keys = sorted({key for path in PATHS for key in SPACE.keys(path)})
         times_ms = rng.integers(0, 4, len(keys)) if seed % 2 else rng.uniform(0.1, 12, len(keys))
         forecast = make_forecast(SPACE, dict(zip(keys, times_ms.tolist())).__getitem__)
-        quality = make_quality({path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
-                                for path in PATHS})
-        made.append(SimpleNamespace(policy=FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.0),
-                                    forecast_ms=forecast.forecast_ms, quality=quality.quality))
+        quality = make_quality(
+            {
+                path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
+                for path in PATHS
+            }
+        )
+        made.append(
+            SimpleNamespace(
+                policy=FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.0),
+                forecast_ms=forecast.forecast_ms,
+                quality=quality.quality,
+            )
+        )
     return made
 
 
 def way_back_ms(case, path, segment):
     """Along the path until its next operator, and from there on the shortest path, all looked at one by one."""
-    following = [at for at in range(segment + 1, SEGMENTS)
-                 if SPACE.segments[at].operator is not None and SPACE.applies(at, path)]
+    following = [
+        at
+        for at in range(segment + 1, SEGMENTS)
+        if SPACE.segments[at].operator is not None and SPACE.applies(at, path)
+    ]
     if not following:
         return case.forecast_ms(path, segment)
     until = following[0]
@@ -271,38 +338,70 @@ def way_back_ms(case, path, segment):
 
 def needed_ms(case, path, segment, likely):
     """The longest way back, here or from a later operator that is reached at the likely pace."""
-    decided = [segment] + [at for at in range(segment + 1, SEGMENTS)
-                           if SPACE.segments[at].operator is not None and SPACE.applies(at, path)]
+    decided = [segment] + [
+        at
+        for at in range(segment + 1, SEGMENTS)
+        if SPACE.segments[at].operator is not None and SPACE.applies(at, path)
+    ]
     whole_ms = case.forecast_ms(path, segment)
-    return max(likely * (whole_ms - case.forecast_ms(path, at)) + way_back_ms(case, path, at) for at in decided)
+    return max(
+        likely * (whole_ms - case.forecast_ms(path, at)) + way_back_ms(case, path, at)
+        for at in decided
+    )
 
 
 @settings(max_examples=100, deadline=None)
-@given(which=st.integers(0, 3), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
-       remaining_ms=st.floats(0.0, 150.0), factor=USUAL_FACTORS, likely=LIKELY)
-def test_the_choice_is_what_an_exhaustive_search_finds(cases, which, index, segment, remaining_ms, factor, likely):
+@given(
+    which=st.integers(0, 3),
+    index=st.integers(0, len(PATHS) - 1),
+    segment=st.integers(0, SEGMENTS - 1),
+    remaining_ms=st.floats(0.0, 150.0),
+    factor=USUAL_FACTORS,
+    likely=LIKELY,
+)
+def test_the_choice_is_what_an_exhaustive_search_finds(
+    cases, which, index, segment, remaining_ms, factor, likely
+):
     case, path = cases[which], PATHS[index]
-    choice = (case.policy.plan(remaining_ms, factor, likely) if segment == 0 else
-              case.policy.redecide(path, segment, remaining_ms, factor, likely=likely))
+    choice = (
+        case.policy.plan(remaining_ms, factor, likely)
+        if segment == 0
+        else case.policy.redecide(path, segment, remaining_ms, factor, likely=likely)
+    )
     found, slack = {}, 1e-9 * (1.0 + remaining_ms)
     for margin in (-slack, slack):  # what lies within the rounding of the times may be found or not
-        found[margin] = max((case.quality(other) for other in SPACE.continuations(path, segment)
-                             if needed_ms(case, other, segment, likely) * factor <= remaining_ms + margin),
-                            default=None)
+        found[margin] = max(
+            (
+                case.quality(other)
+                for other in SPACE.continuations(path, segment)
+                if needed_ms(case, other, segment, likely) * factor <= remaining_ms + margin
+            ),
+            default=None,
+        )
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
     if found[-slack] is not None:
         assert choice.feasible and choice.bound_ms <= remaining_ms
         assert found[-slack] <= choice.quality <= found[slack]
     elif found[slack] is None:
-        assert choice == (case.policy.plan(remaining_ms, factor) if segment == 0 else
-                          case.policy.redecide(path, segment, remaining_ms, factor))
+        assert choice == (
+            case.policy.plan(remaining_ms, factor)
+            if segment == 0
+            else case.policy.redecide(path, segment, remaining_ms, factor)
+        )
         assert not choice.feasible
 
 
 @settings(max_examples=100, deadline=None)
-@given(which=st.integers(0, 3), share=st.floats(1.0, 4.0), factor=st.floats(1.0, 3.0), likely=LIKELY,
-       paces=st.lists(st.floats(0.0, 1.0), min_size=SEGMENTS, max_size=SEGMENTS))
-def test_a_frame_whose_segments_keep_their_bounds_is_in_time(cases, which, share, factor, likely, paces):
+@given(
+    which=st.integers(0, 3),
+    share=st.floats(1.0, 4.0),
+    factor=st.floats(1.0, 3.0),
+    likely=LIKELY,
+    paces=st.lists(st.floats(0.0, 1.0), min_size=SEGMENTS, max_size=SEGMENTS),
+)
+def test_a_frame_whose_segments_keep_their_bounds_is_in_time(
+    cases, which, share, factor, likely, paces
+):
     case = cases[which]
     shortest_ms = min(case.forecast_ms(path) for path in PATHS) * factor
     left_ms = share * shortest_ms * (1.0 + 1e-9)
@@ -310,7 +409,9 @@ def test_a_frame_whose_segments_keep_their_bounds_is_in_time(cases, which, share
     assert choice.feasible
     for segment in range(SEGMENTS):
         if SPACE.segments[segment].operator is not None and SPACE.applies(segment, choice.path):
-            choice = case.policy.redecide(choice.path, segment, left_ms + 1e-9, factor, likely=likely)
+            choice = case.policy.redecide(
+                choice.path, segment, left_ms + 1e-9, factor, likely=likely
+            )
             assert choice.feasible
         after_ms = case.forecast_ms(choice.path, segment + 1) if segment + 1 < SEGMENTS else 0.0
         left_ms -= (case.forecast_ms(choice.path, segment) - after_ms) * factor * paces[segment]
@@ -318,19 +419,30 @@ def test_a_frame_whose_segments_keep_their_bounds_is_in_time(cases, which, share
 
 
 @settings(max_examples=60, deadline=None)
-@given(which=st.integers(0, 3), remaining_ms=st.floats(0.0, 150.0), factor=USUAL_FACTORS, likely=LIKELY)
-def test_recourse_never_plans_less_and_is_feasible_for_the_same_times(cases, which, remaining_ms, factor, likely):
+@given(
+    which=st.integers(0, 3), remaining_ms=st.floats(0.0, 150.0), factor=USUAL_FACTORS, likely=LIKELY
+)
+def test_recourse_never_plans_less_and_is_feasible_for_the_same_times(
+    cases, which, remaining_ms, factor, likely
+):
     policy = cases[which].policy
-    alone, with_recourse = policy.plan(remaining_ms, factor), policy.plan(remaining_ms, factor, likely)
+    alone, with_recourse = (
+        policy.plan(remaining_ms, factor),
+        policy.plan(remaining_ms, factor, likely),
+    )
     assert with_recourse.feasible == alone.feasible or math.isclose(alone.bound_ms, remaining_ms)
     assert with_recourse.quality >= alone.quality
 
 
 def test_a_plan_is_kept_unless_another_gains_enough(make_forecast, make_quality):
     times = {'stage': 4.0, 'skip': 4.0}
-    forecast = make_forecast(SPACE, lambda name: next((ms for key, ms in times.items() if name.startswith(key)), 1.0))
+    forecast = make_forecast(
+        SPACE, lambda name: next((ms for key, ms in times.items() if name.startswith(key)), 1.0)
+    )
     by_time = sorted(PATHS, key=forecast.forecast_ms)
-    quality = make_quality({path: 0.5 + 0.001 * rank / len(PATHS) for rank, path in enumerate(by_time)})
+    quality = make_quality(
+        {path: 0.5 + 0.001 * rank / len(PATHS) for rank, path in enumerate(by_time)}
+    )
     policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
     eager = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.0)
     plan = policy.plan(forecast.forecast_ms(by_time[len(PATHS) // 2]), 1.0, 0.9).path
@@ -358,7 +470,11 @@ def test_a_plan_is_not_taken_back_where_the_frame_goes_at_the_likely_pace(cases)
             choice = plan = case.policy.plan(left_ms, 1.6, 0.7)
             for segment in range(SEGMENTS):
                 if plan.feasible and SPACE.segments[segment].operator is not None:
-                    choice = case.policy.redecide(choice.path, segment, left_ms + 1e-9, 1.6, likely=0.7)
+                    choice = case.policy.redecide(
+                        choice.path, segment, left_ms + 1e-9, 1.6, likely=0.7
+                    )
                     assert choice.quality >= plan.quality
-                after_ms = case.forecast_ms(choice.path, segment + 1) if segment + 1 < SEGMENTS else 0.0
+                after_ms = (
+                    case.forecast_ms(choice.path, segment + 1) if segment + 1 < SEGMENTS else 0.0
+                )
                 left_ms -= (case.forecast_ms(choice.path, segment) - after_ms) * 1.6 * 0.7

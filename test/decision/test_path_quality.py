@@ -5,26 +5,54 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from deadline_perception.core.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
-from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, QualityTableError, chance_errors
+from deadline_perception.core.execution_path import (
+    MODEL,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
+from deadline_perception.decision.path_quality import (
+    MonotoneModel,
+    PathQuality,
+    QualityTableError,
+    chance_errors,
+)
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
-                         proposals=(10, 25, 50, 100), heads=3)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.75, 0.5, 0.25),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 25, 50, 100),
+    heads=3,
+)
 PATHS = list(SPACE)
 
 
 def additive_ap(path: ExecutionPath) -> float:
     """A made-up truth that adds up on the plain scale."""
-    return (0.05 + 0.02 * sum(path.settings[:2]) + 0.2 * path['width'] + 0.05 * path['pyramid_width']
-            + 0.02 * math.log(path['proposals']) + 0.03 * int(path['head']))
+    return (
+        0.05
+        + 0.02 * sum(path.settings[:2])
+        + 0.2 * path['width']
+        + 0.05 * path['pyramid_width']
+        + 0.02 * math.log(path['proposals'])
+        + 0.03 * int(path['head'])
+    )
 
 
 def logistic_ap(path: ExecutionPath) -> float:
     """A made-up truth that adds up on the logit scale."""
-    return 1 / (1 + math.exp(2.5 - 0.3 * sum(path.settings[:2]) - 2.0 * path['width'] - 0.2 * int(path['head'])))
+    return 1 / (
+        1
+        + math.exp(
+            2.5 - 0.3 * sum(path.settings[:2]) - 2.0 * path['width'] - 0.2 * int(path['head'])
+        )
+    )
 
 
 def sample(count: int, seed: int = 0) -> list[ExecutionPath]:
@@ -42,8 +70,9 @@ def test_recovers_a_truth_that_adds_up():
 
 def test_error_of_prediction_shows_a_truth_that_no_model_can_know():
     rng = np.random.default_rng(1)
-    noisy = PathQuality({path: float(np.clip(additive_ap(path) + rng.normal(0, 0.1), 0, 1))
-                         for path in sample(60)}).prediction_error()
+    noisy = PathQuality(
+        {path: float(np.clip(additive_ap(path) + rng.normal(0, 0.1), 0, 1)) for path in sample(60)}
+    ).prediction_error()
     exact = PathQuality({path: additive_ap(path) for path in sample(60)}).prediction_error()
     assert noisy.mean_points > 5 * exact.mean_points > 0 and noisy.max_points > 5 * exact.max_points
     assert noisy.rank_correlation < exact.rank_correlation
@@ -69,13 +98,20 @@ def test_more_than_sixty_paths_are_left_out_in_groups():
 
 def test_pairs_of_operators_are_seen():
     """A head that pays only behind a wide backbone; width and head alone could not say so."""
+
     def paired_ap(path):
-        return 0.1 + 0.2 * path['width'] + 0.3 * (int(path['head']) / 2) * (path['width'] - 0.25) / 0.75
+        return (
+            0.1
+            + 0.2 * path['width']
+            + 0.3 * (int(path['head']) / 2) * (path['width'] - 0.25) / 0.75
+        )
 
     quality = PathQuality({path: paired_ap(path) for path in sample(80)})
-    gains = [quality.quality(SPACE.largest.replace(width=width)) - quality.quality(SPACE.largest.replace(width=width,
-                                                                                                    head='0'))
-             for width in (1.0, 0.25)]
+    gains = [
+        quality.quality(SPACE.largest.replace(width=width))
+        - quality.quality(SPACE.largest.replace(width=width, head='0'))
+        for width in (1.0, 0.25)
+    ]
     assert gains[0] > 0.2 > 0.07 > gains[1]
 
 
@@ -113,10 +149,15 @@ def test_measurement_and_model_are_weighed_by_their_variances():
 @given(seed=st.integers(0, 10_000), error=st.floats(0.001, 0.5))
 def test_expected_values_lie_between_measurement_and_model(seed, error):
     rng = np.random.default_rng(seed)
-    known = {path: float(np.clip(additive_ap(path) + rng.normal(0, 0.05), 0, 1)) for path in sample(30, seed)}
+    known = {
+        path: float(np.clip(additive_ap(path) + rng.normal(0, 0.05), 0, 1))
+        for path in sample(30, seed)
+    }
     model = MonotoneModel(list(known), list(known.values())).predict(list(known))
-    expected, more = (PathQuality(known, errors=dict.fromkeys(known, value)).table(list(known))
-                      for value in (error, 2 * error))
+    expected, more = (
+        PathQuality(known, errors=dict.fromkeys(known, value)).table(list(known))
+        for value in (error, 2 * error)
+    )
     measured = np.array(list(known.values()))
     assert (expected >= np.minimum(model, measured) - 1e-12).all()
     assert (expected <= np.maximum(model, measured) + 1e-12).all()
@@ -130,10 +171,17 @@ def test_expected_values_are_nearer_to_the_truth_and_choose_better():
         truth = {path: logistic_ap(path) + rng.normal(0, 0.01) for path in sample(60, seed)}
         paths = sorted(truth, key=truth.get)
         known = {path: truth[path] + rng.normal(0, 0.02) for path in paths}
-        values = np.array([PathQuality(known).table(paths),
-                           PathQuality(known, errors=dict.fromkeys(known, 0.02)).table(paths)])
+        values = np.array(
+            [
+                PathQuality(known).table(paths),
+                PathQuality(known, errors=dict.fromkeys(known, 0.02)).table(paths),
+            ]
+        )
         errors.append(np.square(values - [truth[path] for path in paths]).mean(1))
-        chosen += [[truth[paths[few + at]] for at in values[:, few:few + 10].argmax(1)] for few in range(0, 60, 10)]
+        chosen += [
+            [truth[paths[few + at]] for at in values[:, few : few + 10].argmax(1)]
+            for few in range(0, 60, 10)
+        ]
     measured, expected = np.mean(errors, axis=0)
     assert expected < 0.6 * measured
     by_measured, by_expected = np.mean(chosen, axis=0)
@@ -156,7 +204,9 @@ def test_draws_without_objects_are_left_out_of_the_errors():
     values = np.random.default_rng(0).uniform(0.2, 0.4, (5, 10))
     with_gap = np.hstack([values, np.full((5, 1), np.nan)])
     assert np.array_equal(chance_errors(paths, with_gap), chance_errors(paths, values))
-    with pytest.raises(ValueError, match='1 draws have a value for every path, expected at least 2'):
+    with pytest.raises(
+        ValueError, match='1 draws have a value for every path, expected at least 2'
+    ):
         chance_errors(paths, with_gap[:, -2:])
     with pytest.raises(ValueError, match=r'shape \(5, 11\), expected \[4 paths, draws\]'):
         chance_errors(paths[:4], with_gap)
@@ -171,7 +221,9 @@ def test_predictions_are_in_range_and_a_larger_setting_never_harms(seed, count):
     predicted = dict(zip(PATHS, model.predict(PATHS)))
     assert all(0.0 <= value <= 1.0 for value in predicted.values())
     for path in PATHS[::11]:
-        larger = [path.replace(**{operator.name: operator.settings[-1]}) for operator in SPACE.operators]
+        larger = [
+            path.replace(**{operator.name: operator.settings[-1]}) for operator in SPACE.operators
+        ]
         assert all(predicted[other] >= predicted[path] - 1e-9 for other in larger)
 
 
@@ -179,13 +231,19 @@ def test_setting_that_was_not_measured_lies_between_its_neighbours():
     measured = {SPACE.largest.replace(width=width): ap for width, ap in ((1.0, 0.6), (0.5, 0.2))}
     quality = PathQuality(measured)
     # Half-way between odds of 1.5 and 0.25 on the logistic scale: sqrt(1.5 * 0.25) = 0.612.
-    assert quality.quality(SPACE.largest.replace(width=0.75)) == pytest.approx(0.612 / 1.612, abs=0.01)
+    assert quality.quality(SPACE.largest.replace(width=0.75)) == pytest.approx(
+        0.612 / 1.612, abs=0.01
+    )
     assert quality.quality(SPACE.largest.replace(width=0.25)) == pytest.approx(0.2, abs=0.01)
 
 
 def test_file_round_trip(tmp_path):
-    quality = PathQuality({path: additive_ap(path) for path in sample(10)}, weights_hash='abc', dataset='drive',
-                          errors={path: 0.001 * at for at, path in enumerate(sample(10))})
+    quality = PathQuality(
+        {path: additive_ap(path) for path in sample(10)},
+        weights_hash='abc',
+        dataset='drive',
+        errors={path: 0.001 * at for at, path in enumerate(sample(10))},
+    )
     quality.save(tmp_path / 'quality.json')
     loaded = PathQuality.load(tmp_path / 'quality.json', SPACE)
     second = json.loads((tmp_path / 'quality.json').read_text())['paths'][str(sample(10)[1])]
@@ -202,18 +260,32 @@ def test_check_names_both_networks():
         quality.check('xyz')
 
 
-@pytest.mark.parametrize('content, message', [
-    ('{', 'cannot be read'), ('[]', 'holds list, expected a JSON object'), ('{"weights_hash": "a"}', "lack 'paths'"),
-    ('{"paths": {"s00-w1.00-p10-h0": {"ap": 0.3}}}', "lack 'weights_hash'"),
-    ('{"weights_hash": "a", "paths": {}}', '0 measured paths'),
-    ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap50": 0.3}}}', "lack 'ap'"),
-    ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": "x"}}}', "ap of path s00-w1.00-p10-h0 is 'x'"),
-    ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": NaN}}}', 'is nan'),
-    ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 31}}}', 'is 31'),
-    ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 0.3, "ap_error": -1}}}',
-     'standard error of path s00-w1.00-p10-h0 is -1'),
-    ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 0.3, "ap_error": null}}}', 'is None'),
-    ('{"weights_hash": "a", "paths": {"banana": {"ap": 0.3}}}', "'banana'")])
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        ('{', 'cannot be read'),
+        ('[]', 'holds list, expected a JSON object'),
+        ('{"weights_hash": "a"}', "lack 'paths'"),
+        ('{"paths": {"s00-w1.00-p10-h0": {"ap": 0.3}}}', "lack 'weights_hash'"),
+        ('{"weights_hash": "a", "paths": {}}', '0 measured paths'),
+        ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap50": 0.3}}}', "lack 'ap'"),
+        (
+            '{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": "x"}}}',
+            "ap of path s00-w1.00-p10-h0 is 'x'",
+        ),
+        ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": NaN}}}', 'is nan'),
+        ('{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 31}}}', 'is 31'),
+        (
+            '{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 0.3, "ap_error": -1}}}',
+            'standard error of path s00-w1.00-p10-h0 is -1',
+        ),
+        (
+            '{"weights_hash": "a", "paths": {"s00-w1.00-p10-h0": {"ap": 0.3, "ap_error": null}}}',
+            'is None',
+        ),
+        ('{"weights_hash": "a", "paths": {"banana": {"ap": 0.3}}}', "'banana'"),
+    ],
+)
 def test_unusable_file_is_refused_by_name(tmp_path, content, message):
     file = tmp_path / 'quality.json'
     file.write_text(content)
@@ -229,8 +301,14 @@ def test_missing_file_is_refused_by_name(tmp_path):
 
 def test_a_value_without_an_error_is_taken_for_the_truth(tmp_path):
     file = tmp_path / 'quality.json'
-    file.write_text(json.dumps({'weights_hash': 'abc', 'paths': {str(SPACE.largest): {'ap': 0.3},
-                                                                 str(SPACE.smallest): {'ap': 0.5}}}))
+    file.write_text(
+        json.dumps(
+            {
+                'weights_hash': 'abc',
+                'paths': {str(SPACE.largest): {'ap': 0.3}, str(SPACE.smallest): {'ap': 0.5}},
+            }
+        )
+    )
     loaded = PathQuality.load(file, SPACE)
     assert loaded.errors == {SPACE.largest: 0.0, SPACE.smallest: 0.0} and loaded.trust == 1.0
     assert (loaded.quality(SPACE.largest), loaded.quality(SPACE.smallest)) == (0.3, 0.5)
@@ -249,8 +327,13 @@ def test_stand_in_grows_with_the_logarithm_of_time(make_forecast, foreign_path):
 
 
 def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_forecast):
-    space = multi_path_space(skips_per_stage=(0,), widths=(1.0, 0.5, 0.25), pyramid_widths=(1.0,),
-                             proposals=(10,), heads=1)
+    space = multi_path_space(
+        skips_per_stage=(0,),
+        widths=(1.0, 0.5, 0.25),
+        pyramid_widths=(1.0,),
+        proposals=(10,),
+        heads=1,
+    )
     slow = next(iter(space)).replace(width=0.25)
     forecast = make_forecast(space, lambda name: 9.0 if 'w0.25' in name else 1.0)
     assert forecast.forecast_ms(slow) > forecast.forecast_ms(space.largest)
@@ -258,17 +341,30 @@ def test_stand_in_ranks_no_path_below_a_smaller_one_that_was_measured_slow(make_
     assert quality.quality(space.largest) == max(quality.table(list(space)))
 
 
-@pytest.mark.parametrize('single', [
-    PathSpace((), (Segment('whole', 'conv'),)),
-    multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)])
+@pytest.mark.parametrize(
+    'single',
+    [
+        PathSpace((), (Segment('whole', 'conv'),)),
+        multi_path_space(
+            skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
+        ),
+    ],
+)
 def test_stand_in_of_one_path_is_the_best(make_forecast, single):
-    assert PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0)).quality(single.largest) == 1.0
+    assert (
+        PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0)).quality(
+            single.largest
+        )
+        == 1.0
+    )
 
 
 def test_refuses_impossible_fits(foreign_path):
     with pytest.raises(ValueError, match='path whole is of another network'):
         MonotoneModel([SPACE.largest], [0.5]).predict([foreign_path])
-    with pytest.raises(QualityTableError, match='2 measured paths, expected at least 1, all of one network'):
+    with pytest.raises(
+        QualityTableError, match='2 measured paths, expected at least 1, all of one network'
+    ):
         PathQuality({SPACE.largest: 0.5, foreign_path: 0.5})
     with pytest.raises(QualityTableError, match='is 1.5, expected'):
         PathQuality({SPACE.largest: 1.5})
@@ -278,30 +374,56 @@ def test_refuses_impossible_fits(foreign_path):
 
 # Models of which one has paths.
 MODELS = PathSpace(
-    (Operator('model', MODEL, ('small', 'many', 'large'), 'm'), Operator('width', 'width', (0.25, 0.5, 1.0), 'w')),
-    (Segment('choose', 'pre', 'model'), Segment('body', 'body', 'width', ('width',), only_on=('model', 'many'))))
+    (
+        Operator('model', MODEL, ('small', 'many', 'large'), 'm'),
+        Operator('width', 'width', (0.25, 0.5, 1.0), 'w'),
+    ),
+    (
+        Segment('choose', 'pre', 'model'),
+        Segment('body', 'body', 'width', ('width',), only_on=('model', 'many')),
+    ),
+)
 
 
 def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
     """A larger model that is worse would otherwise pull the others with it."""
-    known = {MODELS.parse(name): value for name, value in (
-        ('msmall', 0.5), ('mmany-w0.25', 0.1), ('mmany-w1.00', 0.3), ('mlarge', 0.2))}
+    known = {
+        MODELS.parse(name): value
+        for name, value in (
+            ('msmall', 0.5),
+            ('mmany-w0.25', 0.1),
+            ('mmany-w1.00', 0.3),
+            ('mlarge', 0.2),
+        )
+    }
     quality = PathQuality(known, errors=dict.fromkeys(known, 0.05), weights_hash='w')
-    assert [quality.quality(path) for path in known] == pytest.approx(list(known.values()), abs=5e-3)
+    assert [quality.quality(path) for path in known] == pytest.approx(
+        list(known.values()), abs=5e-3
+    )
     assert 0.1 < quality.quality(MODELS.parse('mmany-w0.50')) < 0.3
-    assert quality.prediction_error().paths == 2  # those that another path of their model is left to predict from
+    assert (
+        quality.prediction_error().paths == 2
+    )  # those that another path of their model is left to predict from
     quality.save(tmp_path / 'quality.json')
     assert PathQuality.load(tmp_path / 'quality.json', MODELS).known == quality.known
     del known[MODELS.parse('mlarge')]
     PathQuality(known, weights_hash='w').save(tmp_path / 'quality.json')
-    with pytest.raises(QualityTableError, match='no path of large, expected one at least of each model'):
+    with pytest.raises(
+        QualityTableError, match='no path of large, expected one at least of each model'
+    ):
         PathQuality.load(tmp_path / 'quality.json', MODELS)
     with pytest.raises(ValueError, match='path mlarge is of a model without a measured path'):
         PathQuality(known).quality(MODELS.parse('mlarge'))
 
 
-def test_stand_in_ranks_the_models_of_a_set_by_their_times_in_whatever_order_they_are_named(make_forecast):
-    space = PathSpace((Operator('model', MODEL, ('slow', 'quick'), 'm'),),
-                      (Segment('choose', 'pre', 'model'), Segment('body', 'body', None, ('model',))))
-    quality = PathQuality.from_forecast(space, make_forecast(space, lambda name: 1.0 + 8.0 * name.endswith('mslow')))
+def test_stand_in_ranks_the_models_of_a_set_by_their_times_in_whatever_order_they_are_named(
+    make_forecast,
+):
+    space = PathSpace(
+        (Operator('model', MODEL, ('slow', 'quick'), 'm'),),
+        (Segment('choose', 'pre', 'model'), Segment('body', 'body', None, ('model',))),
+    )
+    quality = PathQuality.from_forecast(
+        space, make_forecast(space, lambda name: 1.0 + 8.0 * name.endswith('mslow'))
+    )
     assert [quality.quality(space.parse(name)) for name in ('mslow', 'mquick')] == [1.0, 0.0]

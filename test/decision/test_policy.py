@@ -7,7 +7,9 @@ import pytest
 from deadline_perception.decision.policy import Choice, check_outcome
 
 
-@pytest.mark.parametrize('forecast_ms, bound_ms', [(-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1)])
+@pytest.mark.parametrize(
+    'forecast_ms, bound_ms', [(-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1)]
+)
 def test_choice_refuses_impossible_times(foreign_path, forecast_ms, bound_ms):
     with pytest.raises(ValueError, match=f'forecast is {forecast_ms} ms and bound {bound_ms} ms'):
         Choice(foreign_path, forecast_ms, bound_ms, True, 0.5)

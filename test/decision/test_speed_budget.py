@@ -3,16 +3,32 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deadline_perception.decision.speed_budget import (
-    SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS, Budget, StoppingDistanceBudget, TableBudget)
+    SUBFLOW_ROBOT_BUDGETS_MS,
+    SUBFLOW_ROBOT_SPEEDS_MPS,
+    Budget,
+    StoppingDistanceBudget,
+    TableBudget,
+)
 
-CAR = {'sight_distance_m': 40.0, 'deceleration_mps2': 6.0, 'actuation_latency_s': 0.2, 'clearance_m': 2.0,
-       'min_budget_ms': 30.0, 'max_budget_ms': 500.0}
+CAR = {
+    'sight_distance_m': 40.0,
+    'deceleration_mps2': 6.0,
+    'actuation_latency_s': 0.2,
+    'clearance_m': 2.0,
+    'min_budget_ms': 30.0,
+    'max_budget_ms': 500.0,
+}
 SPEEDS = st.one_of(st.floats(0.0, 60.0), st.sampled_from([0.0, 5e-324, 1e-9, 1e200]))
 WRONG_SPEEDS = [None, math.nan, math.inf, -math.inf, -0.1]
-POLICIES = [StoppingDistanceBudget(**CAR), TableBudget(), TableBudget([1.0, 5.0], [200.0, 90.0], 80.0, 150.0)]
+POLICIES = [
+    StoppingDistanceBudget(**CAR),
+    TableBudget(),
+    TableBudget([1.0, 5.0], [200.0, 90.0], 80.0, 150.0),
+]
 
 
 def test_stopping_distance_computed_by_hand():
@@ -72,20 +88,37 @@ def test_table_is_clamped():
     assert [policy.budget_ms(speed).budget_ms for speed in (0.5, 3.0)] == [150.0, 80.0]
 
 
-@pytest.mark.parametrize('name, value, unit', [
-    ('sight_distance_m', 0.0, '0 m'), ('sight_distance_m', math.inf, '0 m'), ('deceleration_mps2', -1.0, 'm/s'),
-    ('actuation_latency_s', -0.1, '0 s'), ('clearance_m', 40.0, 'sight distance'), ('clearance_m', math.nan, 'm'),
-    ('min_budget_ms', 0.0, '0 ms'), ('max_budget_ms', 29.0, 'min_budget_ms = 30.0 ms')])
+@pytest.mark.parametrize(
+    'name, value, unit',
+    [
+        ('sight_distance_m', 0.0, '0 m'),
+        ('sight_distance_m', math.inf, '0 m'),
+        ('deceleration_mps2', -1.0, 'm/s'),
+        ('actuation_latency_s', -0.1, '0 s'),
+        ('clearance_m', 40.0, 'sight distance'),
+        ('clearance_m', math.nan, 'm'),
+        ('min_budget_ms', 0.0, '0 ms'),
+        ('max_budget_ms', 29.0, 'min_budget_ms = 30.0 ms'),
+    ],
+)
 def test_stopping_distance_refuses_impossible_parameters(name, value, unit):
     with pytest.raises(ValueError, match=f'{name} is {value}.*{unit}'):
         StoppingDistanceBudget(**{**CAR, name: value})
 
 
-@pytest.mark.parametrize('speeds, budgets, message', [
-    ([], [], '0 speeds'), ([1.0], [1.0, 2.0], '1 speeds with 2 budgets'), ([2.0, 1.0], [9.0, 8.0], 'speeds_mps is'),
-    ([1.0, 1.0], [9.0, 8.0], 'speeds_mps is'), ([-1.0, 1.0], [9.0, 8.0], 'at least 0 m/s'),
-    ([0.0, 1.0], [8.0, 9.0], 'never rise'), ([0.0, 1.0], [8.0, 0.0], 'above 0 ms'),
-    ([0.0, math.nan], [9.0, 8.0], 'speeds_mps is')])
+@pytest.mark.parametrize(
+    'speeds, budgets, message',
+    [
+        ([], [], '0 speeds'),
+        ([1.0], [1.0, 2.0], '1 speeds with 2 budgets'),
+        ([2.0, 1.0], [9.0, 8.0], 'speeds_mps is'),
+        ([1.0, 1.0], [9.0, 8.0], 'speeds_mps is'),
+        ([-1.0, 1.0], [9.0, 8.0], 'at least 0 m/s'),
+        ([0.0, 1.0], [8.0, 9.0], 'never rise'),
+        ([0.0, 1.0], [8.0, 0.0], 'above 0 ms'),
+        ([0.0, math.nan], [9.0, 8.0], 'speeds_mps is'),
+    ],
+)
 def test_table_refuses_impossible_entries(speeds, budgets, message):
     with pytest.raises(ValueError, match=message):
         TableBudget(speeds, budgets)

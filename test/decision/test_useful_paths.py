@@ -1,4 +1,5 @@
 """The segments that are worth being prepared and loaded."""
+
 import math
 
 import numpy as np
@@ -9,8 +10,13 @@ from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
-                         heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 25, 100),
+    heads=2,
+)
 
 
 @pytest.fixture(params=range(4))
@@ -20,8 +26,14 @@ def parts(request, make_forecast, make_quality):
     times = {key: rng.uniform(0.5, 5.0) for key in SPACE.carriers()}
     forecast = make_forecast(SPACE, times.__getitem__)
     longest_ms = max(forecast.forecast_ms(path) for path in SPACE)
-    return forecast, make_quality({path: min(1.0, max(0.0, 0.8 * forecast.forecast_ms(path) / longest_ms
-                                                      + rng.normal(0.0, 0.05))) for path in SPACE})
+    return forecast, make_quality(
+        {
+            path: min(
+                1.0, max(0.0, 0.8 * forecast.forecast_ms(path) / longest_ms + rng.normal(0.0, 0.05))
+            )
+            for path in SPACE
+        }
+    )
 
 
 def keys_of(paths):
@@ -34,9 +46,15 @@ def test_fewer_segments_plan_nearly_as_well_whatever_time_there_is(parts):
     assert useful == paths_of(SPACE, keys_of(useful))  # all that their segments allow
     every, few = FrontierPolicy(SPACE, *parts), FrontierPolicy(SPACE, *parts, paths=useful)
     times_ms = np.geomspace(every.starts()[0][1], every.starts()[-1][1], 300)
-    lost = [every.plan(time_ms, 1.0, level).quality - few.plan(time_ms, 1.0, level).quality
-            for level in LEVELS for time_ms in times_ms]
-    assert np.mean(lost) < 0.0035 and few.plan(math.inf, 1.0).quality == every.plan(math.inf, 1.0).quality
+    lost = [
+        every.plan(time_ms, 1.0, level).quality - few.plan(time_ms, 1.0, level).quality
+        for level in LEVELS
+        for time_ms in times_ms
+    ]
+    assert (
+        np.mean(lost) < 0.0035
+        and few.plan(math.inf, 1.0).quality == every.plan(math.inf, 1.0).quality
+    )
 
 
 def test_what_may_be_lost_decides_how_many_segments_are_kept(parts, monkeypatch):
@@ -49,6 +67,9 @@ def test_what_may_be_lost_decides_how_many_segments_are_kept(parts, monkeypatch)
 
 
 def test_a_network_of_one_path_keeps_it(make_forecast, make_quality):
-    space = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1)
-    assert useful_paths(space, make_forecast(space, lambda key: 0.0), make_quality({space.largest: 0.0})) == [
-        space.largest]
+    space = multi_path_space(
+        skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1
+    )
+    assert useful_paths(
+        space, make_forecast(space, lambda key: 0.0), make_quality({space.largest: 0.0})
+    ) == [space.largest]

@@ -21,14 +21,19 @@ def block(quantised):
 
 
 def run(model, *values):
-    request = openvino_core().compile_model(model, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})(list(values))
+    request = openvino_core().compile_model(model, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})(
+        list(values)
+    )
     return [request[index] for index in range(2)]
 
 
 @pytest.mark.parametrize('quantised', [False, True])
 def test_values_are_the_same_with_the_channels_last(quantised):
     model = block(quantised)
-    x, flat = RNG.normal(size=(1, 4, 6, 5)).astype(np.float32), RNG.normal(size=(3, 2)).astype(np.float32)
+    x, flat = (
+        RNG.normal(size=(1, 4, 6, 5)).astype(np.float32),
+        RNG.normal(size=(3, 2)).astype(np.float32),
+    )
     expected = run(model, x, flat)
     changed = channels_last(openvino, model)
     assert [tuple(port.shape) for port in changed.inputs] == [(1, 6, 5, 4), (3, 2)]
@@ -41,14 +46,20 @@ def test_values_are_the_same_with_the_channels_last(quantised):
 @pytest.mark.parametrize('quantised', [False, True])
 def test_what_ends_a_segment_is_computed_on_rows(quantised):
     """OpenVINO orders values of four dimensions in memory as it likes: that cost more than the block's convolutions."""
-    ends = [node for node in channels_last(openvino, block(quantised)).get_ordered_ops()
-            if node.get_type_name() in ('Add', 'Relu')]
+    ends = [
+        node
+        for node in channels_last(openvino, block(quantised)).get_ordered_ops()
+        if node.get_type_name() in ('Add', 'Relu')
+    ]
     assert len(ends) == 3 and all(len(node.get_output_shape(0)) == 2 for node in ends)
 
 
 def test_only_the_convolution_stands_between_transpositions():
-    kinds = [node.get_type_name() for node in channels_last(openvino, block(True)).get_ordered_ops()
-             if node.get_type_name() not in ('Constant', 'Parameter', 'Result')]
+    kinds = [
+        node.get_type_name()
+        for node in channels_last(openvino, block(True)).get_ordered_ops()
+        if node.get_type_name() not in ('Constant', 'Parameter', 'Result')
+    ]
     assert kinds.count('Transpose') == 2
     at = kinds.index('Convolution')
     assert (kinds[at - 1], kinds[at + 1]) == ('Transpose', 'Transpose')

@@ -24,28 +24,40 @@ def test_prepared_segments_are_taken_unless_eager_is_asked_for(prepared):
     assert (type(chosen), chosen.notice, is_installed()) == (Eager, '', True)
 
 
-def test_without_them_auto_is_eager_and_says_why_and_openvino_is_refused(prepared, monkeypatch, tmp_path):
+def test_without_them_auto_is_eager_and_says_why_and_openvino_is_refused(
+    prepared, monkeypatch, tmp_path
+):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'empty'))
     chosen = choose_engine('auto', prepared.network(), FACTS, 'w.safetensors')
     assert chosen.identity == 'eager' and 'no segments are prepared in' in chosen.notice
-    with pytest.raises(StoreError, match=f'engine is openvino, but no segments are prepared .*{COMMAND}'):
+    with pytest.raises(
+        StoreError, match=f'engine is openvino, but no segments are prepared .*{COMMAND}'
+    ):
         choose_engine('openvino', prepared.network(), FACTS, 'w.safetensors')
 
 
 def test_without_openvino_auto_is_eager_and_says_what_to_install(prepared, monkeypatch):
     monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
     assert not is_installed()
-    assert 'OpenVINO is not installed: pip install' in choose_engine('auto', prepared.network(), FACTS).notice
+    assert (
+        'OpenVINO is not installed: pip install'
+        in choose_engine('auto', prepared.network(), FACTS).notice
+    )
 
 
-def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(prepared, monkeypatch, tmp_path):
+def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(
+    prepared, monkeypatch, tmp_path
+):
     network = prepared.network()
     source = Path(sys.modules[SlicedConv2d.__module__].__file__).read_text()
     changed = tmp_path / 'operators.py'
     spec = SimpleNamespace(origin=str(changed))
     find_spec = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, 'find_spec',
-                        lambda name: spec if name == SlicedConv2d.__module__ else find_spec(name))
+    monkeypatch.setattr(
+        importlib.util,
+        'find_spec',
+        lambda name: spec if name == SlicedConv2d.__module__ else find_spec(name),
+    )
     changed.write_text(source.replace('"""', '"""Said otherwise. ', 1) + '\n# nothing new\n')
     assert choose_engine('auto', network, FACTS).identity.startswith('openvino ')
     changed.write_text(source.replace('kernel // 2, kernel // 2', '0, 0'))
@@ -58,5 +70,7 @@ def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(ValueError, match="engine is 'tensorrt', expected one of auto, eager, openvino"):
+    with pytest.raises(
+        ValueError, match="engine is 'tensorrt', expected one of auto, eager, openvino"
+    ):
         choose_engine('tensorrt', None, FACTS)

@@ -9,15 +9,18 @@ import pytest
 
 pytest.importorskip('openvino')
 
+from made_up_detector import redirected_run
+
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.compiled_segments import CompiledSegments
 from deadline_perception.engines.eager import as_arrays
 from deadline_perception.engines.segment_store import Form, SegmentStore, StoreError, store_origin
-from made_up_detector import redirected_run
 
 
 def engine(prepared, threads=1):
-    return CompiledSegments(SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu'))), threads)
+    return CompiledSegments(
+        SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu'))), threads
+    )
 
 
 def frames(network, images):
@@ -38,7 +41,13 @@ def test_compiled_frames_agree_with_eager_ones(prepared, threads):
     network.engine = engine(prepared, threads)
     assert '8 bit' in network.engine.forms.values()
     found = values_of(network, prepared.images[0])
-    for name in ('stage1', 'stage2', 'stage3', 'stage4', 'pyramid'):  # what follows depends on which proposals are kept
+    for name in (
+        'stage1',
+        'stage2',
+        'stage3',
+        'stage4',
+        'pyramid',
+    ):  # what follows depends on which proposals are kept
         for right, value in zip(as_arrays(expected[name]), found[name], strict=True):
             error = float(np.square(value - right).mean() / right.var())
             assert error < 0.05, name
@@ -51,7 +60,9 @@ def test_segments_that_were_loaded_are_not_compiled_again_and_give_the_same(prep
     first = frames(network, prepared.images)
     network.engine = loaded = engine(prepared)
     loaded.load([*network.path_space.carriers(), 'a key that nothing has'])
-    monkeypatch.setattr(loaded, '_compile', lambda key: pytest.fail(f'{key} is compiled in a frame'))
+    monkeypatch.setattr(
+        loaded, '_compile', lambda key: pytest.fail(f'{key} is compiled in a frame')
+    )
     assert sum(len(found) for found in first) > 0
     for one, other in zip(first, frames(network, prepared.images)):
         np.testing.assert_array_equal(one.boxes_xyxy_px, other.boxes_xyxy_px)
@@ -63,12 +74,14 @@ def test_levels_of_one_segment_are_joined_where_they_lie_and_others_copied(prepa
     network.engine = engine(prepared)
     levels = values_of(network, prepared.images[0])['pyramid']
     channels = levels[0].shape[-1]
-    rows, = network.engine.joined(levels)
-    np.testing.assert_array_equal(rows, np.concatenate([level.reshape(-1, channels) for level in levels]))
+    (rows,) = network.engine.joined(levels)
+    np.testing.assert_array_equal(
+        rows, np.concatenate([level.reshape(-1, channels) for level in levels])
+    )
     assert all(np.shares_memory(rows, level) for level in levels)
     for others in (levels[:-1], tuple(level.copy() for level in levels)):
-        copied, = network.engine.joined(others)
-        np.testing.assert_array_equal(copied, rows[:len(copied)])
+        (copied,) = network.engine.joined(others)
+        np.testing.assert_array_equal(copied, rows[: len(copied)])
         assert not np.shares_memory(copied, rows)
 
 
@@ -94,8 +107,10 @@ def test_with_one_thread_the_caller_computes_and_no_thread_is_left_waiting_per_s
     assert len(os.listdir('/proc/self/task')) == before
 
 
-@pytest.mark.parametrize('change', [lambda network: network.eval(),
-                                    lambda network: network.load_state_dict(network.state_dict())])
+@pytest.mark.parametrize(
+    'change',
+    [lambda network: network.eval(), lambda network: network.load_state_dict(network.state_dict())],
+)
 def test_after_weights_may_have_changed_all_is_eager_and_that_is_said(prepared, change):
     network = prepared.network()
     expected = network.detect(prepared.images[0], network.path_space.largest)
@@ -111,7 +126,9 @@ def test_it_is_given_back_piece_by_piece_and_what_runs_nevertheless_is_compiled_
     network.engine = engine(prepared)
     expected = network.detect(prepared.images[0], network.path_space.largest)
     pieces = sum(segment is not None for segment in network.engine._compiled.values())
-    gone = [weakref.ref(segment) for segment in network.engine._compiled.values() if segment is not None]
+    gone = [
+        weakref.ref(segment) for segment in network.engine._compiled.values() if segment is not None
+    ]
     given_back = 0
     while network.engine.let_go():
         given_back += 1
@@ -125,7 +142,9 @@ def test_between_two_frames_a_segment_holds_no_working_memory_and_its_file_only_
     network = prepared.network()
     network.engine = engine(prepared)
     network.detect(prepared.images[0], network.path_space.largest)
-    mapped = [line for line in open('/proc/self/maps', encoding='ascii') if str(prepared.folder) in line]
+    mapped = [
+        line for line in open('/proc/self/maps', encoding='ascii') if str(prepared.folder) in line
+    ]
     assert len(mapped) == sum(segment is not None for segment in network.engine._compiled.values())
     for file in prepared.folder.glob('*.blob'):
         file.unlink()  # another preparation has begun
@@ -140,6 +159,7 @@ def test_between_two_frames_a_segment_holds_no_working_memory_and_its_file_only_
 
 def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
     """As it is beside a running network."""
+
     class Locked(mmap.mmap):
         def madvise(self, option):
             raise OSError(errno.EINVAL, 'locked')
@@ -153,7 +173,10 @@ def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
 
 def test_its_identity_names_the_versions(prepared):
     origin = store_origin(read_device_facts('cpu'))
-    assert engine(prepared).identity == f'openvino {origin["OpenVINO version"]} nncf {origin["NNCF version"]}'
+    assert (
+        engine(prepared).identity
+        == f'openvino {origin["OpenVINO version"]} nncf {origin["NNCF version"]}'
+    )
 
 
 def test_a_store_that_is_not_whole_is_refused(prepared):

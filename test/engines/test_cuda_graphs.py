@@ -1,4 +1,5 @@
 """Replays compute again from the tensors that were recorded, as a CUDA graph does from their addresses."""
+
 import random
 
 import numpy as np
@@ -58,7 +59,9 @@ def certain_network(tiny_network):
 
 def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
     images = _images(60)
-    expected = [redirected_run(certain_network, image, number) for number, image in enumerate(images)]
+    expected = [
+        redirected_run(certain_network, image, number) for number, image in enumerate(images)
+    ]
     certain_network.engine = CudaGraphs('cpu', Recorder())
     found = 0
     for number, image in enumerate(images):
@@ -74,7 +77,9 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
 def test_each_segment_is_recorded_once(tiny_network):
     recorder = Recorder()
     tiny_network.engine = graphs = CudaGraphs('cpu', recorder)
-    recordable = [name for name in tiny_network.path_space.carriers() if name.startswith(RECORDED_SEGMENTS)]
+    recordable = [
+        name for name in tiny_network.path_space.carriers() if name.startswith(RECORDED_SEGMENTS)
+    ]
     for _ in range(2):
         tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
         assert recorder.recordings == len(graphs) == len(recordable)
@@ -83,7 +88,9 @@ def test_each_segment_is_recorded_once(tiny_network):
 def test_fewer_regions_than_the_path_allows_change_nothing(certain_network, monkeypatch):
     rpn, select = certain_network.rpn, certain_network.select_proposals
     with torch.no_grad():
-        rpn.outputs.bias[rpn.per_position:] = -1.5  # most regions shrink below 2 px, or leave the image
+        rpn.outputs.bias[
+            rpn.per_position :
+        ] = -1.5  # most regions shrink below 2 px, or leave the image
     certain_network.eval()
     selected = []
 
@@ -101,7 +108,9 @@ def test_fewer_regions_than_the_path_allows_change_nothing(certain_network, monk
 
 
 def test_what_cannot_be_recorded_is_computed(certain_network):
-    expected = [redirected_run(certain_network, image, number) for number, image in enumerate(_images(8))]
+    expected = [
+        redirected_run(certain_network, image, number) for number, image in enumerate(_images(8))
+    ]
 
     class Fails(Recorder):
         def __call__(self, compute, buffers):
@@ -112,10 +121,16 @@ def test_what_cannot_be_recorded_is_computed(certain_network):
 
     certain_network.engine = CudaGraphs('cpu', Fails())
     for number, image in enumerate(_images(8)):
-        _assert_same(redirected_run(certain_network, image, number).result(), expected[number].result())
+        _assert_same(
+            redirected_run(certain_network, image, number).result(), expected[number].result()
+        )
     graphs = certain_network.engine
-    assert len(graphs) and set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
-    assert graphs.notice.startswith(f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run')
+    assert len(graphs) and set(graphs.failures.values()) == {
+        'operation not permitted when stream is capturing'
+    }
+    assert graphs.notice.startswith(
+        f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run'
+    )
 
 
 def test_a_replay_that_gives_other_values_is_not_used(certain_network):
@@ -174,6 +189,8 @@ def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
         for number, image in enumerate(images):
             found = redirected_run(network, image, number).result()
             assert len(found) == len(expected[number].result())
-            np.testing.assert_allclose(found.boxes_xyxy_px, expected[number].result().boxes_xyxy_px, atol=0.1)
+            np.testing.assert_allclose(
+                found.boxes_xyxy_px, expected[number].result().boxes_xyxy_px, atol=0.1
+            )
     assert not network.engine.failures
     assert len(network.engine) > 20

@@ -26,7 +26,9 @@ class Watching(Eager):
         assert self.seen.setdefault(key, shapes) == shapes
         for kind, values in inputs.items():  # the same function again, of values that lie elsewhere
             assert all(value.is_inference() for value in values), kind
-        again = compute({kind: tuple(value.clone() for value in values) for kind, values in inputs.items()})
+        again = compute(
+            {kind: tuple(value.clone() for value in values) for kind, values in inputs.items()}
+        )
         assert all(np.array_equal(one.numpy(), other.numpy()) for one, other in zip(outputs, again))
         return outputs
 

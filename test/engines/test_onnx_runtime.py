@@ -1,4 +1,5 @@
 """ONNX Runtime: providers tried in turn, and what they compiled kept as it was written."""
+
 from __future__ import annotations
 
 import resource
@@ -14,7 +15,15 @@ from exported_files import exported  # noqa: E402
 from made_up_models import CLASSES, SIZE, SmallYolo, export_onnx, small_yolo  # noqa: E402
 
 from deadline_perception.engines.onnx_runtime import (  # noqa: E402
-    CPU, CUDA, TENSOR_RT, OnnxRuntimeError, OnnxSession, SessionOptions, feed_of, files_of_values)
+    CPU,
+    CUDA,
+    TENSOR_RT,
+    OnnxRuntimeError,
+    OnnxSession,
+    SessionOptions,
+    feed_of,
+    files_of_values,
+)
 from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
 from deadline_perception.networks.external.pixels import InputForm  # noqa: E402
 from deadline_perception.networks.model_set.onnx_detector import OnnxDetector  # noqa: E402
@@ -29,17 +38,21 @@ def yolo(tmp_path_factory):
     return small_yolo(tmp_path_factory.mktemp('onnx'))
 
 
-@pytest.mark.parametrize('form', [InputForm(), InputForm(channels='bgr', mean=(10.0, 20.0, 30.0), resize='stretch')])
+@pytest.mark.parametrize(
+    'form', [InputForm(), InputForm(channels='bgr', mean=(10.0, 20.0, 30.0), resize='stretch')]
+)
 def test_gives_what_the_module_gives(tmp_path, form):
     torch.manual_seed(1)
     module = SmallYolo().eval()
-    detector = OnnxRuntimeDetector(export_onnx(module, tmp_path / 'yolo.onnx'), CLASSES, form=form, cache=tmp_path)
+    detector = OnnxRuntimeDetector(
+        export_onnx(module, tmp_path / 'yolo.onnx'), CLASSES, form=form, cache=tmp_path
+    )
     pixels = (IMAGE if form.channels == 'bgr' else IMAGE[..., ::-1]).astype(np.float32)
     pixels = (pixels - np.float32(form.mean)) / np.float32(form.deviation)
     with torch.no_grad():
         expected = module(torch.from_numpy(pixels).permute(2, 0, 1)[None]).numpy()
     for _ in range(2):
-        found, = detector.run_layers(detector.prepare(IMAGE))
+        (found,) = detector.run_layers(detector.prepare(IMAGE))
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
     assert len(detector.detect(IMAGE)) > 5
     assert detector.engine.identity.endswith(f'{CPU} float32') and detector.engine.notice == ''
@@ -61,11 +74,15 @@ def test_bytes_are_given_in_the_order_of_colours_of_the_form(tmp_path, channels)
     torch.manual_seed(1)
     module = OfBytes(SmallYolo().eval())
     file = export_onnx(module, tmp_path / 'bytes.onnx', kind=torch.uint8)
-    detector = OnnxRuntimeDetector(file, CLASSES, form=InputForm(channels=channels, resize='stretch'), cache=tmp_path)
+    detector = OnnxRuntimeDetector(
+        file, CLASSES, form=InputForm(channels=channels, resize='stretch'), cache=tmp_path
+    )
     pixels = np.ascontiguousarray(IMAGE if channels == 'bgr' else IMAGE[..., ::-1])
     with torch.no_grad():
         expected = module(torch.from_numpy(pixels).permute(2, 0, 1)[None]).numpy()
-    np.testing.assert_allclose(detector.run_layers(detector.prepare(IMAGE))[0], expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        detector.run_layers(detector.prepare(IMAGE))[0], expected, rtol=1e-3, atol=1e-3
+    )
 
 
 def test_files_that_hold_values_beside_a_network_belong_to_it(tmp_path):
@@ -110,14 +127,18 @@ def test_providers_that_cannot_be_had_are_passed_over_and_named(yolo, tmp_path):
 
 @needs_no_gpu
 def test_where_no_provider_is_left_all_reasons_are_told(yolo):
-    with pytest.raises(OnnxRuntimeError, match='cannot be run by ONNX Runtime: CUDAExecutionProvider: .*alone'):
+    with pytest.raises(
+        OnnxRuntimeError, match='cannot be run by ONNX Runtime: CUDAExecutionProvider: .*alone'
+    ):
         OnnxSession(yolo, SessionOptions(providers=(CUDA,)))
 
 
 def test_a_provider_that_fails_while_it_runs_makes_place_for_the_next(yolo):
     """A wrong shape fails on each, the last of which is then told."""
     session = OnnxSession(yolo, SessionOptions(providers=(CPU, CPU)))
-    with pytest.raises(OnnxRuntimeError, match='cannot be run by ONNX Runtime: CPUExecutionProvider: '):
+    with pytest.raises(
+        OnnxRuntimeError, match='cannot be run by ONNX Runtime: CPUExecutionProvider: '
+    ):
         session.run({'images': np.zeros((1, 3, 8, 8), np.float32)})
     assert list(session.refused) == [CPU]
 
@@ -150,7 +171,9 @@ def test_a_cache_that_cannot_be_written_or_that_others_may_write_is_none(yolo, t
     assert OnnxSession(yolo, cache=tmp_path / 'file').provider == CPU
     (tmp_path / 'open').mkdir()
     (tmp_path / 'open').chmod(0o777)
-    assert OnnxSession(yolo, cache=tmp_path / 'open').provider == CPU and not list((tmp_path / 'open').iterdir())
+    assert OnnxSession(yolo, cache=tmp_path / 'open').provider == CPU and not list(
+        (tmp_path / 'open').iterdir()
+    )
 
 
 @pytest.mark.parametrize('kept', [False, True])
@@ -167,10 +190,14 @@ def test_a_full_disk_keeps_no_file_from_being_run(yolo, tmp_path, kept):
     assert OnnxSession(yolo, cache=tmp_path).notice == ''
 
 
-@pytest.mark.parametrize('shape, kind, expected', [
-    (('n', 3, 'h', 'w'), 'tensor(float)', ((1, 3, 4, 6), np.float32)),
-    ((1, 'h', 'w', 3), 'tensor(uint8)', ((1, 4, 6, 3), np.uint8)),
-    ((3, None, None), 'tensor(float16)', ((3, 4, 6), np.float16))])
+@pytest.mark.parametrize(
+    'shape, kind, expected',
+    [
+        (('n', 3, 'h', 'w'), 'tensor(float)', ((1, 3, 4, 6), np.float32)),
+        ((1, 'h', 'w', 3), 'tensor(uint8)', ((1, 4, 6, 3), np.uint8)),
+        ((3, None, None), 'tensor(float16)', ((3, 4, 6), np.float16)),
+    ],
+)
 def test_pixels_as_an_input_reads_them(shape, kind, expected):
     given = feed_of(shape, kind, np.arange(72).reshape(4, 6, 3))
     assert (given.shape, given.dtype) == expected and given.flags.c_contiguous

@@ -11,28 +11,36 @@ pytest.importorskip('openvino')
 
 
 def run(program):
-    return subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, timeout=100)
+    return subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True, timeout=100
+    )
 
 
 def test_telemetry_stays_out_of_the_process():
-    told = run('import sys; from deadline_perception.engines.openvino_library import load_openvino; load_openvino(); '
-               'from openvino import convert_model; print(sys.modules["openvino_telemetry"])')
+    told = run(
+        'import sys; from deadline_perception.engines.openvino_library import load_openvino; load_openvino(); '
+        'from openvino import convert_model; print(sys.modules["openvino_telemetry"])'
+    )
     assert told.stdout.strip() == 'None'
-    assert sys.modules['openvino_telemetry'] is None  # nor do tests that import openvino themselves report anything
+    assert (
+        sys.modules['openvino_telemetry'] is None
+    )  # nor do tests that import openvino themselves report anything
 
 
 @pytest.mark.parametrize('forget', ['openvino_core.cache_clear', 'lambda: None'])
 def test_a_signal_is_survived_after_the_driver_is_gone(forget):
     """Its end in another thread takes the signal stack away that it had given to the first one."""
-    ended = run('import faulthandler, signal, threading\n'
-                'faulthandler.enable()\n'  # gives the thread a stack for signals
-                'signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))\n'
-                'from deadline_perception.engines.openvino_library import openvino_core\n'
-                'assert openvino_core() is openvino_core()\n'
-                f'thread = threading.Thread(target={forget})\n'
-                'thread.start()\n'
-                'thread.join()\n'
-                'signal.raise_signal(signal.SIGTERM)\n')
+    ended = run(
+        'import faulthandler, signal, threading\n'
+        'faulthandler.enable()\n'  # gives the thread a stack for signals
+        'signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))\n'
+        'from deadline_perception.engines.openvino_library import openvino_core\n'
+        'assert openvino_core() is openvino_core()\n'
+        f'thread = threading.Thread(target={forget})\n'
+        'thread.start()\n'
+        'thread.join()\n'
+        'signal.raise_signal(signal.SIGTERM)\n'
+    )
     assert (ended.returncode, ended.stdout) == (0, 'heard\n'), ended.stderr
 
 
@@ -60,27 +68,29 @@ def test_the_signal_stack_of_a_thread_comes_back():
 
 
 def test_models_that_may_have_all_cores_share_what_they_compute_with():
-    program = ('import os\n'
-               'import numpy as np\n'
-               'import openvino as ov\n'
-               'from openvino import opset13 as ops\n'
-               'from deadline_perception.engines.openvino_library import cpu_settings, openvino_core\n'
-               'kept = []\n'  # what is free is taken by the next model
-               'def threads(settings):\n'
-               '    before = len(os.listdir("/proc/self/task"))\n'
-               '    value = ops.parameter([1, 8], np.float32)\n'
-               '    model = ov.Model([ops.relu(value)], [value])\n'
-               '    compiled = [openvino_core().compile_model(model, "CPU", settings) for _ in range(8)]\n'
-               '    for one in compiled:\n'
-               '        assert one(np.full((1, 8), -1.0, np.float32))[0].max() == 0.0\n'
-               '    kept.append(compiled)\n'
-               '    return len(os.listdir("/proc/self/task")) - before\n'
-               'os.sched_getaffinity = lambda pid: {0, 1}\n'
-               'shared = threads(cpu_settings(2))\n'
-               'own = threads({**cpu_settings(2), "EXCLUSIVE_ASYNC_REQUESTS": False})\n'
-               'os.sched_getaffinity = lambda pid: {0, 1, 2, 3}\n'
-               'assert "EXCLUSIVE_ASYNC_REQUESTS" not in cpu_settings(2) and cpu_settings(1)["NUM_STREAMS"] == 0\n'
-               'print(shared, own)\n')
+    program = (
+        'import os\n'
+        'import numpy as np\n'
+        'import openvino as ov\n'
+        'from openvino import opset13 as ops\n'
+        'from deadline_perception.engines.openvino_library import cpu_settings, openvino_core\n'
+        'kept = []\n'  # what is free is taken by the next model
+        'def threads(settings):\n'
+        '    before = len(os.listdir("/proc/self/task"))\n'
+        '    value = ops.parameter([1, 8], np.float32)\n'
+        '    model = ov.Model([ops.relu(value)], [value])\n'
+        '    compiled = [openvino_core().compile_model(model, "CPU", settings) for _ in range(8)]\n'
+        '    for one in compiled:\n'
+        '        assert one(np.full((1, 8), -1.0, np.float32))[0].max() == 0.0\n'
+        '    kept.append(compiled)\n'
+        '    return len(os.listdir("/proc/self/task")) - before\n'
+        'os.sched_getaffinity = lambda pid: {0, 1}\n'
+        'shared = threads(cpu_settings(2))\n'
+        'own = threads({**cpu_settings(2), "EXCLUSIVE_ASYNC_REQUESTS": False})\n'
+        'os.sched_getaffinity = lambda pid: {0, 1, 2, 3}\n'
+        'assert "EXCLUSIVE_ASYNC_REQUESTS" not in cpu_settings(2) and cpu_settings(1)["NUM_STREAMS"] == 0\n'
+        'print(shared, own)\n'
+    )
     told = run(program)
     assert told.returncode == 0, told.stderr
     shared, own = map(int, told.stdout.split())

@@ -6,6 +6,8 @@ import torch
 
 pytest.importorskip('openvino')
 
+from prepared_network import made_up_images
+
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.preparation import (
     Call,
@@ -18,7 +20,6 @@ from deadline_perception.engines.preparation import (
 )
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
 from deadline_perception.networks.multi_path.suppression import nms
-from prepared_network import made_up_images
 
 FACTS = read_device_facts('cpu')
 
@@ -30,7 +31,9 @@ def store_in(folder):
 def test_every_segment_is_prepared_and_within_the_tolerance(prepared):
     store = SegmentStore.load(prepared.folder, store_origin(FACTS))
     asked = {key for key in prepared.network().path_space.carriers() if not key.startswith('pre')}
-    assert set(store.segments) == asked and store.done == set(prepared.network().path_space.carriers())
+    assert set(store.segments) == asked and store.done == set(
+        prepared.network().path_space.carriers()
+    )
     for key, segment in store.segments.items():
         has_layers = not key.startswith(('proposals', 'regions', 'post'))
         assert segment.form is Form.EAGER or segment.error_db >= (20.0 if has_layers else 80.0)
@@ -56,11 +59,17 @@ def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
 
 def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(SegmentMaker, 'make', lambda self, key, calls: made.append((key, len(calls))))
+    monkeypatch.setattr(
+        SegmentMaker, 'make', lambda self, key, calls: made.append((key, len(calls)))
+    )
     network = prepared.network()
     prepare(network, list(prepared.images), store_in(tmp_path / 'store'), 1)
-    assert {count for key, count in made if not key.startswith('skip')} == {len(prepared.images)}  # some images skip
-    assert {key for key, _ in made} == {key for key in network.path_space.carriers() if not key.startswith('pre')}
+    assert {count for key, count in made if not key.startswith('skip')} == {
+        len(prepared.images)
+    }  # some images skip
+    assert {key for key, _ in made} == {
+        key for key in network.path_space.carriers() if not key.startswith('pre')
+    }
 
 
 def test_calls_come_from_paths_with_and_without_skips(prepared):
@@ -75,7 +84,9 @@ def test_calls_come_from_paths_with_and_without_skips(prepared):
 
 @pytest.mark.parametrize('count', [0, 7])
 def test_too_few_images_are_refused(prepared, count):
-    with pytest.raises(ValueError, match=f'{count} images to prepare segments with, expected at least 8'):
+    with pytest.raises(
+        ValueError, match=f'{count} images to prepare segments with, expected at least 8'
+    ):
         check_images(made_up_images(count))
 
 
@@ -94,7 +105,10 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
 
     def wide(values):  # a small signal on large numbers, which cancel
         x = values['x'][0] + 1e4
-        return (torch.nn.functional.linear(x, weight) - torch.nn.functional.linear(torch.full_like(x, 1e4), weight),)
+        return (
+            torch.nn.functional.linear(x, weight)
+            - torch.nn.functional.linear(torch.full_like(x, 1e4), weight),
+        )
 
     store = store_in(tmp_path)
     SegmentMaker(store, 1).make('wide', calls_of(wide, (4, 64)))
@@ -103,13 +117,24 @@ def test_a_segment_that_8_bit_cannot_hold_takes_another_form(tmp_path):
     assert '8 bit' in segment.reason or 'dB' in segment.reason
 
 
-@pytest.mark.parametrize(('compute', 'is_traced'), [
-    (lambda x: torch.linalg.svdvals(x), True), (lambda x: x * 2.0 if x.sum() > -1e9 else x * 3.0, False)])
-def test_a_segment_that_cannot_be_converted_stays_eager_and_one_of_two_ways_is_not_traced(tmp_path, compute, is_traced):
+@pytest.mark.parametrize(
+    ('compute', 'is_traced'),
+    [
+        (lambda x: torch.linalg.svdvals(x), True),
+        (lambda x: x * 2.0 if x.sum() > -1e9 else x * 3.0, False),
+    ],
+)
+def test_a_segment_that_cannot_be_converted_stays_eager_and_one_of_two_ways_is_not_traced(
+    tmp_path, compute, is_traced
+):
     store = store_in(tmp_path)
     SegmentMaker(store, 1).make('data', calls_of(lambda values: (compute(values['x'][0]),), (8, 8)))
     segment = store.segments['data']
-    assert segment.form is Form.EAGER and segment.reason and ('OpConversionFailure' in segment.reason) is is_traced
+    assert (
+        segment.form is Form.EAGER
+        and segment.reason
+        and ('OpConversionFailure' in segment.reason) is is_traced
+    )
 
 
 def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
@@ -117,8 +142,10 @@ def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
     store = store_in(tmp_path)
     store.begin('layer', Form.INT8)
     store = store_in(tmp_path)
-    SegmentMaker(store, 1).make('layer', calls_of(
-        lambda values: (torch.nn.functional.linear(values['x'][0], weight),), (64, 256)))
+    SegmentMaker(store, 1).make(
+        'layer',
+        calls_of(lambda values: (torch.nn.functional.linear(values['x'][0], weight),), (64, 256)),
+    )
     segment = store.segments['layer']
     assert segment.form is not Form.INT8 and 'ended the process' in segment.reason
 
@@ -126,7 +153,9 @@ def test_a_form_that_ended_the_process_before_is_left_out(tmp_path):
 def test_what_is_exact_is_held_to_its_largest_error():
     right = torch.tensor([-640.0, 3.0])
     assert peak_to_error_db((right,), (right + 0.064,)) == pytest.approx(80.0, abs=0.01)
-    assert peak_to_error_db((right, torch.ones(1)), (right, torch.ones(1) + 0.1)) == pytest.approx(20.0, abs=0.01)
+    assert peak_to_error_db((right, torch.ones(1)), (right, torch.ones(1) + 0.1)) == pytest.approx(
+        20.0, abs=0.01
+    )
     assert peak_to_error_db((right, torch.zeros(0, 4)), (right, torch.zeros(0, 4))) == 200.0
     assert peak_to_error_db((torch.tensor([2, 1]),), (torch.tensor([2, 1]),)) == 200.0  # labels
     for broken in (torch.tensor([-640.0, np.nan]), torch.tensor([-640.0])):
@@ -144,13 +173,17 @@ def test_a_selection_is_traced_where_openvino_lacks_its_operators_and_gives_the_
 
     rng, calls = np.random.default_rng(0), []
     for _ in range(4):
-        corners, scores = (torch.from_numpy(rng.uniform(0, high, (300, count)).astype(np.float32))
-                           for high, count in ((500.0, 2), (1.0, 1)))
+        corners, scores = (
+            torch.from_numpy(rng.uniform(0, high, (300, count)).astype(np.float32))
+            for high, count in ((500.0, 2), (1.0, 1))
+        )
         x = torch.cat((scores, corners, corners + 90.0), 1)
         calls.append(Call(select, {'x': (x,)}, select({'x': (x,)})))
     SegmentMaker(store, 1).make('choice', calls)
     segment = store.segments['choice']
-    assert segment.form is Form.EXACT or not segment.reason  # not worth its memory; never for its error
+    assert (
+        segment.form is Form.EXACT or not segment.reason
+    )  # not worth its memory; never for its error
 
 
 def test_signal_to_error_is_that_of_the_worst_tensor_against_its_deviation():
@@ -169,10 +202,24 @@ def test_a_form_that_was_tried_and_left_may_be_tried_again(tmp_path):
     maker, wanted = SegmentMaker(store, 1), torch.randn(1, 4)
     call = Call(lambda _: (wanted,), {'a': (torch.randn(1, 4),)}, (wanted,))
     maker._compile = lambda *_, **__: b'model'
-    maker._compiler = type('Wrong', (), {'load': lambda self, compiled, exact=False: lambda arrays: (
-        np.full((1, 4), 99, np.float32),)})()
-    models = type('OneModel', (), {'forms': {'stage1': [(Form.INT8, 'm')]}, 'of': lambda self, key: self.forms[key],
-                                   'model': lambda self, name: object()})()
+    maker._compiler = type(
+        'Wrong',
+        (),
+        {
+            'load': lambda self, compiled, exact=False: (
+                lambda arrays: (np.full((1, 4), 99, np.float32),)
+            )
+        },
+    )()
+    models = type(
+        'OneModel',
+        (),
+        {
+            'forms': {'stage1': [(Form.INT8, 'm')]},
+            'of': lambda self, key: self.forms[key],
+            'model': lambda self, name: object(),
+        },
+    )()
     maker.take('stage1', [call], models)
     again = store_in(tmp_path / 'n-1')
     assert not again.segments and again.begin('stage1', Form.INT8)

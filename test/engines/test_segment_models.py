@@ -1,4 +1,5 @@
 """What quantisation found, kept beside the weights: other devices compile it and quantise nothing."""
+
 import sys
 import zlib
 
@@ -28,7 +29,9 @@ def product(factor: float):
 
 
 def result(model) -> float:
-    return float(openvino_core().compile_model(model, 'CPU')({0: np.ones((2, 3), np.float32)})[0][0, 0])
+    return float(
+        openvino_core().compile_model(model, 'CPU')({0: np.ones((2, 3), np.float32)})[0][0, 0]
+    )
 
 
 def test_models_come_back_and_each_is_kept_once(tmp_path):
@@ -38,20 +41,28 @@ def test_models_come_back_and_each_is_kept_once(tmp_path):
     models.add('post', Form.EXACT, product(3.0))
     models.save(tmp_path / 'x.quantised')
     read = SegmentModels.load(tmp_path / 'x.quantised', 'abc')
-    assert read.forms == models.forms and len({name for forms in read.forms.values() for _, name in forms}) == 2
-    (form, name), = read.of('post')
+    assert (
+        read.forms == models.forms
+        and len({name for forms in read.forms.values() for _, name in forms}) == 2
+    )
+    ((form, name),) = read.of('post')
     assert form is Form.EXACT and result(read.model(name)) == 3.0
     other = SegmentModels('abc')
     other.add('head@h0', Form.INT8, product(5.0))
     read.join(other)
-    (_, name), = read.of('head@h0')
+    ((_, name),) = read.of('head@h0')
     assert result(read.model(name)) == 5.0
 
 
 def test_a_key_without_a_model_takes_those_of_its_segment_that_are_most_like_it():
     models = SegmentModels('abc')
-    for key, factor in (('stage1@r1.00-w0.50', 1.0), ('stage1@r0.50-w1.00', 2.0), ('stage1@r0.67-w1.00', 3.0),
-                        ('stage1@r0.67-w0.25', 4.0), ('stage2@r0.25-w1.00', 5.0)):
+    for key, factor in (
+        ('stage1@r1.00-w0.50', 1.0),
+        ('stage1@r0.50-w1.00', 2.0),
+        ('stage1@r0.67-w1.00', 3.0),
+        ('stage1@r0.67-w0.25', 4.0),
+        ('stage2@r0.25-w1.00', 5.0),
+    ):
         models.add(key, Form.INT8, product(factor))
     models.add('stage1@r0.25-w0.25', Form.EXACT, product(6.0))
     found = [result(models.model(name)) for _, name in models.of('stage1@r0.25-w1.00')]
@@ -68,15 +79,27 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
     with pytest.raises(FileRefused):
         SegmentModels.load(tmp_path / 'cut', 'abc')
     known = {'format': '1', 'weights_hash': 'abc'}
-    for forms in ('{"post": [["8 bit", "gone"]]}', '{"post": [["9 bit", "x"]]}', '{"post": 3}', '[]', '{'):
+    for forms in (
+        '{"post": [["8 bit", "gone"]]}',
+        '{"post": [["9 bit", "x"]]}',
+        '{"post": 3}',
+        '[]',
+        '{',
+    ):
         write_tensors(tmp_path / 'wrong', {'x.xml': torch.zeros(1)}, known | {'forms': forms})
         with pytest.raises(FileRefused):
             SegmentModels.load(tmp_path / 'wrong', 'abc')
     monkeypatch.setattr(segment_models, '_MOST_BYTES', 1 << 20)
     bomb = torch.from_numpy(np.frombuffer(zlib.compress(bytes(2 << 20)), np.uint8).copy())
-    for content, said in ((bomb, 'more than 1 MiB'), (torch.zeros(9, dtype=torch.uint8), 'damaged')):
-        write_tensors(tmp_path / 'bomb', {'x.xml': content, 'x.bin': content.clone()},
-                      known | {'forms': '{"post": [["8 bit", "x"]]}'})
+    for content, said in (
+        (bomb, 'more than 1 MiB'),
+        (torch.zeros(9, dtype=torch.uint8), 'damaged'),
+    ):
+        write_tensors(
+            tmp_path / 'bomb',
+            {'x.xml': content, 'x.bin': content.clone()},
+            known | {'forms': '{"post": [["8 bit", "x"]]}'},
+        )
         with pytest.raises(FileRefused, match=said):
             SegmentModels.load(tmp_path / 'bomb', 'abc').model('x')
 
@@ -91,9 +114,16 @@ def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_pat
     monkeypatch.setattr(torch.export, 'export', None)
     second = SegmentStore.resume(tmp_path / 'second', origin)
     again = prepare(network, list(prepared.images), second, 1, models=made)
-    assert again.forms == {} and second.done == first.done and second.segments.keys() == first.segments.keys()
+    assert (
+        again.forms == {}
+        and second.done == first.done
+        and second.segments.keys() == first.segments.keys()
+    )
     for key, segment in second.segments.items():  # which form is faster may depend on the moment
-        assert segment.form in (first.segments[key].form, Form.EAGER) or first.segments[key].form is Form.EAGER
+        assert (
+            segment.form in (first.segments[key].form, Form.EAGER)
+            or first.segments[key].form is Form.EAGER
+        )
         assert segment.form is Form.EAGER or segment.error_db >= 20.0
 
 

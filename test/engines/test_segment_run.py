@@ -7,8 +7,10 @@ from invented_networks import MAGNIFIER, InventedNetwork, make_magnifier, make_s
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
-SKIPPING = PathSpace((Operator('extra', SKIP, ('skip', 'run'), 's'),),
-                     (Segment('start', 'all'), Segment('extra', 'all', 'extra'), Segment('end', 'all')))
+SKIPPING = PathSpace(
+    (Operator('extra', SKIP, ('skip', 'run'), 's'),),
+    (Segment('start', 'all'), Segment('extra', 'all', 'extra'), Segment('end', 'all')),
+)
 
 
 def test_a_frame_passes_every_segment_and_tells_its_time():
@@ -39,7 +41,9 @@ def test_plan_may_change_until_its_segment_begins():
     run.run_segment()
     assert run.keys == ['focus@ztele', 'look@ztele-n4'] and run.path == MAGNIFIER.largest
     for too_late in ('ztele-n1', 'zfar-n4'):
-        with pytest.raises(ValueError, match=f'path {too_late} contradicts ztele-n4 before segment 2'):
+        with pytest.raises(
+            ValueError, match=f'path {too_late} contradicts ztele-n4 before segment 2'
+        ):
             run.redirect(MAGNIFIER.parse(too_late))
     assert run.path == MAGNIFIER.largest
 
@@ -54,7 +58,9 @@ def test_a_fork_goes_its_own_way():
 
 
 def test_foreign_path_is_refused():
-    with pytest.raises(ValueError, match='path whole is none of the network, whose largest is ztele-n4'):
+    with pytest.raises(
+        ValueError, match='path whole is none of the network, whose largest is ztele-n4'
+    ):
         make_magnifier().start(IMAGE, make_single().path_space.largest)
     with pytest.raises(ValueError, match='path whole contradicts zfar-n1'):
         make_magnifier().start(IMAGE, MAGNIFIER.smallest).redirect(make_single().path_space.largest)

@@ -34,7 +34,10 @@ def test_what_was_added_is_there_again(tmp_path):
     assert store.segments['stage1@w1.00'].error_db == 31.0
     assert store.compiled('stage1@w1.00') == b'compiled'
     assert store.segments['rpn@f1.00'].form is Form.EAGER
-    assert sorted(os.listdir(tmp_path / 'a'))[-1] == 'segments.json' and len(os.listdir(tmp_path / 'a')) == 2
+    assert (
+        sorted(os.listdir(tmp_path / 'a'))[-1] == 'segments.json'
+        and len(os.listdir(tmp_path / 'a')) == 2
+    )
 
 
 def test_what_is_absent_or_unfinished_is_refused_and_goes_on_where_it_stopped(tmp_path):
@@ -60,29 +63,40 @@ def test_some_of_the_segments_are_enough_for_whom_needs_no_others(tmp_path):
 @pytest.mark.parametrize('damage', ['truncate', 'remove'])
 def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
     filled(tmp_path)
-    blob, = tmp_path.glob('*.blob')
+    (blob,) = tmp_path.glob('*.blob')
     if damage == 'truncate':
         blob.write_bytes(b'comp')
     else:
         blob.unlink()
-    with pytest.raises(StoreError, match='1 prepared segments in .* are damaged, such as stage1@w1.00'):
+    with pytest.raises(
+        StoreError, match='1 prepared segments in .* are damaged, such as stage1@w1.00'
+    ):
         SegmentStore.load(tmp_path, ORIGIN).check()
     store = SegmentStore.resume(tmp_path, ORIGIN)
     assert (list(store.segments), store.done) == (['rpn@f1.00'], set())
 
 
-@pytest.mark.parametrize('change', [lambda text: text[:len(text) // 2], lambda text: '[]', lambda text: '{}',
-                                    lambda text: text.replace('"format": 2', '"format": 1'),
-                                    lambda text: text.replace('"8 bit"', '"4 bit"'),
-                                    lambda text: text.replace('"done"', '"done": "pre", "other"'),
-                                    lambda text: text.replace('.blob', '.blob/../../x')])
+@pytest.mark.parametrize(
+    'change',
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: '[]',
+        lambda text: '{}',
+        lambda text: text.replace('"format": 2', '"format": 1'),
+        lambda text: text.replace('"8 bit"', '"4 bit"'),
+        lambda text: text.replace('"done"', '"done": "pre", "other"'),
+        lambda text: text.replace('.blob', '.blob/../../x'),
+    ],
+)
 def test_a_damaged_list_is_refused_in_one_line_and_begun_anew(tmp_path, change):
     filled(tmp_path)
     file = tmp_path / 'segments.json'
     file.write_text(change(file.read_text()))
     with pytest.raises(StoreError, match='cannot be used: '):
         SegmentStore.load(tmp_path, ORIGIN)
-    assert SegmentStore.resume(tmp_path, ORIGIN).segments == {} and not list(tmp_path.glob('*.blob'))
+    assert SegmentStore.resume(tmp_path, ORIGIN).segments == {} and not list(
+        tmp_path.glob('*.blob')
+    )
 
 
 @pytest.mark.parametrize('name', sorted(ORIGIN))
@@ -123,7 +137,9 @@ def test_the_origin_names_versions_and_an_absent_library_is_told_with_the_comman
     origin = store_origin(facts)
     assert (origin['device'], origin['CPU capability']) == ('Board', 'AVX2')
     assert origin['OpenVINO version'] and origin['NNCF version']
-    monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'openvino', 'NNCF': 'no-such-package'})
+    monkeypatch.setattr(
+        segment_store, 'LIBRARIES', {'OpenVINO': 'openvino', 'NNCF': 'no-such-package'}
+    )
     assert store_origin(facts)['NNCF version'] == 'none'  # models may lie beside the weights
     monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
     with pytest.raises(StoreError, match='OpenVINO is not installed: pip install'):
@@ -132,4 +148,7 @@ def test_the_origin_names_versions_and_an_absent_library_is_told_with_the_comman
 
 def test_stores_lie_in_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    assert default_store_folder('compact', 'ab') == tmp_path / 'deadline_perception' / 'engine' / 'compact-ab'
+    assert (
+        default_store_folder('compact', 'ab')
+        == tmp_path / 'deadline_perception' / 'engine' / 'compact-ab'
+    )

@@ -11,8 +11,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.engines.sliced_layers import (Convolution, GroupNorm, Linear, Norm, Span, kept_ranges,
-                                                      weight_bytes)
+from deadline_perception.engines.sliced_layers import (
+    Convolution,
+    GroupNorm,
+    Linear,
+    Norm,
+    Span,
+    kept_ranges,
+    weight_bytes,
+)
 
 
 class Part(NamedTuple):
@@ -26,7 +33,10 @@ HALF = Part((2, 3, 1), key='half')  # of 4, 6 and 3
 
 def convolution() -> Convolution:
     torch.manual_seed(0)
-    return Convolution({'weight': {0: (Span(1, 6),), 1: (Span(0, 4),)}, 'bias': {0: (Span(1, 6),)}}, nn.Conv2d(4, 6, 3))
+    return Convolution(
+        {'weight': {0: (Span(1, 6),), 1: (Span(0, 4),)}, 'bias': {0: (Span(1, 6),)}},
+        nn.Conv2d(4, 6, 3),
+    )
 
 
 def test_kept_stretches_join_where_they_touch():
@@ -42,7 +52,7 @@ def test_what_a_cut_uses_is_a_view():
     assert weight.untyped_storage().data_ptr() == layer.weight.untyped_storage().data_ptr()
 
 
-_STRIDED = '''
+_STRIDED = """
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -62,14 +72,19 @@ torch.testing.assert_close(y, own(x))
 with torch.backends.mkldnn.flags(enabled=False):
     expected = torch.autograd.grad(own(x).square().sum(), own.weight)[0]
 torch.testing.assert_close(layer.weight.grad, expected, rtol=1e-4, atol=1e-3)
-'''
+"""
 
 
 def test_the_gradient_of_a_strided_layer_of_few_channels_leaves_memory_alone():
     """oneDNN's own ends the process or is wrong; a process of its own, for it would end this one."""
-    run = subprocess.run([sys.executable, '-c', _STRIDED], cwd=Path(__file__).parent, timeout=120,
-                         env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[2])}, capture_output=True,
-                         text=True)
+    run = subprocess.run(
+        [sys.executable, '-c', _STRIDED],
+        cwd=Path(__file__).parent,
+        timeout=120,
+        env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+    )
     assert run.returncode == 0, run.stderr[-2000:]
 
 
@@ -82,18 +97,27 @@ def test_inference_keeps_one_dense_copy_of_each_cut_until_weights_change():
         layer.train()
         layer.eval()
         assert layer.used(HALF)[0] is not first[0] and not layer.dependants
-        assert layer.used(Part((2, 3)))[0] is not layer.used(Part((2, 3)))[0], 'without a key nothing is kept'
+        assert layer.used(Part((2, 3)))[0] is not layer.used(Part((2, 3)))[0], (
+            'without a key nothing is kept'
+        )
 
 
-@pytest.mark.parametrize('change', [lambda layer, other: layer.load_state_dict(other.state_dict()),
-                                    lambda layer, other: layer._apply(lambda part: part.copy_(0.5 * part)),
-                                    lambda layer, other: layer.reorder((torch.tensor([3, 2, 1, 0]), None))])
+@pytest.mark.parametrize(
+    'change',
+    [
+        lambda layer, other: layer.load_state_dict(other.state_dict()),
+        lambda layer, other: layer._apply(lambda part: part.copy_(0.5 * part)),
+        lambda layer, other: layer.reorder((torch.tensor([3, 2, 1, 0]), None)),
+    ],
+)
 def test_dense_copies_follow_new_weights(change):
     layer, x = convolution().eval(), torch.randn(1, 2, 5, 5)
     with torch.no_grad():
         before = layer(x, HALF)
         change(layer, Convolution(layer.axes, nn.Conv2d(4, 6, 3)))
-        torch.testing.assert_close(layer(x, HALF), F.conv2d(x, layer.weight[:3, :2], layer.bias[:3]))
+        torch.testing.assert_close(
+            layer(x, HALF), F.conv2d(x, layer.weight[:3, :2], layer.bias[:3])
+        )
         assert not torch.allclose(layer(x, HALF), before)
 
 
@@ -139,7 +163,9 @@ def test_a_norm_is_computed_or_folded_never_both_and_copies_know_which(own):
         for folds in (True, False, True):
             norm.folds = folds
             for _ in range(2):
-                torch.testing.assert_close(layer(x, HALF) if own else layer(x, HALF, norm), expected)
+                torch.testing.assert_close(
+                    layer(x, HALF) if own else layer(x, HALF, norm), expected
+                )
         if own:
             torch.testing.assert_close(layer.fixed(HALF)(x, HALF), expected)
 
@@ -163,10 +189,16 @@ def test_a_group_norm_keeps_the_groups_of_the_whole():
 
 def test_copies_count_as_memory():
     spans = {'weight': {0: (Span(0, 8),), 1: (Span(1, 8),)}}
-    layer = Convolution(spans, nn.Conv2d(8, 8, 3, bias=False)).to(memory_format=torch.channels_last).eval()
+    layer = (
+        Convolution(spans, nn.Conv2d(8, 8, 3, bias=False))
+        .to(memory_format=torch.channels_last)
+        .eval()
+    )
     with torch.no_grad():
         layer.used(Part((8, 8), 'whole'))
         assert weight_bytes(layer) == 4 * 8 * 8 * 9, 'the whole weight is no copy'
         layer.used(Part((2, 4), 'narrow'))
     assert weight_bytes(layer) == 4 * 9 * (8 * 8 + 4 * 2)
-    assert weight_bytes(nn.Sequential(layer, nn.Linear(3, 2))) == 4 * 9 * (8 * 8 + 4 * 2) + 4 * (6 + 2)
+    assert weight_bytes(nn.Sequential(layer, nn.Linear(3, 2))) == 4 * 9 * (8 * 8 + 4 * 2) + 4 * (
+        6 + 2
+    )

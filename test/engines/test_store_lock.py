@@ -1,4 +1,5 @@
 """A folder of prepared segments has one writer at a time, and is used where nobody else may write."""
+
 from __future__ import annotations
 
 import json
@@ -13,7 +14,7 @@ import pytest
 from deadline_perception.engines.segment_store import SegmentStore, StoreError, default_store_folder
 from deadline_perception.engines.store_lock import Turns, foreign_writer, store_lock
 
-HOLDER = '''
+HOLDER = """
 import os, subprocess, sys, time
 from pathlib import Path
 from deadline_perception.engines.store_lock import store_lock
@@ -23,12 +24,16 @@ with store_lock(Path(sys.argv[1]), lambda: print('waits', flush=True)) as lock:
                          pass_fds=(lock,))
     print('holds', flush=True)
     sys.stdin.readline()
-'''
+"""
 
 
 def start(folder, *words):
-    return subprocess.Popen([sys.executable, '-c', HOLDER, str(folder), *words], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, '-c', HOLDER, str(folder), *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 @pytest.fixture
@@ -88,7 +93,9 @@ def test_a_folder_that_everybody_may_write_is_not_used(folder):
     assert foreign_writer(folder) == '' and SegmentStore.load(folder, {}).segments == {}
     for place in (folder, folder.parent):
         place.chmod(0o777)
-        with pytest.raises(StoreError, match='since they are code: .* may be written by everybody, .* chmod o-w'):
+        with pytest.raises(
+            StoreError, match='since they are code: .* may be written by everybody, .* chmod o-w'
+        ):
             SegmentStore.load(folder, {})
         place.chmod(0o755)
     assert SegmentStore.load(folder, {}).segments == {}
@@ -123,24 +130,45 @@ def overlap(one, other):
 
 
 def test_nobody_works_while_another_has_the_machine_for_itself_and_all_get_their_turns(tmp_path):
-    processes = [subprocess.Popen([sys.executable, '-c', PROCESS, str(tmp_path / 'turns'), str(number)],
-                                  stdout=subprocess.PIPE, text=True) for number in range(3)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, '-c', PROCESS, str(tmp_path / 'turns'), str(number)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
     said = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
     for number, (_, timed) in enumerate(said):
         assert len(timed) == 15
-        for other in said[:number] + said[number + 1:]:
-            assert not [(mine, theirs) for mine in timed for theirs in other[0] + other[1] if overlap(mine, theirs)]
-    assert any(overlap(mine, theirs) for mine in said[0][0] for theirs in said[1][0] + said[2][0])  # they do share it
+        for other in said[:number] + said[number + 1 :]:
+            assert not [
+                (mine, theirs)
+                for mine in timed
+                for theirs in other[0] + other[1]
+                if overlap(mine, theirs)
+            ]
+    assert any(
+        overlap(mine, theirs) for mine in said[0][0] for theirs in said[1][0] + said[2][0]
+    )  # they do share it
 
 
 def test_who_dies_while_alone_lets_the_others_go_on(tmp_path):
-    dies = subprocess.Popen([sys.executable, '-c', f"""
+    dies = subprocess.Popen(
+        [
+            sys.executable,
+            '-c',
+            f"""
 import time
 from deadline_perception.engines.store_lock import Turns
 with Turns({str(tmp_path / 'turns')!r}).alone():
     print('alone', flush=True)
     time.sleep(600)
-"""], stdout=subprocess.PIPE, text=True)
+""",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert dies.stdout.readline() == 'alone\n'
     dies.kill()
     dies.communicate()

@@ -1,5 +1,6 @@
 """What a network that PyTorch computes has from its base. Profiles, prepared segments and weights files in the field
 are found by these hashes: one that changes makes them stale."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -49,8 +50,13 @@ def with_counted_weights(network: TorchNetwork) -> TorchNetwork:
     return network
 
 
-@pytest.mark.parametrize(('make', 'network_hash', 'weights_hash'), [
-    (detector, 'a039a770910dfaae', 'dfa1ed7467cae56d'), (classifier, 'fd4866146011c9d6', '948955a7dff0cf7a')])
+@pytest.mark.parametrize(
+    ('make', 'network_hash', 'weights_hash'),
+    [
+        (detector, 'a039a770910dfaae', 'dfa1ed7467cae56d'),
+        (classifier, 'fd4866146011c9d6', '948955a7dff0cf7a'),
+    ],
+)
 def test_hashes_stay_what_they_were_when_files_were_written(make, network_hash, weights_hash):
     network = with_counted_weights(make())
     assert (network.network_hash, network.weights_hash) == (network_hash, weights_hash)
@@ -70,8 +76,15 @@ def test_weights_change_the_hash_of_weights_alone(make):
 def test_the_engine_forgets_when_weights_move_change_or_the_mode_does(make):
     network = make().eval()
     network.engine = Forgetful()
-    for number, change in enumerate((network.train, network.eval, network.float,
-                                     lambda: network.load_state_dict(network.state_dict())), start=1):
+    for number, change in enumerate(
+        (
+            network.train,
+            network.eval,
+            network.float,
+            lambda: network.load_state_dict(network.state_dict()),
+        ),
+        start=1,
+    ):
         change()
         assert network.engine.cleared == number
 

@@ -1,4 +1,5 @@
 """Recordings that several tests ask, and images that fit them."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ def recorded(tmp_path_factory) -> Callable[..., Recording]:
 
     A `decision` among them is the fields of its PathDecision.
     """
+
     def write(*frames: dict) -> Recording:
         bag = tmp_path_factory.mktemp('recorded') / 'run'
         with RunWriter(bag) as run:
@@ -36,14 +38,21 @@ def recorded(tmp_path_factory) -> Callable[..., Recording]:
                 if decision is not None:
                     run.decision(fields['stamp_ns'], **decision)
         return read_recording(bag)
+
     return write
 
 
 @pytest.fixture
 def images() -> Callable[..., records.Sequence]:
     """Grey images at a fixed step."""
+
     def make(count: int, start_ns: int = 0, step_ns: int = SECOND_NS // 10) -> records.Sequence:
-        frames = [records.Frame(str(index), start_ns + index * step_ns, lambda: np.full((380, 640, 3), 90, np.uint8))
-                  for index in range(count)]
+        frames = [
+            records.Frame(
+                str(index), start_ns + index * step_ns, lambda: np.full((380, 640, 3), 90, np.uint8)
+            )
+            for index in range(count)
+        ]
         return records.Sequence('plain', NAMES, tuple(frames))
+
     return make

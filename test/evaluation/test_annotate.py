@@ -22,7 +22,7 @@ def share(picture, colour):
 
 
 def strip(**given):
-    return annotate(IMAGE, Detections.none(), NAMES, **given)[len(IMAGE):]
+    return annotate(IMAGE, Detections.none(), NAMES, **given)[len(IMAGE) :]
 
 
 def test_image_is_left_alone_and_a_strip_is_added_below():
@@ -38,7 +38,9 @@ def test_box_is_drawn_in_the_colour_of_its_class_around_the_object(label):
     drawn = annotate(IMAGE, Detections([(100, 100, 300, 200)], [0.9], [label]), NAMES)
     assert (drawn[150, 100] == class_colour(NAMES[label])).all()
     assert (drawn[200, 200] == class_colour(NAMES[label])).all()
-    np.testing.assert_array_equal(drawn[110:190, 110:290], IMAGE[110:190, 110:290])  # the object stays visible
+    np.testing.assert_array_equal(
+        drawn[110:190, 110:290], IMAGE[110:190, 110:290]
+    )  # the object stays visible
     assert share(drawn[60:100, 100:300], class_colour(NAMES[label])) > 0.03  # the tag above it
 
 
@@ -49,11 +51,15 @@ def test_colours_follow_the_names_and_differ_within_a_data_set():
         apart = np.linalg.norm(colours[:, None] - colours, axis=2)[~np.eye(len(names), dtype=bool)]
         assert apart.min() > 50, names
     many = [class_colour(f'class {number}') for number in range(80)]
-    assert len(set(many)) > 70 and all(0 <= value <= 255 and isinstance(value, int) for value in sum(many, ()))
+    assert len(set(many)) > 70 and all(
+        0 <= value <= 255 and isinstance(value, int) for value in sum(many, ())
+    )
 
 
 def test_more_of_the_bar_is_filled_the_longer_the_frame_took_and_a_miss_is_red():
-    short, long = (share(strip(budget_ms=100.0, latency_ms=latency), GREEN) for latency in (20.0, 80.0))
+    short, long = (
+        share(strip(budget_ms=100.0, latency_ms=latency), GREEN) for latency in (20.0, 80.0)
+    )
     assert long == pytest.approx(4 * short, rel=0.1) and short > 0
     missed = strip(budget_ms=100.0, latency_ms=120.0, outcome='late', met=False)
     assert share(missed, RED) > long and share(missed, GREEN) == 0
@@ -65,9 +71,18 @@ def test_bound_is_a_mark_on_the_bar_only_where_it_is_known():
     assert share(strip(budget_ms=100.0, latency_ms=50.0, bound_ms=70.0), YELLOW) > 0
 
 
-@pytest.mark.parametrize('given', [
-    {}, {'budget_ms': math.nan, 'latency_ms': math.nan}, {'budget_ms': 100.0, 'latency_ms': math.inf},
-    {'budget_ms': 0.0}, {'budget_ms': 50.0, 'bound_ms': math.inf}, {'path': ''}, {'path': 'odd name'}])
+@pytest.mark.parametrize(
+    'given',
+    [
+        {},
+        {'budget_ms': math.nan, 'latency_ms': math.nan},
+        {'budget_ms': 100.0, 'latency_ms': math.inf},
+        {'budget_ms': 0.0},
+        {'budget_ms': 50.0, 'bound_ms': math.inf},
+        {'path': ''},
+        {'path': 'odd name'},
+    ],
+)
 def test_unknown_values_leave_gaps_but_draw(given):
     assert strip(**given).any()
 
@@ -81,15 +96,25 @@ def test_ground_truth_is_dashed_and_crowds_are_not_drawn():
 
 
 def test_boxes_beyond_the_image_and_labels_beyond_the_names_are_drawn():
-    found = Detections([(-1e6, -50, 50, 50), (600, 350, 1e9, 1e9), (5, 0, 5, 0)], [0.9, 0.8, 0.7], [7, 0, 1])
+    found = Detections(
+        [(-1e6, -50, 50, 50), (600, 350, 1e9, 1e9), (5, 0, 5, 0)], [0.9, 0.8, 0.7], [7, 0, 1]
+    )
     assert (annotate(IMAGE, found, NAMES)[:380] != IMAGE).any()
 
 
 def test_chips_name_every_operator_and_its_share_of_the_work():
-    operators = [OperatorRecord(name, kind, setting, level, levels, True, False, 8.0, 3.0)
-                 for name, kind, setting, level, levels in (
-                     ('pyramid_width', 'width', '0.50', 0, 2), ('lens', 'magnifier', 'near', 1, 3),
-                     ('head', 'switch', '0', 0, 1))]
-    assert path_chips('s0-w1.00', operators) == [('pyramid width 0.50', 0.0), ('lens near', 0.5), ('head 0', 1.0)]
+    operators = [
+        OperatorRecord(name, kind, setting, level, levels, True, False, 8.0, 3.0)
+        for name, kind, setting, level, levels in (
+            ('pyramid_width', 'width', '0.50', 0, 2),
+            ('lens', 'magnifier', 'near', 1, 3),
+            ('head', 'switch', '0', 0, 1),
+        )
+    ]
+    assert path_chips('s0-w1.00', operators) == [
+        ('pyramid width 0.50', 0.0),
+        ('lens near', 0.5),
+        ('head 0', 1.0),
+    ]
     assert path_chips('', ()) == []
     assert [text for text, _ in path_chips('baseline', ())] == ['baseline']

@@ -1,4 +1,5 @@
 """The charts are well-formed SVG in the page's colours, for usual and for odd runs."""
+
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
@@ -39,7 +40,9 @@ def test_histogram_shows_frames_beyond_their_bound_in_the_colour_of_misses(drive
 
 def test_misses_coasted_and_infeasible_frames_are_marked(drive):
     frames = charts.drawn_frames(drive)
-    assert any(not frame.feasible for frame in frames) and any(not frame.in_time for frame in frames)
+    assert any(not frame.feasible for frame in frames) and any(
+        not frame.in_time for frame in frames
+    )
     svg = charts.timeline(drive, frames)
     assert 'var(--infeasible)' in svg and 'var(--miss)' in svg
 
@@ -66,8 +69,17 @@ def test_budgets_far_above_the_latency_get_a_logarithmic_axis(recorded):
 
 def seconds_at(svg):
     """Figures of the time axis, and where they stand."""
-    groups = [group for group in ElementTree.fromstring(svg).iter() if group.get('id', '').startswith('xtick_')]
-    return [(text.text, text.get('x')) for group in groups for text in group.iter() if text.tag.endswith('text')]
+    groups = [
+        group
+        for group in ElementTree.fromstring(svg).iter()
+        if group.get('id', '').startswith('xtick_')
+    ]
+    return [
+        (text.text, text.get('x'))
+        for group in groups
+        for text in group.iter()
+        if text.tag.endswith('text')
+    ]
 
 
 def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_not_drawn(recorded):
@@ -79,4 +91,6 @@ def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_n
 
 def test_frames_given_up_within_their_bound_are_in_no_histogram(recorded):
     given_up = {'outcome': 1, 'network_ms': 10.0, 'bound_ms': 60.0}
-    assert charts.bound_histogram(recorded({})) == charts.bound_histogram(recorded({}, *[given_up] * 3))
+    assert charts.bound_histogram(recorded({})) == charts.bound_histogram(
+        recorded({}, *[given_up] * 3)
+    )

@@ -25,14 +25,18 @@ def always_stop():
 
 @pytest.fixture(scope='module')
 def views():
-    return (render_views(('stop',), 6, [PLAIN], seed=1, sizes_px=(30.0, 31.0))
-            + render_views(('warning',), 3, [PLAIN], seed=1, sizes_px=(14.0, 15.0))
-            + [ObjectView(PLAIN, (5, 5, 35, 35), ('stop', 'warning'))])
+    return (
+        render_views(('stop',), 6, [PLAIN], seed=1, sizes_px=(30.0, 31.0))
+        + render_views(('warning',), 3, [PLAIN], seed=1, sizes_px=(14.0, 15.0))
+        + [ObjectView(PLAIN, (5, 5, 35, 35), ('stop', 'warning'))]
+    )
 
 
 def test_counts_right_answers_by_class_level_and_size(always_stop, views):
     told = []
-    found = measure_accuracy(always_stop, views, (8, 12, 24), progress=lambda done, total: told.append((done, total)))
+    found = measure_accuracy(
+        always_stop, views, (8, 12, 24), progress=lambda done, total: told.append((done, total))
+    )
     assert found.class_names == ('stop', 'warning', 'stop or warning') and told[-1] == (10, 10)
     assert found.objects.tolist() == [[6, 6, 6], [3, 3, 0], [1, 1, 1]]
     np.testing.assert_array_equal(found.right[0], [[1, 1, 1], [0, 0, np.nan], [1, 1, 1]])
@@ -43,8 +47,10 @@ def test_counts_right_answers_by_class_level_and_size(always_stop, views):
 
 
 def test_a_size_that_no_object_has_is_refused(always_stop, views):
-    with pytest.raises(ValueError, match='no object of a known class is 64 px long or longer, expected some at each '
-                                         'of'):
+    with pytest.raises(
+        ValueError,
+        match='no object of a known class is 64 px long or longer, expected some at each of',
+    ):
         measure_accuracy(always_stop, views, (8, 64))
 
 

@@ -1,4 +1,5 @@
 """Paths are measured on annotated images, and the sample of paths covers every operator."""
+
 from __future__ import annotations
 
 import json
@@ -14,14 +15,24 @@ import torch
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.engines.segment_run import SegmentRun
-from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_paths, measure_paths
-from deadline_perception.evaluation.path_accuracy import ranking_classes, sample_paths
+from deadline_perception.evaluation.path_accuracy import (
+    annotated_frames,
+    detect_on_paths,
+    measure_paths,
+    ranking_classes,
+    sample_paths,
+)
 from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 100),
-                         heads=3)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 100),
+    heads=3,
+)
 BOX = [10, 10, 60, 60]
 
 
@@ -55,20 +66,38 @@ class Detector:
 
 
 def annotated(count: int, names=('vehicle', 'bike')) -> Sequence:
-    frames = [Frame(str(index), index, lambda shift=index: np.full((100, 100, 3), shift, np.uint8),
-                    ground_truth=None if index == 0 else GroundTruth([[value + index for value in BOX]], [0], [False]))
-              for index in range(count)]
+    frames = [
+        Frame(
+            str(index),
+            index,
+            lambda shift=index: np.full((100, 100, 3), shift, np.uint8),
+            ground_truth=None
+            if index == 0
+            else GroundTruth([[value + index for value in BOX]], [0], [False]),
+        )
+        for index in range(count)
+    ]
     return Sequence('made up', names, tuple(frames))
 
 
 def test_measures_every_path_and_reports_progress():
     sequence, done = annotated(4), []
-    results = measure_paths(Detector(), sequence, annotated_frames(sequence), [SPACE.largest, SPACE.smallest],
-                            done.append, draws=5, ranked_by=('vehicle',))
+    results = measure_paths(
+        Detector(),
+        sequence,
+        annotated_frames(sequence),
+        [SPACE.largest, SPACE.smallest],
+        done.append,
+        draws=5,
+        ranked_by=('vehicle',),
+    )
     assert results[SPACE.largest].precision.ap == pytest.approx(1.0)
     assert results[SPACE.largest].pooled == pytest.approx(1.0)
     assert results[SPACE.largest].resampled == pytest.approx(np.ones(5))
-    assert results[SPACE.smallest].precision.ap == 0.0 and results[SPACE.smallest].resampled.tolist() == [0.0] * 5
+    assert (
+        results[SPACE.smallest].precision.ap == 0.0
+        and results[SPACE.smallest].resampled.tolist() == [0.0] * 5
+    )
     assert results[SPACE.largest].precision.images == 3
     assert done == [1, 2, 3, 4, 5, 6]
 
@@ -76,10 +105,18 @@ def test_measures_every_path_and_reports_progress():
 def test_paths_share_what_they_have_in_common():
     detector = Detector()
     largest = SPACE.largest
-    paths = [largest, largest.replace(head='0'), largest.replace(proposals=10), largest.replace(head='1')]
+    paths = [
+        largest,
+        largest.replace(head='0'),
+        largest.replace(proposals=10),
+        largest.replace(head='1'),
+    ]
     found = dict(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), paths))
     assert set(found) == set(paths)
-    counts = {name: detector.passed.count(name) for name in ('pre', 'stage1', 'pyramid', 'rpn', 'proposals', 'head')}
+    counts = {
+        name: detector.passed.count(name)
+        for name in ('pre', 'stage1', 'pyramid', 'rpn', 'proposals', 'head')
+    }
     assert counts == {'pre': 1, 'stage1': 1, 'pyramid': 1, 'rpn': 1, 'proposals': 2, 'head': 4}
     assert list(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), [])) == []
 
@@ -87,10 +124,22 @@ def test_paths_share_what_they_have_in_common():
 def test_shared_work_changes_no_bit_of_the_detections():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    network = MultiPathDetector(replace(
-        COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
-        norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60, scales=(1.0, 0.5),
-        heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,)))), ('vehicle', 'bike')).eval()
+    network = MultiPathDetector(
+        replace(
+            COMPACT,
+            name='tiny',
+            input_size=(64, 96),
+            stem_channels=16,
+            stage_channels=(16, 32, 32, 64),
+            norm_group_channels=4,
+            pyramid_channels=16,
+            proposals=(5, 20, 60),
+            nms_candidates=60,
+            scales=(1.0, 0.5),
+            heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))),
+        ),
+        ('vehicle', 'bike'),
+    ).eval()
     image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
     paths = random.Random(0).sample(list(network.path_space), 60)
     found = dict(detect_on_paths(network, image, paths))
@@ -105,36 +154,58 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
     names = ('vehicle', 'bike', 'traffic_light')
     ground_truths = [GroundTruth([BOX] * 4, [0, 0, 1, 2], [False, False, False, True])] * 49
     assert ranking_classes(ground_truths, names) == {'vehicle': 98}
-    assert ranking_classes([*ground_truths, GroundTruth([BOX], [1], [False])], names) == {'vehicle': 98, 'bike': 50}
+    assert ranking_classes([*ground_truths, GroundTruth([BOX], [1], [False])], names) == {
+        'vehicle': 98,
+        'bike': 50,
+    }
     assert ranking_classes(ground_truths, names, '100') == {}
     assert ranking_classes(ground_truths, names, '1') == {'vehicle': 98, 'bike': 49}
     assert ranking_classes(ground_truths, names, 'bike, vehicle') == {'bike': 49, 'vehicle': 98}
-    for rank_by, words in (('tram', "'tram'"), ('traffic_light', r"'traffic_light', expected .* traffic_light \(0\)"),
-                           ('0', 'of 0 objects'), ('', "''")):
+    for rank_by, words in (
+        ('tram', "'tram'"),
+        ('traffic_light', r"'traffic_light', expected .* traffic_light \(0\)"),
+        ('0', 'of 0 objects'),
+        ('', "''"),
+    ):
         with pytest.raises(ValueError, match=words):
             ranking_classes(ground_truths, names, rank_by)
-    with pytest.raises(ValueError, match='none of 2 images holds an object of vehicle, bike, .* expected some'):
+    with pytest.raises(
+        ValueError, match='none of 2 images holds an object of vehicle, bike, .* expected some'
+    ):
         ranking_classes([GroundTruth([], [], []), GroundTruth([BOX], [0], [True])], names)
 
 
 @pytest.mark.parametrize('weights', ['compact', 'street'])
 def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
-    table = json.loads((Path(__file__).parents[2] / 'models' / f'{weights}.quality.json').read_text())
+    table = json.loads(
+        (Path(__file__).parents[2] / 'models' / f'{weights}.quality.json').read_text()
+    )
     assert table['metric'] == 'pooled_ap'
     for row in table['paths'].values():
         counts = {name: scores['ground_truths'] for name, scores in row['per_class'].items()}
-        ground_truths = [GroundTruth([BOX] * count, [label] * count, [False] * count)
-                         for label, count in enumerate(counts.values())]
+        ground_truths = [
+            GroundTruth([BOX] * count, [label] * count, [False] * count)
+            for label, count in enumerate(counts.values())
+        ]
         ranking = ranking_classes(ground_truths, tuple(counts))
         assert ranking == table['ranked_by'] and {'vehicle', 'person'} <= set(ranking)
-        assert row['pooled_ap'] == pytest.approx(np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12)
+        assert row['pooled_ap'] == pytest.approx(
+            np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12
+        )
 
 
 def test_pooled_precision_is_nan_when_no_class_ranks():
-    frame = Frame('0', 0, lambda: np.zeros((100, 100, 3), np.uint8), ground_truth=GroundTruth([BOX], [1], [False]))
+    frame = Frame(
+        '0',
+        0,
+        lambda: np.zeros((100, 100, 3), np.uint8),
+        ground_truth=GroundTruth([BOX], [1], [False]),
+    )
     sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
     scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]
-    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0], 'ranked by all classes then'
+    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0], (
+        'ranked by all classes then'
+    )
 
 
 def test_limit_spreads_the_images_evenly():

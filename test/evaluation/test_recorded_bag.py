@@ -1,4 +1,5 @@
 """Recordings are read from real bags, whatever their namespace and storage."""
+
 from __future__ import annotations
 
 import pytest
@@ -31,17 +32,30 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     with RunWriter(tmp_path / 'run', namespace=namespace, storage=storage) as run:
         write_one_frame(run)
     recording = read_recording(tmp_path / 'run')
-    frame, = recording.frames
+    (frame,) = recording.frames
     assert recording.sent_stamps_ns == (START_NS,)
-    assert (frame.outcome, frame.path, frame.budget_ms, frame.total_ms) == (Outcome.DETECTED, PATH, 100.0, 60.0)
+    assert (frame.outcome, frame.path, frame.budget_ms, frame.total_ms) == (
+        Outcome.DETECTED,
+        PATH,
+        100.0,
+        60.0,
+    )
     assert frame.network_phase_ms['conv'] == pytest.approx(35.0) and frame.in_time
-    assert frame.total_bound_ms == pytest.approx(70.0)  # bound of 60 ms and 10 ms outside the network
+    assert frame.total_bound_ms == pytest.approx(
+        70.0
+    )  # bound of 60 ms and 10 ms outside the network
     assert frame.detections.boxes_xyxy_px.tolist() == [BOX]
     assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
-    assert [recording.class_names[label] for label in recording.ground_truth[START_NS].labels] == ['vehicle', 'bike']
+    assert [recording.class_names[label] for label in recording.ground_truth[START_NS].labels] == [
+        'vehicle',
+        'bike',
+    ]
     assert recording.ground_truth[START_NS].crowd.tolist() == [False, True]
-    assert [(operator.name, operator.setting) for operator in frame.decision.operators
-            if operator.changed] == [('head', '1')]
+    assert [
+        (operator.name, operator.setting)
+        for operator in frame.decision.operators
+        if operator.changed
+    ] == [('head', '1')]
     assert (frame.decision.policy, frame.decision.slowdown) == ('frontier', 1.0)
     assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
     assert recording.slowdown.at(START_NS) == 1.3
@@ -68,8 +82,16 @@ def test_counts_a_stamp_once_and_frames_without_a_stamp_one_by_one(recorded):
 
 
 def test_counters_that_fall_were_reset_by_a_restart(recorded):
-    recording = recorded(*({'rejected_frames_total': total, 'middleware_lost_total': total} for total in (1, 3, 0, 2)))
-    assert (recording.rejected, recording.middleware_lost) == (4, 4)  # nobody saw the first image of them sent
+    recording = recorded(
+        *(
+            {'rejected_frames_total': total, 'middleware_lost_total': total}
+            for total in (1, 3, 0, 2)
+        )
+    )
+    assert (recording.rejected, recording.middleware_lost) == (
+        4,
+        4,
+    )  # nobody saw the first image of them sent
 
 
 def test_what_was_counted_before_the_recording_is_none_of_it(tmp_path):
@@ -77,7 +99,9 @@ def test_what_was_counted_before_the_recording_is_none_of_it(tmp_path):
         for index in range(6):
             run.camera(START_NS + index)
         for index, total in ((2, 500), (3, 501), (5, 502)):
-            run.latency(START_NS + index, rejected_frames_total=total, middleware_lost_total=total - 500)
+            run.latency(
+                START_NS + index, rejected_frames_total=total, middleware_lost_total=total - 500
+            )
     recording = read_recording(tmp_path / 'run')
     assert (recording.rejected, recording.middleware_lost) == (4, 2)
 
@@ -95,7 +119,9 @@ def test_two_detectors_are_refused_by_name(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
         run.latency(START_NS)
         run.latency(START_NS, topic='/rear/detector/latency')
-    with pytest.raises(RecordingError, match=r'2 detectors \(/detector/latency, /rear/detector/latency\)'):
+    with pytest.raises(
+        RecordingError, match=r'2 detectors \(/detector/latency, /rear/detector/latency\)'
+    ):
         read_recording(tmp_path / 'run')
 
 
@@ -115,23 +141,35 @@ def test_keeps_classes_that_are_not_its_own(tmp_path):
 def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
         run.label_info(START_NS, ('vehicle', 'tram'))
-        run.boxes('/ground_truth', START_NS, [(BOX, 'person', 1.0), (BOX, 'vehicle', 1.0), (BOX, 'person', 1.0)])
+        run.boxes(
+            '/ground_truth',
+            START_NS,
+            [(BOX, 'person', 1.0), (BOX, 'vehicle', 1.0), (BOX, 'person', 1.0)],
+        )
         run.boxes('/detector/detections', START_NS, [(BOX, 'vehicle', 0.9)])
         run.latency(START_NS)
     recording = read_recording(tmp_path / 'run')
-    assert recording.class_names == ('vehicle', 'tram') and recording.unknown_objects == {'person': 2}
+    assert recording.class_names == ('vehicle', 'tram') and recording.unknown_objects == {
+        'person': 2
+    }
     assert recording.ground_truth[START_NS].labels.tolist() == [0]
     summary = write_report(recording, tmp_path / 'report')
     assert summary['ap'] == pytest.approx(1.0) and 'person' not in summary['ap_per_class']
-    assert 'the network does not know their class: 2 of person' in (tmp_path / 'report/report.html').read_text()
+    assert (
+        'the network does not know their class: 2 of person'
+        in (tmp_path / 'report/report.html').read_text()
+    )
 
 
 def test_refuses_what_is_no_bag_or_holds_no_run(tmp_path):
     with RunWriter(tmp_path / 'camera_only') as run:
         run.camera(START_NS)
     (tmp_path / 'no_bag').write_bytes(b'not a bag at all')
-    for name, error, words in (('camera_only', RecordingError, 'holds no deadline_perception/msg/FrameLatency'),
-                               ('no_bag', RecordingError, 'is no bag'), ('absent', FileNotFoundError, 'not exist')):
+    for name, error, words in (
+        ('camera_only', RecordingError, 'holds no deadline_perception/msg/FrameLatency'),
+        ('no_bag', RecordingError, 'is no bag'),
+        ('absent', FileNotFoundError, 'not exist'),
+    ):
         with pytest.raises(error, match=words):
             read_recording(tmp_path / name)
 
@@ -145,8 +183,10 @@ def runs(tmp_path_factory):
     return sorted(file for ending in ('mcap', 'db3') for file in folder.glob(f'*/*.{ending}'))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 1))
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32 - 1), number=st.integers(0, 1))
 @example(seed=8, number=0)  # the definition of PathDecision loses a field
 def test_flipped_and_missing_bytes_give_a_recording_or_a_named_error(tmp_path, runs, seed, number):
     file = tmp_path / f'fuzzed{runs[number].suffix}'

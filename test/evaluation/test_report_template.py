@@ -16,14 +16,16 @@ VARIABLE = re.compile(r'(--[a-z0-9-]+):\s*(#[0-9a-f]{6})\b')
 
 def scheme(selector: str) -> dict[str, str]:
     """The variables that a rule defines, with their colours."""
-    rule = STYLE[STYLE.index(f'{selector} {{'):]
-    return dict(VARIABLE.findall(rule[:rule.index('}')]))
+    rule = STYLE[STYLE.index(f'{selector} {{') :]
+    return dict(VARIABLE.findall(rule[: rule.index('}')]))
 
 
 def luminance(colour: str) -> float:
     """Relative luminance of `#rrggbb` as WCAG 2 defines it, in [0, 1]."""
-    shares = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    ]
     return sum(weight * share for weight, share in zip((0.2126, 0.7152, 0.0722), linear))
 
 
@@ -35,7 +37,9 @@ def contrast(one: str, other: str) -> float:
 
 def test_page_asks_the_network_for_nothing():
     for text in (STYLE, SCRIPT):
-        assert not re.search(r'https?:|//[a-z]|url\(|@import|\bfetch\b|XMLHttpRequest|\bimport\b', text)
+        assert not re.search(
+            r'https?:|//[a-z]|url\(|@import|\bfetch\b|XMLHttpRequest|\bimport\b', text
+        )
 
 
 def test_both_colour_schemes_define_the_same_variables():

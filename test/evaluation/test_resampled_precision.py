@@ -1,4 +1,5 @@
 """Resampled average precision equals that of images really repeated."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -22,8 +23,12 @@ def made_up(images: int, seed: int) -> tuple[list[Detections], list[GroundTruth]
         boxes = np.hstack([low, low + rng.uniform(10, 100, (count, 2))])
         labels = rng.choice([0, 2], count)
         ground_truths.append(GroundTruth(boxes, labels, rng.random(count) < 0.1))
-        found = np.vstack([boxes[rng.random(count) < 0.8] + rng.normal(0, 2, 4),
-                           rng.uniform(0, 40, (2, 4)) + [0, 0, 60, 60]])
+        found = np.vstack(
+            [
+                boxes[rng.random(count) < 0.8] + rng.normal(0, 2, 4),
+                rng.uniform(0, 40, (2, 4)) + [0, 0, 60, 60],
+            ]
+        )
         detections.append(Detections(found, rng.random(len(found)), rng.choice([0, 2], len(found))))
     return detections, ground_truths
 
@@ -34,7 +39,9 @@ def test_equals_the_precision_of_images_repeated(seed):
     draws = np.vstack([np.ones((1, 12), int), bootstrap_draws(12, 4, seed)])
     for counts, value in zip(draws, resampled_ap(detections, ground_truths, NAMES, draws)):
         repeated = np.repeat(np.arange(12), counts)
-        expected = average_precision([detections[i] for i in repeated], [ground_truths[i] for i in repeated], NAMES).ap
+        expected = average_precision(
+            [detections[i] for i in repeated], [ground_truths[i] for i in repeated], NAMES
+        ).ap
         assert value == pytest.approx(expected, abs=1e-12)
 
 
@@ -42,12 +49,17 @@ def test_of_one_class_alone():
     detections, ground_truths = made_up(8, 5)
     ones = np.ones((1, 8), int)
     expected = average_precision(detections, ground_truths, NAMES).per_class['vehicle'].ap
-    assert resampled_ap(detections, ground_truths, NAMES, ones, ('vehicle',))[0] == pytest.approx(expected, abs=1e-12)
+    assert resampled_ap(detections, ground_truths, NAMES, ones, ('vehicle',))[0] == pytest.approx(
+        expected, abs=1e-12
+    )
     assert np.isnan(resampled_ap(detections, ground_truths, NAMES, ones, ('bike',))[0])
 
 
 def test_a_draw_without_objects_is_nan_and_nothing_found_is_zero():
-    ground_truths = [GroundTruth([[0, 0, 9, 9]], [0], [False]), GroundTruth(np.zeros((0, 4)), [], [])]
+    ground_truths = [
+        GroundTruth([[0, 0, 9, 9]], [0], [False]),
+        GroundTruth(np.zeros((0, 4)), [], []),
+    ]
     values = resampled_ap([Detections.none()] * 2, ground_truths, NAMES, np.array([[2, 0], [0, 2]]))
     assert values[0] == 0.0 and np.isnan(values[1])
     assert np.isnan(resampled_ap([], [], NAMES, np.zeros((1, 0), int))[0])
@@ -65,7 +77,9 @@ def test_neighbours_are_drawn_together():
     for counts in bootstrap_draws(40, 200):
         ends = np.flatnonzero(counts != np.roll(counts, 1))
         assert counts.sum() == 40 and len(ends) <= 10, 'five runs have ten ends'
-    assert (bootstrap_draws(40, 400).mean(0) > 0.7).all(), 'the first images are drawn as often as others'
+    assert (bootstrap_draws(40, 400).mean(0) > 0.7).all(), (
+        'the first images are drawn as often as others'
+    )
     assert bootstrap_draws(3, 50).max() > 1, 'few images are drawn one by one'
 
 

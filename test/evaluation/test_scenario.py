@@ -1,4 +1,5 @@
 """Sequences are cut and get a speed, and say so."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -15,9 +16,19 @@ from deadline_perception.evaluation.scenario import (
 
 
 def sequence(*speeds: float | None) -> Sequence:
-    return Sequence('town', (), tuple(Frame(str(index), 5_000_000_000 + index * 100_000_000,
-                                            lambda: np.zeros((2, 2, 3), np.uint8), speed)
-                                      for index, speed in enumerate(speeds)))
+    return Sequence(
+        'town',
+        (),
+        tuple(
+            Frame(
+                str(index),
+                5_000_000_000 + index * 100_000_000,
+                lambda: np.zeros((2, 2, 3), np.uint8),
+                speed,
+            )
+            for index, speed in enumerate(speeds)
+        ),
+    )
 
 
 def test_cuts_what_is_too_long_and_says_how_much():
@@ -50,4 +61,6 @@ def test_makes_up_a_speed_from_standstill_to_the_top_where_none_is_recorded():
 def test_made_up_speed_stays_in_range_and_changes_as_a_vehicle_can(time_s):
     speed_mps = synthetic_speed_mps(time_s)
     assert 0.0 <= speed_mps <= TOP_SPEED_MPS
-    assert abs(synthetic_speed_mps(time_s + 0.01) - speed_mps) / 0.01 < 7.0  # m/s^2, a hard but possible braking
+    assert (
+        abs(synthetic_speed_mps(time_s + 0.01) - speed_mps) / 0.01 < 7.0
+    )  # m/s^2, a hard but possible braking

@@ -1,4 +1,5 @@
 """Frame accounting, misses and quantiles of runs that can be counted by hand."""
+
 from __future__ import annotations
 
 import math
@@ -44,7 +45,9 @@ def test_every_sent_frame_is_delivered_replaced_or_lost(recording):
 
 def test_coasted_frames_miss_and_infeasible_ones_are_told_apart(recording):
     figures = frame_figures(recording)
-    assert figures['deadline_misses'] == 2 and figures['deadline_miss_ratio'] == pytest.approx(2 / 6)
+    assert figures['deadline_misses'] == 2 and figures['deadline_miss_ratio'] == pytest.approx(
+        2 / 6
+    )
     assert figures['infeasible_ratio'] == pytest.approx(2 / 6)
     assert (figures['feasible_frames'], figures['feasible_misses']) == (4, 1)
     assert figures['feasible_miss_ratio'] == pytest.approx(1 / 4)
@@ -53,29 +56,64 @@ def test_coasted_frames_miss_and_infeasible_ones_are_told_apart(recording):
 
 
 def test_losses_that_only_the_detector_saw_count_as_sent(recorded):
-    figures = frame_figures(recorded(*({'rejected_frames_total': total, 'middleware_lost_total': total}
-                                       for total in range(20))))
+    figures = frame_figures(
+        recorded(
+            *(
+                {'rejected_frames_total': total, 'middleware_lost_total': total}
+                for total in range(20)
+            )
+        )
+    )
     assert fates(figures) == (58, 20, 0, 38)
     assert (figures['frames_rejected'], figures['frames_lost_by_middleware']) == (19, 19)
 
 
 def test_frames_behind_one_that_hung_are_told_apart(recorded):
-    waited = {'path': '', 'outcome': 1, 'feasible': False, 'bound_ms': math.nan, 'deadline_met': False}
+    waited = {
+        'path': '',
+        'outcome': 1,
+        'feasible': False,
+        'bound_ms': math.nan,
+        'deadline_met': False,
+    }
     figures = frame_figures(recorded({}, {}, waited, {'feasible': False}))
-    assert (figures['held_up_frames'], figures['infeasible_ratio'], figures['feasible_frames']) == (1, 0.25, 2)
+    assert (figures['held_up_frames'], figures['infeasible_ratio'], figures['feasible_frames']) == (
+        1,
+        0.25,
+        2,
+    )
 
 
-UNSTAMPED = {'stamp_ns': 0, 'total_ms': math.nan, 'age_ms': math.nan, 'queue_ms': 1.0, 'overhead_ms': 2.0}
+UNSTAMPED = {
+    'stamp_ns': 0,
+    'total_ms': math.nan,
+    'age_ms': math.nan,
+    'queue_ms': 1.0,
+    'overhead_ms': 2.0,
+}
 
 
 def test_frames_of_unknown_age_are_neither_missed_nor_met(recorded):
-    figures = frame_figures(recorded({'total_ms': 60.0}, {'total_ms': 120.0}, UNSTAMPED | {'deadline_met': True},
-                                     UNSTAMPED | {'feasible': False}))
-    assert (figures['frames_delivered'], figures['frames_age_unknown'], figures['deadline_misses']) == (4, 2, 1)
+    figures = frame_figures(
+        recorded(
+            {'total_ms': 60.0},
+            {'total_ms': 120.0},
+            UNSTAMPED | {'deadline_met': True},
+            UNSTAMPED | {'feasible': False},
+        )
+    )
+    assert (
+        figures['frames_delivered'],
+        figures['frames_age_unknown'],
+        figures['deadline_misses'],
+    ) == (4, 2, 1)
     assert (figures['deadline_miss_ratio'], figures['infeasible_ratio']) == (0.5, 0.0)
     assert (figures['feasible_frames'], figures['feasible_misses']) == (2, 1)
     alone = frame_figures(recorded(UNSTAMPED))
-    assert alone['frames_age_unknown'] == 1 and alone['deadline_miss_ratio'] is alone['infeasible_ratio'] is None
+    assert (
+        alone['frames_age_unknown'] == 1
+        and alone['deadline_miss_ratio'] is alone['infeasible_ratio'] is None
+    )
 
 
 def test_paths_and_switches_count_only_frames_whose_network_finished(recording):

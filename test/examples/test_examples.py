@@ -1,4 +1,5 @@
 """Every script in examples/ does what it says, on networks that take no time; one runs as users run it."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -15,14 +16,30 @@ from exported_files import SIZE, exported
 from invented_networks import MAGNIFIER, make_magnifier
 from recorded_run import write_drive
 
-from deadline_perception.core.device import DEFAULT_THREADS, process_environment, read_device_facts, use_threads
+from deadline_perception.core.device import (
+    DEFAULT_THREADS,
+    process_environment,
+    read_device_facts,
+    use_threads,
+)
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path, measure_profile
 
-TOLD = {'image', 'video', 'own_onnx_model', 'several_budgets', 'several_networks', 'bag_to_report', 'labels_from_a_bag',
-        'time_model', 'custom_network', 'custom_policy', 'elastic_network'}
+TOLD = {
+    'image',
+    'video',
+    'own_onnx_model',
+    'several_budgets',
+    'several_networks',
+    'bag_to_report',
+    'labels_from_a_bag',
+    'time_model',
+    'custom_network',
+    'custom_policy',
+    'elastic_network',
+}
 MODEL = 'invented_networks:make_magnifier'
 AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
 
@@ -33,10 +50,19 @@ def cache(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('cache')
     network = make_magnifier()
     use_threads(DEFAULT_THREADS)
-    profile = measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=2, path_repeats=2,
-                              time_limit_s=2.0)
-    profile.save(default_profile_path(network.config_name, read_device_facts(),
-                                      folder / 'deadline_perception' / 'profiles'))
+    profile = measure_profile(
+        network,
+        [np.zeros((48, 64, 3), np.uint8)],
+        repeats=2,
+        whole_paths=2,
+        path_repeats=2,
+        time_limit_s=2.0,
+    )
+    profile.save(
+        default_profile_path(
+            network.config_name, read_device_facts(), folder / 'deadline_perception' / 'profiles'
+        )
+    )
     return folder
 
 
@@ -52,7 +78,9 @@ def example(repository, monkeypatch):
     monkeypatch.syspath_prepend(repository / 'examples')
 
     def load(name):
-        spec = importlib.util.spec_from_file_location(f'example_{name}', repository / 'examples' / f'{name}.py')
+        spec = importlib.util.spec_from_file_location(
+            f'example_{name}', repository / 'examples' / f'{name}.py'
+        )
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
@@ -61,11 +89,16 @@ def example(repository, monkeypatch):
 
 
 def test_each_script_is_short_and_has_its_test(repository):
-    scripts = {file.stem: file.read_text().splitlines() for file in (repository / 'examples').glob('*.py')}
+    scripts = {
+        file.stem: file.read_text().splitlines() for file in (repository / 'examples').glob('*.py')
+    }
     assert set(scripts) == TOLD
     assert all(len(lines) <= 65 for lines in scripts.values())
     tests = Path(__file__).read_text()
-    assert all(f"example('{name}')" in tests or f'/ {name}.py' in tests or f"'{name}.py'" in tests for name in TOLD)
+    assert all(
+        f"example('{name}')" in tests or f'/ {name}.py' in tests or f"'{name}.py'" in tests
+        for name in TOLD
+    )
 
 
 def test_image(example, capsys, tmp_path):
@@ -76,7 +109,9 @@ def test_image(example, capsys, tmp_path):
 
 
 def test_video(example, tmp_path):
-    writer = cv2.VideoWriter(str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48))
+    writer = cv2.VideoWriter(
+        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48)
+    )
     for value in range(12):
         writer.write(np.full((48, 64, 3), 10 * value, np.uint8))
     writer.release()
@@ -88,12 +123,25 @@ def test_video(example, tmp_path):
 
 
 def test_own_onnx_model(repository, tmp_path, cache):
-    cells = np.zeros((1, 6, 126), np.float32)  # centre, width, height, and the scores of two classes
+    cells = np.zeros(
+        (1, 6, 126), np.float32
+    )  # centre, width, height, and the scores of two classes
     cells[0, :, 7] = 48.0, 32.0, 40.0, 20.0, 0.9, 0.1
-    file = exported(tmp_path / 'yolo.xml', {'output0': cells}, size=SIZE, facts={'names': "{0: 'car', 1: 'dog'}"})
+    file = exported(
+        tmp_path / 'yolo.xml',
+        {'output0': cells},
+        size=SIZE,
+        facts={'names': "{0: 'car', 1: 'dog'}"},
+    )
     script = repository / 'examples' / 'own_onnx_model.py'
-    done = subprocess.run([sys.executable, str(script), str(file)], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, **process_environment(DEFAULT_THREADS)}, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script), str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **process_environment(DEFAULT_THREADS)},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert 'in time: True' in done.stdout and 'car 0.90 at' in done.stdout
 
@@ -121,7 +169,9 @@ def test_labels_from_a_bag(example, tmp_path):
     (tmp_path / 'images').mkdir()
     for number in range(3):
         cv2.imwrite(str(tmp_path / 'images' / f'{number}.png'), np.zeros((48, 64, 3), np.uint8))
-    example('labels_from_a_bag').main(str(tmp_path / 'images'), str(tmp_path / 'labels.json'), MODEL)
+    example('labels_from_a_bag').main(
+        str(tmp_path / 'images'), str(tmp_path / 'labels.json'), MODEL
+    )
     content = json.loads((tmp_path / 'labels.json').read_text())
     assert [row['bbox'] for row in content['annotations']] == [[16.0, 12.0, 16.0, 12.0]] * 3
     assert content['categories'] == [{'id': 1, 'name': 'thing'}] and len(content['images']) == 3
@@ -147,7 +197,9 @@ def test_custom_policy(example, capsys, cache):
     assert frontier.startswith('frontier: z') and own.startswith('half_the_time: z')
     forecast = PathForecast(LatencyProfile.load(next(cache.rglob('invented-*.json'))), space)
     quality = PathQuality.from_forecast(space, forecast)
-    half, whole = (policy(space, forecast, quality) for policy in (script.HalfTheTime, FrontierPolicy))
+    half, whole = (
+        policy(space, forecast, quality) for policy in (script.HalfTheTime, FrontierPolicy)
+    )
     middle_ms = 2.0 * forecast.forecast_ms(space.smallest)
     assert half.plan(2.0 * middle_ms, 1.0) == whole.plan(middle_ms, 1.0)
 
@@ -161,8 +213,14 @@ def test_elastic_network(example, tmp_path):
 
     source = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
     data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))
-    save_elastic(ElasticNetwork(elastic(source.ordinary(), source.example_inputs, data, settings=(0.5, 1.0)), source),
-                 tmp_path / 'net.safetensors')
-    whole, late = example('elastic_network').main(str(tmp_path / 'net.safetensors'), (AMPLE_MS, 0.001))
+    save_elastic(
+        ElasticNetwork(
+            elastic(source.ordinary(), source.example_inputs, data, settings=(0.5, 1.0)), source
+        ),
+        tmp_path / 'net.safetensors',
+    )
+    whole, late = example('elastic_network').main(
+        str(tmp_path / 'net.safetensors'), (AMPLE_MS, 0.001)
+    )
     assert whole.in_time and len(whole.scores) == 3 and whole.names == ('cat', 'dog', 'fish')
     assert not late.in_time

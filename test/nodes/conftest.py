@@ -1,4 +1,5 @@
 """Node processes and an observer in the test's own process, each test in a namespace of its own."""
+
 from __future__ import annotations
 
 import itertools
@@ -80,7 +81,10 @@ def system_clock(tmp_path):
     if compiler is None:
         pytest.skip('no C compiler for a system clock that steps')
     (tmp_path / 'clock.c').write_text(_STEPPING_CLOCK)
-    subprocess.run([compiler, '-shared', '-fPIC', '-o', tmp_path / 'clock.so', tmp_path / 'clock.c'], check=True)
+    subprocess.run(
+        [compiler, '-shared', '-fPIC', '-o', tmp_path / 'clock.so', tmp_path / 'clock.c'],
+        check=True,
+    )
     file = tmp_path / 'step'
     file.write_text('0')
     environment = {'LD_PRELOAD': str(tmp_path / 'clock.so'), 'CLOCK_STEP_FILE': str(file)}
@@ -94,8 +98,17 @@ def start_node(tmp_path, namespace):
 
     def start(name, parameters=None, remaps=None, words=(), environment=None, program=()):
         log = tmp_path / f'{name}{len(started)}.log'
-        node = NodeProcess(name, namespace, log, parameters or {}, remaps or {}, words, tmp_path,
-                           environment or {}, program)
+        node = NodeProcess(
+            name,
+            namespace,
+            log,
+            parameters or {},
+            remaps or {},
+            words,
+            tmp_path,
+            environment or {},
+            program,
+        )
         started.append(node)
         return node
 
@@ -110,6 +123,7 @@ def start_node(tmp_path, namespace):
 @pytest.fixture
 def start_script(start_node, tmp_path):
     """Starts lines of Python as a node's process."""
+
     def start(name, lines, **options):
         script = tmp_path / f'{name}_script.py'
         script.write_text(textwrap.dedent(lines))

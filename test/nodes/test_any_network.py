@@ -1,8 +1,10 @@
 """Networks that the package has never heard of, from profile to report, through real nodes."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
 from invented_networks import make_classifier, make_magnifier, make_single
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
@@ -13,21 +15,28 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.report import write_report
-from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, measure_profile
 
 IMAGES = 12
 
 
-@pytest.mark.parametrize('make, topic, kind', [
-    (make_magnifier, 'detections', Detection2DArray), (make_single, 'detections', Detection2DArray),
-    (make_classifier, 'classification', Classification)])
-def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, start_node, observer, wait_for, namespace,
-                                                         tmp_path, repository):
+@pytest.mark.parametrize(
+    'make, topic, kind',
+    [
+        (make_magnifier, 'detections', Detection2DArray),
+        (make_single, 'detections', Detection2DArray),
+        (make_classifier, 'classification', Classification),
+    ],
+)
+def test_an_invented_network_runs_from_profile_to_report(
+    make, topic, kind, start_node, observer, wait_for, namespace, tmp_path, repository
+):
     network = make()
     image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
-    measure_profile(network, [image], repeats=8, whole_paths=4, path_repeats=4).save(tmp_path / 'profile.json')
+    measure_profile(network, [image], repeats=8, whole_paths=4, path_repeats=4).save(
+        tmp_path / 'profile.json'
+    )
     profile = LatencyProfile.load(tmp_path / 'profile.json')
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.from_forecast(network.path_space, forecast)
@@ -35,9 +44,18 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     assert best[-1][2] == 1.0 and set(profile.segments) == set(network.path_space.carriers())
 
     # The first image may be there before the first budget.
-    detector = start_node('detector', {'model': f'invented_networks:{make.__name__}',
-                                       'profile': tmp_path / 'profile.json', 'default_budget_ms': 2000.0},
-                          environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': str(repository / 'test')})
+    detector = start_node(
+        'detector',
+        {
+            'model': f'invented_networks:{make.__name__}',
+            'profile': tmp_path / 'profile.json',
+            'default_budget_ms': 2000.0,
+        },
+        environment={
+            **process_environment(DEFAULT_THREADS),
+            'PYTHONPATH': str(repository / 'test'),
+        },
+    )
     recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
     results = observer.hear(kind, f'{namespace}/detector/{topic}')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
@@ -53,18 +71,27 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     while number < IMAGES or not is_recorded('path') or not is_recorded('latency'):
         budget.publish(TimeBudget(budget_ms=2000.0, min_budget_ms=2000.0, max_budget_ms=2000.0))
         camera.publish(observer.image(image))
-        wait_for(lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
-                 f'answer {number}: {detector.output}')
+        wait_for(
+            lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
+            f'answer {number}: {detector.output}',
+        )
         number += 1
     assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
     assert [phase.name for phase in latencies[-1].phases] == list(network.path_space.phases)
     for decision in decisions:
         path = network.path_space.parse(decision.path)
         assert {operator.name: operator.level for operator in decision.operators} == {
-            operator.name: level for operator, level in zip(network.path_space.operators, path.settings)}
+            operator.name: level
+            for operator, level in zip(network.path_space.operators, path.settings)
+        }
         assert [operator.kind for operator in decision.operators] == [
-            network.path_space.operator(operator.name).kind for operator in decision.operators]
-    first = results[0].results[0] if kind is Classification else results[0].detections[0].results[0].hypothesis
+            network.path_space.operator(operator.name).kind for operator in decision.operators
+        ]
+    first = (
+        results[0].results[0]
+        if kind is Classification
+        else results[0].detections[0].results[0].hypothesis
+    )
     assert first.class_id == ('dog' if kind is Classification else 'thing')
 
     assert detector.end() == 0, detector.output

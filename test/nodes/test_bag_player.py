@@ -9,10 +9,10 @@ import pytest
 from geometry_msgs.msg import TwistStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
-from rosbags.typesys import Stores, get_typestore
 
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.bag_messages import BagMessages
@@ -33,8 +33,10 @@ def picture(number):
 
 def sequence(**changes):
     truth = GroundTruth([(1, 2, 11, 22)], [0], [False])
-    frames = tuple(Frame(f'f{n}', 5_000_000_000 + n * PERIOD_NS, lambda n=n: picture(n), float(n), truth)
-                   for n in range(FRAMES))
+    frames = tuple(
+        Frame(f'f{n}', 5_000_000_000 + n * PERIOD_NS, lambda n=n: picture(n), float(n), truth)
+        for n in range(FRAMES)
+    )
     return replace(Sequence('drive', ('vehicle',), frames), **changes)
 
 
@@ -48,7 +50,9 @@ def stamps(messages):
     return [stamp_to_ns(message.header.stamp) for message in messages]
 
 
-def test_every_message_arrives_with_stamps_moved_to_now_and_still_in_step(start_node, observer, wait_for, bag):
+def test_every_message_arrives_with_stamps_moved_to_now_and_still_in_step(
+    start_node, observer, wait_for, bag
+):
     images = observer.hear(Image, '/camera/image_raw')
     loose = observer.hear(Image, '/camera/image_raw', BEST_EFFORT)
     infos = observer.hear(CameraInfo, '/camera/camera_info')
@@ -58,7 +62,10 @@ def test_every_message_arrives_with_stamps_moved_to_now_and_still_in_step(start_
     player = start_node('bag_player', {'bag': bag, 'wait_for_subscribers': 2})
     assert player.wait_ended() == 0, player.output
     assert f'played {4 * FRAMES} messages, {FRAMES} of them images' in player.output
-    wait_for(lambda: [len(heard) for heard in (images, infos, truths, speeds)] == [FRAMES] * 4, 'all messages')
+    wait_for(
+        lambda: [len(heard) for heard in (images, infos, truths, speeds)] == [FRAMES] * 4,
+        'all messages',
+    )
     assert loose  # best effort promises no more
     assert stamps(images) == stamps(infos) == stamps(truths) == stamps(speeds)
     assert begun_ns < stamps(images)[0] and stamps(images)[-1] < time.time_ns()
@@ -69,13 +76,18 @@ def test_every_message_arrives_with_stamps_moved_to_now_and_still_in_step(start_
     assert [message.twist.linear.x for message in speeds] == [float(n) for n in range(FRAMES)]
 
 
-def test_recorded_stamps_stay_and_the_clock_runs_along_where_time_is_simulated(start_node, observer, wait_for, bag):
+def test_recorded_stamps_stay_and_the_clock_runs_along_where_time_is_simulated(
+    start_node, observer, wait_for, bag
+):
     images = observer.hear(Image, '/camera/image_raw')
     clocks = observer.hear(Clock, '/clock', QoSProfile(depth=1000))
     player = start_node('bag_player', {'bag': bag, 'rate': 2.0, 'use_sim_time': True})
     assert player.wait_ended() == 0, player.output
     end_ns = 5_000_000_000 + (FRAMES - 1) * PERIOD_NS
-    wait_for(lambda: len(images) == FRAMES and clocks and stamp_to_ns(clocks[-1].clock) == end_ns, 'all messages')
+    wait_for(
+        lambda: len(images) == FRAMES and clocks and stamp_to_ns(clocks[-1].clock) == end_ns,
+        'all messages',
+    )
     assert stamps(images) == [5_000_000_000 + n * PERIOD_NS for n in range(FRAMES)]
     times = [stamp_to_ns(message.clock) for message in clocks]
     assert times == sorted(times) and len(times) > FRAMES
@@ -84,7 +96,9 @@ def test_recorded_stamps_stay_and_the_clock_runs_along_where_time_is_simulated(s
 def test_compressed_images_are_played_under_another_name(start_node, observer, wait_for, tmp_path):
     write_bag(sequence(), tmp_path / 'small.mcap', compressed=True)
     images = observer.hear(CompressedImage, '/front/image/compressed')
-    player = start_node('bag_player', {'bag': tmp_path / 'small.mcap', 'image_topic': '/front/image', 'rate': 5.0})
+    player = start_node(
+        'bag_player', {'bag': tmp_path / 'small.mcap', 'image_topic': '/front/image', 'rate': 5.0}
+    )
     assert player.wait_ended() == 0, player.output
     wait_for(lambda: len(images) == FRAMES, 'all images')
     assert np.abs(to_bgr(images[7]).astype(int) - picture(7)).max() <= 3
@@ -95,46 +109,85 @@ def two_cameras(tmp_path):
     """A colour camera that the package's own reader wrote, and depth and a second colour camera beside it."""
     messages = BagMessages(message_types())
     with Writer(tmp_path / 'two', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
-        for topic, encoding, shape in (('/front/image', 'bgr8', (48, 64, 3)), ('/rear/image', 'bgr8', (48, 64, 3)),
-                                       ('/front/depth', '16UC1', (48, 64, 2))):
-            connection = writer.add_connection(topic, 'sensor_msgs/msg/Image', typestore=messages.types)
+        for topic, encoding, shape in (
+            ('/front/image', 'bgr8', (48, 64, 3)),
+            ('/rear/image', 'bgr8', (48, 64, 3)),
+            ('/front/depth', '16UC1', (48, 64, 2)),
+        ):
+            connection = writer.add_connection(
+                topic, 'sensor_msgs/msg/Image', typestore=messages.types
+            )
             for number in range(FRAMES):
                 time_ns = 5_000_000_000 + number * PERIOD_NS
                 message = messages.image(time_ns, np.full(shape, len(topic) + number, np.uint8))
                 message.encoding, message.step = encoding, shape[1] * shape[2]
-                writer.write(connection, time_ns, messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'))
+                writer.write(
+                    connection,
+                    time_ns,
+                    messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'),
+                )
     return tmp_path / 'two'
 
 
 def test_of_several_cameras_the_named_one_is_waited_for_and_renamed_and_others_play_as_they_are(
-        start_node, observer, wait_for, two_cameras):
+    start_node, observer, wait_for, two_cameras
+):
     seen = observer.hear(Image, '/camera/image_raw')
     depths = observer.hear(Image, '/front/depth')
-    player = start_node('bag_player', {'bag': two_cameras, 'camera': '/rear/image', 'image_topic': '/camera/image_raw'})
+    player = start_node(
+        'bag_player',
+        {'bag': two_cameras, 'camera': '/rear/image', 'image_topic': '/camera/image_raw'},
+    )
     assert player.wait_ended() == 0, player.output  # nobody listens to /front/image
     wait_for(lambda: len(seen) == len(depths) == FRAMES, 'all images')
-    assert [image.data[0] for image in seen] == [len('/rear/image') + number for number in range(FRAMES)]
+    assert [image.data[0] for image in seen] == [
+        len('/rear/image') + number for number in range(FRAMES)
+    ]
     assert {image.encoding for image in depths} == {'16UC1'}
-    player = start_node('bag_player', {'bag': two_cameras, 'camera': '/rear/image', 'image_topic': '/front/image',
-                                       'wait_for_subscribers': 0, 'rate': 5.0})
+    player = start_node(
+        'bag_player',
+        {
+            'bag': two_cameras,
+            'camera': '/rear/image',
+            'image_topic': '/front/image',
+            'wait_for_subscribers': 0,
+            'rate': 5.0,
+        },
+    )
     assert player.wait_ended() == 0 and 'the camera /rear/image takes its name' in player.output
 
 
-@pytest.mark.parametrize(('parameters', 'wanted'), [
-    ({'image_topic': 'front/image'}, 'front/camera_info'),
-    ({'image_topic': 'front/image', 'camera_info_topic': 'calibration'}, 'calibration')])
-def test_the_calibration_goes_where_the_camera_goes(start_node, observer, wait_for, bag, parameters, wanted):
-    images, infos = observer.hear(Image, 'front/image'), observer.hear(CameraInfo, wanted)  # in the namespace
+@pytest.mark.parametrize(
+    ('parameters', 'wanted'),
+    [
+        ({'image_topic': 'front/image'}, 'front/camera_info'),
+        ({'image_topic': 'front/image', 'camera_info_topic': 'calibration'}, 'calibration'),
+    ],
+)
+def test_the_calibration_goes_where_the_camera_goes(
+    start_node, observer, wait_for, bag, parameters, wanted
+):
+    images, infos = (
+        observer.hear(Image, 'front/image'),
+        observer.hear(CameraInfo, wanted),
+    )  # in the namespace
     player = start_node('bag_player', {'bag': bag, 'rate': 5.0, **parameters})
     assert player.wait_ended() == 0, player.output
     wait_for(lambda: len(images) == len(infos) == FRAMES, 'all messages')
 
 
 def test_a_bag_that_was_cut_off_is_played_to_its_end(start_node, observer, wait_for, tmp_path):
-    write_bag(sequence(frames=tuple(replace(frame, load_bgr=lambda: np.zeros((300, 400, 3), np.uint8))
-                                    for frame in sequence().frames)), tmp_path / 'whole.mcap')
+    write_bag(
+        sequence(
+            frames=tuple(
+                replace(frame, load_bgr=lambda: np.zeros((300, 400, 3), np.uint8))
+                for frame in sequence().frames
+            )
+        ),
+        tmp_path / 'whole.mcap',
+    )
     whole = (tmp_path / 'whole.mcap').read_bytes()
-    (tmp_path / 'cut.mcap').write_bytes(whole[:-len(whole) // 4])
+    (tmp_path / 'cut.mcap').write_bytes(whole[: -len(whole) // 4])
     images = observer.hear(Image, '/camera/image_raw')
     player = start_node('bag_player', {'bag': tmp_path / 'cut.mcap'})
     assert player.wait_ended() == 0, player.output
@@ -152,7 +205,9 @@ def test_a_signal_ends_it_cleanly_in_the_middle_of_the_bag(start_node, observer,
 
 def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_path):
     frames = list(sequence().frames)
-    frames[6:] = [replace(frame, stamp_ns=frame.stamp_ns + 3_600_000_000_000) for frame in frames[6:]]
+    frames[6:] = [
+        replace(frame, stamp_ns=frame.stamp_ns + 3_600_000_000_000) for frame in frames[6:]
+    ]
     write_bag(sequence(frames=tuple(frames)), tmp_path / 'gap.mcap')
     images = observer.hear(Image, '/camera/image_raw')
     player = start_node('bag_player', {'bag': tmp_path / 'gap.mcap', 'rate': 20.0})
@@ -162,7 +217,9 @@ def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_pa
 
 
 def test_nobody_listening_ends_with_an_error(start_node, bag):
-    player = start_node('bag_player', {'bag': bag, 'wait_timeout_s': 0.5, 'wait_for_subscribers': 3})
+    player = start_node(
+        'bag_player', {'bag': bag, 'wait_timeout_s': 0.5, 'wait_for_subscribers': 3}
+    )
     assert player.wait_ended() == TRY_AGAIN_STATUS
     assert '/camera/image_raw has fewer than 3 subscribers' in player.output
 
@@ -171,12 +228,20 @@ def test_what_cannot_be_played_ends_with_one_line(start_node, bag, two_cameras, 
     (tmp_path / 'cut.mcap').write_bytes(bag.read_bytes()[:20_000])
     store = get_typestore(Stores.ROS2_HUMBLE)
     with Writer(tmp_path / 'own', version=9) as writer:
-        topic = writer.add_connection('/front/detector/path', 'std_msgs/msg/String', typestore=store)
-        writer.write(topic, 1, store.serialize_cdr(store.types['std_msgs/msg/String']('s0'), 'std_msgs/msg/String'))
+        topic = writer.add_connection(
+            '/front/detector/path', 'std_msgs/msg/String', typestore=store
+        )
+        writer.write(
+            topic,
+            1,
+            store.serialize_cdr(store.types['std_msgs/msg/String']('s0'), 'std_msgs/msg/String'),
+        )
     complaints = {
-        'none.mcap': 'does not exist', 'cut.mcap': 'holds no whole message',
+        'none.mcap': 'does not exist',
+        'cut.mcap': 'holds no whole message',
         'own': 'holds nothing to play but excluded topics: /front/detector/path',
-        'two': 'expected the argument camera to name one: /front/depth (16UC1), /front/image (bgr8), /rear'}
+        'two': 'expected the argument camera to name one: /front/depth (16UC1), /front/image (bgr8), /rear',
+    }
     players = {name: start_node('bag_player', {'bag': tmp_path / name}) for name in complaints}
     for name, player in players.items():
         assert player.wait_ended() == 1

@@ -19,7 +19,9 @@ def words(folder, count):
     with Writer(folder, version=8, storage_plugin=StoragePlugin.MCAP) as writer:
         connection = writer.add_connection('/word', STRING, typestore=types)
         for time_ns in range(1, count + 1):
-            writer.write(connection, time_ns, types.serialize_cdr(types.types[STRING](f'{time_ns}'), STRING))
+            writer.write(
+                connection, time_ns, types.serialize_cdr(types.types[STRING](f'{time_ns}'), STRING)
+            )
     return folder / f'{folder.name}.mcap'
 
 
@@ -35,7 +37,9 @@ def cameras(folder, **encodings):
                 message.format = encoding
             else:
                 message.encoding = encoding
-            connection = writer.add_connection('/' + name.replace('__', '/'), kind, typestore=messages.types)
+            connection = writer.add_connection(
+                '/' + name.replace('__', '/'), kind, typestore=messages.types
+            )
             writer.write(connection, 1, messages.types.serialize_cdr(message, kind))
     return BagFile(folder)
 
@@ -60,25 +64,43 @@ def test_whoever_reads_a_damaged_bag_is_told_behind_the_messages_before(tmp_path
     assert 10_000 < len(read) < 40_000
 
 
-@pytest.mark.parametrize(('encodings', 'camera', 'chosen'), [
-    ({'cam': 'mono8'}, '', '/cam'),
-    ({'cam__depth': '16UC1', 'cam__color': 'rgb8', 'cam__infra': 'mono8'}, '', '/cam/color'),
-    ({'cam__depth': '16UC1; compressedDepth', 'cam__color': 'rgb8; jpeg compressed bgr8'}, '', '/cam/color'),
-    ({'cam': 'bayer_rggb8', 'cam__compressed': 'bgr8; jpeg compressed bgr8'}, '', '/cam'),
-    ({'cam': 'bgr8', 'cam__compressed': 'bgr8; jpeg'}, '/cam/compressed', '/cam/compressed'),
-    ({'left__compressed': 'bgr8; jpeg', 'right__compressed': 'bgr8; jpeg'}, '/right', '/right/compressed'),
-    ({'left': 'mono8', 'right': 'mono8'}, '/right', '/right'),
-    ({'cam': 'bgr8', 'path_visualizer__image': 'bgr8'}, '', '/cam')])
-def test_the_only_camera_or_the_only_one_in_colour_or_the_named_one_is_chosen(tmp_path, encodings, camera, chosen):
+@pytest.mark.parametrize(
+    ('encodings', 'camera', 'chosen'),
+    [
+        ({'cam': 'mono8'}, '', '/cam'),
+        ({'cam__depth': '16UC1', 'cam__color': 'rgb8', 'cam__infra': 'mono8'}, '', '/cam/color'),
+        (
+            {'cam__depth': '16UC1; compressedDepth', 'cam__color': 'rgb8; jpeg compressed bgr8'},
+            '',
+            '/cam/color',
+        ),
+        ({'cam': 'bayer_rggb8', 'cam__compressed': 'bgr8; jpeg compressed bgr8'}, '', '/cam'),
+        ({'cam': 'bgr8', 'cam__compressed': 'bgr8; jpeg'}, '/cam/compressed', '/cam/compressed'),
+        (
+            {'left__compressed': 'bgr8; jpeg', 'right__compressed': 'bgr8; jpeg'},
+            '/right',
+            '/right/compressed',
+        ),
+        ({'left': 'mono8', 'right': 'mono8'}, '/right', '/right'),
+        ({'cam': 'bgr8', 'path_visualizer__image': 'bgr8'}, '', '/cam'),
+    ],
+)
+def test_the_only_camera_or_the_only_one_in_colour_or_the_named_one_is_chosen(
+    tmp_path, encodings, camera, chosen
+):
     assert choose_camera(cameras(tmp_path / 'bag', **encodings), camera).name == chosen
 
 
 def test_several_cameras_and_none_of_that_name_are_refused_with_their_topics(tmp_path):
     for name, encoding in (('a', 'mono8'), ('b', 'bgr8')):
         bag = cameras(tmp_path / name, left=encoding, right=encoding)
-        with pytest.raises(BagError, match=rf'2 cameras, .* camera .*: /left \({encoding}\), /right \({encoding}'):
+        with pytest.raises(
+            BagError, match=rf'2 cameras, .* camera .*: /left \({encoding}\), /right \({encoding}'
+        ):
             choose_camera(bag)
-    with pytest.raises(BagError, match='has no camera /front, expected one of its image topics: /left, /right'):
+    with pytest.raises(
+        BagError, match='has no camera /front, expected one of its image topics: /left, /right'
+    ):
         choose_camera(bag, '/front')
 
 

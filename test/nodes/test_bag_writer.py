@@ -33,7 +33,9 @@ def test_messages_come_back_as_they_were(tmp_path):
         writer.put('/ab'[0] + 'ab'[number % 2], 1000 + number, raw(f'word {number}'))
     writer.close()
     assert writer.written == {'/a': 25, '/b': 25}
-    assert content(file) == [('/' + 'ab'[n % 2], STRING, 1000 + n, raw(f'word {n}')) for n in range(50)]
+    assert content(file) == [
+        ('/' + 'ab'[n % 2], STRING, 1000 + n, raw(f'word {n}')) for n in range(50)
+    ]
     assert [entry.name for entry in file.parent.iterdir()] == ['bag.mcap']
 
 
@@ -49,7 +51,9 @@ def test_nothing_is_overwritten_and_only_mcap_is_written(tmp_path):
 
 def test_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / 'file').write_text('')
-    with pytest.raises(RecordingFailed, match='(cannot be written: Not a directory|exists already)'):
+    with pytest.raises(
+        RecordingFailed, match='(cannot be written: Not a directory|exists already)'
+    ):
         BagWriter(tmp_path / 'file' / 'bag.mcap', message_types())
 
 

@@ -1,4 +1,5 @@
 """The table of nodes against the nodes themselves, and the start-up as real processes."""
+
 from __future__ import annotations
 
 import importlib
@@ -50,7 +51,9 @@ def test_an_optional_node_is_started_and_awaited_where_its_argument_asks_for_it(
     for wanted in (False, True):
         given = values(classify_crops=wanted, bag='')
         started = [order.name for order in bringup.start_orders(given)]
-        assert ('crop_classifier' in started) == wanted and started[:len(NODES)] == [entry.name for entry in NODES]
+        assert ('crop_classifier' in started) == wanted and started[: len(NODES)] == [
+            entry.name for entry in NODES
+        ]
         assert ('crop_classifier' in bringup.readiness_order(given).command) == wanted
 
 
@@ -60,18 +63,35 @@ def test_config_is_what_the_declaration_writes(entry, repository):
     assert text == document_of(entry.name), 'run `make parameters`'
     ((node, section),) = yaml.safe_load(text).items()
     assert node == f'/**/{entry.name}'
-    assert section['ros__parameters'] == validate(parameters_of(entry), {})  # all defaults are legal
+    assert section['ros__parameters'] == validate(
+        parameters_of(entry), {}
+    )  # all defaults are legal
     lines = text.splitlines()
-    assert all(lines[number - 1].startswith('    # ') for number, line in enumerate(lines) if re.match(r' {4}\w', line))
+    assert all(
+        lines[number - 1].startswith('    # ')
+        for number, line in enumerate(lines)
+        if re.match(r' {4}\w', line)
+    )
 
 
 def test_arguments_become_remaps_parameters_and_namespace():
-    given = values(namespace='/front/', image_topic='/cam', model='compact', use_sim_time=True, log_level='debug')
+    given = values(
+        namespace='/front/',
+        image_topic='/cam',
+        model='compact',
+        use_sim_time=True,
+        log_level='debug',
+    )
     command = bringup.process_order(DETECTOR, given).command
     start = module_command('deadline_perception.nodes', 'detector', '--ros-args')
-    assert list(command[:len(start)]) == start
-    for words in (('-r', '__ns:=/front'), ('-r', 'image:=/cam'), ('-p', 'model:="compact"'),
-                  ('-p', 'use_sim_time:=true'), ('--log-level', 'debug')):
+    assert list(command[: len(start)]) == start
+    for words in (
+        ('-r', '__ns:=/front'),
+        ('-r', 'image:=/cam'),
+        ('-p', 'model:="compact"'),
+        ('-p', 'use_sim_time:=true'),
+        ('--log-level', 'debug'),
+    ):
         assert words in list(zip(command, command[1:]))
     assert not any(word.startswith('profile:=') for word in command)
 
@@ -80,7 +100,11 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path):
     file = tmp_path / 'tasks.yaml'
     file.write_text('tasks: {}')
     orders = bringup.start_orders(values(tasks=str(file)))
-    assert [order.name for order in orders] == ['vehicle_speed', 'contention_monitor', 'qos_scheduler']
+    assert [order.name for order in orders] == [
+        'vehicle_speed',
+        'contention_monitor',
+        'qos_scheduler',
+    ]
     scheduler = orders[-1]
     assert f'tasks:="{file}"' in scheduler.command and scheduler.respawn
     assert scheduler.environment['OMP_NUM_THREADS'] == '2'
@@ -92,17 +116,30 @@ def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
     given = values(odometry_topic='/robot/odom', speed_topic='wheel_speed')
     for entry, mark in ((NODES[0], ''), (PLAYER, '/')):
         command = bringup.process_order(entry, given).command
-        assert f'{mark}odom:=/robot/odom' in command and f'{mark}vehicle/speed:=wheel_speed' in command
+        assert (
+            f'{mark}odom:=/robot/odom' in command and f'{mark}vehicle/speed:=wheel_speed' in command
+        )
 
 
-@pytest.mark.parametrize(('given', 'wanted'), [
-    ({}, 'camera/camera_info'), ({'image_topic': '/front/image'}, '/front/camera_info'),
-    ({'image_topic': 'image'}, 'camera_info'), ({'camera_info_topic': '/calibration'}, '/calibration')])
+@pytest.mark.parametrize(
+    ('given', 'wanted'),
+    [
+        ({}, 'camera/camera_info'),
+        ({'image_topic': '/front/image'}, '/front/camera_info'),
+        ({'image_topic': 'image'}, 'camera_info'),
+        ({'camera_info_topic': '/calibration'}, '/calibration'),
+    ],
+)
 def test_calibration_is_played_shown_and_recorded_under_one_name(given, wanted):
     visualizer = next(entry for entry in NODES if entry.name == 'path_visualizer')
     for entry in (PLAYER, visualizer):
-        assert f'camera_info_topic:="{wanted}"' in bringup.process_order(entry, values(**given)).command
-    assert f'camera/camera_info:={wanted}' in bringup.process_order(RECORDER, values(**given)).command
+        assert (
+            f'camera_info_topic:="{wanted}"'
+            in bringup.process_order(entry, values(**given)).command
+        )
+    assert (
+        f'camera/camera_info:={wanted}' in bringup.process_order(RECORDER, values(**given)).command
+    )
 
 
 def test_default_topics_lie_in_the_namespace():
@@ -114,9 +151,14 @@ def test_a_node_gets_its_files_before_single_parameters(tmp_path):
     """ROS forgets single parameters of a node when a file that names the node follows."""
     file = tmp_path / 'mine.yaml'
     file.write_text('detector:\n  ros__parameters:\n    threads: 1\n')
-    command = bringup.process_order(DETECTOR, values(params_file=str(file), image_transport='compressed')).command
+    command = bringup.process_order(
+        DETECTOR, values(params_file=str(file), image_transport='compressed')
+    ).command
     files = [index for index, word in enumerate(command) if word == '--params-file']
-    assert [command[index + 1].rsplit('/', 1)[-1] for index in files] == ['detector.yaml', 'mine.yaml']
+    assert [command[index + 1].rsplit('/', 1)[-1] for index in files] == [
+        'detector.yaml',
+        'mine.yaml',
+    ]
     assert max(files) < command.index('-p') < command.index('image_transport:="compressed"')
 
 
@@ -126,14 +168,22 @@ def test_the_detector_starts_with_the_environment_of_its_number_of_threads():
     assert bringup.node_environment(NODES[0], values()) == {}
 
 
-@pytest.mark.parametrize(('namespace', 'section', 'threads'), [
-    ('', 'detector: {ros__parameters: {threads: 3}}', '3'),
-    ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
-    ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3')])
-def test_the_environment_follows_the_parameters_of_this_node_alone(tmp_path, namespace, section, threads):
+@pytest.mark.parametrize(
+    ('namespace', 'section', 'threads'),
+    [
+        ('', 'detector: {ros__parameters: {threads: 3}}', '3'),
+        ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
+        ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3'),
+    ],
+)
+def test_the_environment_follows_the_parameters_of_this_node_alone(
+    tmp_path, namespace, section, threads
+):
     file = tmp_path / 'own.yaml'
     file.write_text(section)
-    environment = bringup.node_environment(DETECTOR, values(params_file=str(file), namespace=namespace))
+    environment = bringup.node_environment(
+        DETECTOR, values(params_file=str(file), namespace=namespace)
+    )
     assert environment['OMP_NUM_THREADS'] == threads
 
 
@@ -141,21 +191,27 @@ def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
     file = tmp_path / 'own.yaml'
     given = values(params_file=str(file), namespace='/front')
     assert bringup.unused_sections(values()) == []
-    file.write_text('detektor: {ros__parameters: {threads: 1}}\n/rear/time_budget: {ros__parameters: {threads: 1}}\n'
-                    '/**/bag_player: {ros__parameters: {rate: 2.0}}\n'
-                    'front: {detector: {ros__parameters: {threads: 1}}}')
+    file.write_text(
+        'detektor: {ros__parameters: {threads: 1}}\n/rear/time_budget: {ros__parameters: {threads: 1}}\n'
+        '/**/bag_player: {ros__parameters: {rate: 2.0}}\n'
+        'front: {detector: {ros__parameters: {threads: 1}}}'
+    )
     told = bringup.unused_sections(given)
     assert [line.split(': ', 1)[1] for line in told] == [
         '/detektor is no node here, and its parameters have no effect; expected a name such as /front/detector',
         '/rear/time_budget is no node here, and its parameters have no effect; expected a name such as '
-        '/front/time_budget']
+        '/front/time_budget',
+    ]
 
 
 @pytest.fixture(scope='module')
 def bags(tmp_path_factory):
     """Folder with bags of one camera, raw.mcap and compressed.mcap, and unusable parameter files."""
     folder = tmp_path_factory.mktemp('bags')
-    for name, text in (('broken', 'detector: ['), ('no_threads', 'detector:\n  ros__parameters:\n    threads: 0')):
+    for name, text in (
+        ('broken', 'detector: ['),
+        ('no_threads', 'detector:\n  ros__parameters:\n    threads: 0'),
+    ):
         (folder / f'{name}.yaml').write_text(text)
     drive = render_drive(seconds=0.2, rate_hz=10, width=96, height=64)
     for name in ('raw', 'compressed'):
@@ -171,18 +227,31 @@ def test_a_replay_takes_the_transport_of_the_bag(bags, name):
         assert f'image_transport:="{name}"' in detector.command
 
 
-@pytest.mark.parametrize(('words', 'complaint'), [
-    (('--bag', 'raw.mcap', '--image-transport', 'compressed'),
-     "image_transport is 'compressed', but /camera/image_raw of the bag holds sensor_msgs/msg/Image; expected 'raw'"),
-    (('--bag', 'compressed.mcap', '--image-transport', 'raw'), "expected 'compressed', or nothing"),
-    (('--bag', 'raw.mcap', '--record', 'none/run.mcap'), 'none/run.mcap cannot be recorded to: there is no folder'),
-    (('--bag', 'raw.mcap', '--record', 'run'), 'expected a name that ends with .mcap'),
-    (('--record', 'raw.mcap'), 'raw.mcap exists already'),
-    (('--bag', 'raw.mcap', '--rate', '0'), "rate is '0', expected a number in [0.01, 100]"),
-    (('--bag', 'missing'), 'missing does not exist'), (('--params-file', 'missing'), 'missing does not exist'),
-    (('--params-file', 'broken.yaml'), 'broken.yaml cannot be used'),
-    (('--params-file', 'no_threads.yaml'), 'no_threads.yaml cannot be used'),
-    (('--tasks', 'missing.yaml'), 'missing.yaml does not exist')])
+@pytest.mark.parametrize(
+    ('words', 'complaint'),
+    [
+        (
+            ('--bag', 'raw.mcap', '--image-transport', 'compressed'),
+            "image_transport is 'compressed', but /camera/image_raw of the bag holds sensor_msgs/msg/Image; expected 'raw'",
+        ),
+        (
+            ('--bag', 'compressed.mcap', '--image-transport', 'raw'),
+            "expected 'compressed', or nothing",
+        ),
+        (
+            ('--bag', 'raw.mcap', '--record', 'none/run.mcap'),
+            'none/run.mcap cannot be recorded to: there is no folder',
+        ),
+        (('--bag', 'raw.mcap', '--record', 'run'), 'expected a name that ends with .mcap'),
+        (('--record', 'raw.mcap'), 'raw.mcap exists already'),
+        (('--bag', 'raw.mcap', '--rate', '0'), "rate is '0', expected a number in [0.01, 100]"),
+        (('--bag', 'missing'), 'missing does not exist'),
+        (('--params-file', 'missing'), 'missing does not exist'),
+        (('--params-file', 'broken.yaml'), 'broken.yaml cannot be used'),
+        (('--params-file', 'no_threads.yaml'), 'no_threads.yaml cannot be used'),
+        (('--tasks', 'missing.yaml'), 'missing.yaml does not exist'),
+    ],
+)
 def test_what_cannot_be_started_is_refused_in_one_line(bags, monkeypatch, capsys, words, complaint):
     monkeypatch.chdir(bags)
     before = sorted(bags.iterdir())
@@ -220,17 +289,36 @@ def test_rviz_listens_in_the_namespace_of_the_nodes(tmp_path, monkeypatch, names
     program.chmod(0o755)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
     order = bringup.rviz_order(values(namespace=namespace))
-    said = subprocess.run(order.command, capture_output=True, text=True, timeout=90, check=True).stdout
-    assert said.split() == [f'{namespace}/path_visualizer/image', f'{namespace}/path_visualizer/markers']
+    said = subprocess.run(
+        order.command, capture_output=True, text=True, timeout=90, check=True
+    ).stdout
+    assert said.split() == [
+        f'{namespace}/path_visualizer/image',
+        f'{namespace}/path_visualizer/markers',
+    ]
 
 
 # --- as processes ---
 
-def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, wait_for, namespace, tmp_path,
-                                                                              load_benchmark):
+
+def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(
+    observer, wait_for, namespace, tmp_path, load_benchmark
+):
     log = (tmp_path / 'log').open('w+')
-    process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes', 'bringup', '--namespace', namespace,
-                                '--no-autostart', '--image-topic', '/cam'], stderr=log)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            '-m',
+            'deadline_perception.nodes',
+            'bringup',
+            '--namespace',
+            namespace,
+            '--no-autostart',
+            '--image-topic',
+            '/cam',
+        ],
+        stderr=log,
+    )
     names = {entry.name for entry in NODES}
 
     def running():
@@ -247,9 +335,13 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(ob
         for pid in killed.values():
             os.kill(pid, signal.SIGKILL)
         for name in names:
-            wait_for(lambda: running().get(name, killed[name]) != killed[name], f'{name} to come back')
+            wait_for(
+                lambda: running().get(name, killed[name]) != killed[name], f'{name} to come back'
+            )
         assert observer.state('detector') == 'unconfigured'
-        assert all(f'{name} died: killed by SIGKILL' in (tmp_path / 'log').read_text() for name in names)
+        assert all(
+            f'{name} died: killed by SIGKILL' in (tmp_path / 'log').read_text() for name in names
+        )
         pids = running().values()
         assert len(pids) == len(names)
         process.send_signal(signal.SIGINT)
@@ -260,7 +352,9 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(ob
         log.close()
 
 
-@pytest.mark.parametrize('name', ['/data/run #3', '20240131', '/data/a: b', 'yes', '*cam', 'a"b\\c', "it's", '/x/ü'])
+@pytest.mark.parametrize(
+    'name', ['/data/run #3', '20240131', '/data/a: b', 'yes', '*cam', 'a"b\\c', "it's", '/x/ü']
+)
 def test_a_text_reaches_the_node_as_it_is(name):
     words = bringup.ros_arguments(PLAYER, values(bag=name))
     context = rclpy.Context()

@@ -5,15 +5,26 @@ import time
 from functools import partial
 
 import pytest
-
 from deadline_perception.msg import ContentionState, FrameLatency
+
 from deadline_perception.nodes.contention_monitor import gpu_index, observe_frame
-from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel, UnitDelay
+from deadline_perception.timing.contention.levels import (
+    ContentionGrading,
+    ContentionLevel,
+    UnitDelay,
+)
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
 
 def latency(**changes):
-    return FrameLatency(**{'outcome': FrameLatency.DETECTED, 'idle_forecast_ms': 40.0, 'network_ms': 80.0, **changes})
+    return FrameLatency(
+        **{
+            'outcome': FrameLatency.DETECTED,
+            'idle_forecast_ms': 40.0,
+            'network_ms': 80.0,
+            **changes,
+        }
+    )
 
 
 def learnt(*messages):
@@ -32,9 +43,14 @@ def test_every_frame_with_its_own_detections_teaches_the_slowdown_of_the_path_th
 def test_a_frame_that_was_given_up_teaches_only_what_it_had_exceeded():
     given_up = {'outcome': FrameLatency.COASTED}
     assert learnt(*[latency(network_ms=20.0, **given_up)] * 5).sources == ()
-    assert learnt(*[latency(network_ms=400.0, **given_up)] * 30).slowdown == pytest.approx(10.0, rel=0.1)
+    assert learnt(*[latency(network_ms=400.0, **given_up)] * 30).slowdown == pytest.approx(
+        10.0, rel=0.1
+    )
     slow = [latency()] * 30
-    assert learnt(*slow, *[latency(network_ms=60.0, **given_up)] * 30).slowdown == learnt(*slow).slowdown
+    assert (
+        learnt(*slow, *[latency(network_ms=60.0, **given_up)] * 30).slowdown
+        == learnt(*slow).slowdown
+    )
     assert learnt(latency(idle_forecast_ms=math.nan, network_ms=0.0, **given_up)).rejected == 0
 
 
@@ -54,19 +70,28 @@ def test_state_names_its_sources_and_holds_the_probe(start_node, observer, wait_
     assert state.slowdown >= 1.0 and state.probe_ms >= 0.5 * state.probe_idle_ms > 0
     assert 0.0 <= state.cpu_utilisation <= 1.0
     assert not state.degraded and state.reason == ''
-    wait_for(lambda: {'proc_stat', 'probe'} <= set(observer.status('contention_monitor')[2].get(
-        'contention_source', '').split('+')), 'the diagnostic')
+    wait_for(
+        lambda: (
+            {'proc_stat', 'probe'}
+            <= set(observer.status('contention_monitor')[2].get('contention_source', '').split('+'))
+        ),
+        'the diagnostic',
+    )
     values = observer.status('contention_monitor')[2]
     assert values['state'] == 'active'
     assert values['priority'].startswith('SCHED_OTHER, nice')
 
 
-def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its_own(start_node, observer, wait_for):
+def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its_own(
+    start_node, observer, wait_for
+):
     start_node('contention_monitor', {'priority': 'auto'})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
-    wait_for(lambda: latencies.publish(latency()) or (heard and 'frames' in heard[-1].sources),
-             'a state that knows frames')
+    wait_for(
+        lambda: latencies.publish(latency()) or (heard and 'frames' in heard[-1].sources),
+        'a state that knows frames',
+    )
     before = len(heard)
     for _ in range(40):
         latencies.publish(latency(network_ms=400.0))
@@ -83,20 +108,32 @@ def test_frames_that_are_told_late_raise_the_slowdown_too(start_node, observer, 
     assert 'frames' in heard[-1].sources
 
 
-def test_one_pause_of_one_frame_is_no_load_though_it_is_told_on_two_topics(start_node, observer, wait_for):
+def test_one_pause_of_one_frame_is_no_load_though_it_is_told_on_two_topics(
+    start_node, observer, wait_for
+):
     start_node('contention_monitor')
     heard = observer.hear(ContentionState, 'contention_monitor/state')
-    latencies, lates = (observer.speaker(FrameLatency, f'detector/{name}') for name in ('latency', 'late'))
+    latencies, lates = (
+        observer.speaker(FrameLatency, f'detector/{name}') for name in ('latency', 'late')
+    )
     ordinary = latency(idle_forecast_ms=20.0, network_ms=20.0, bound_ms=30.0)
-    wait_for(lambda: latencies.publish(ordinary) or (heard and 'frames' in heard[-1].sources),
-             'a state that knows frames')
+    wait_for(
+        lambda: latencies.publish(ordinary) or (heard and 'frames' in heard[-1].sources),
+        'a state that knows frames',
+    )
     for _ in range(40):
         latencies.publish(ordinary)
     before = len(heard)
     wait_for(lambda: len(heard) >= before + 2, 'a state after all frames')
-    latencies.publish(latency(outcome=FrameLatency.COASTED, idle_forecast_ms=20.0, network_ms=100.0, bound_ms=30.0))
+    latencies.publish(
+        latency(
+            outcome=FrameLatency.COASTED, idle_forecast_ms=20.0, network_ms=100.0, bound_ms=30.0
+        )
+    )
     time.sleep(0.01)
-    lates.publish(latency(outcome=FrameLatency.LATE, idle_forecast_ms=20.0, network_ms=300.0, bound_ms=30.0))
+    lates.publish(
+        latency(outcome=FrameLatency.LATE, idle_forecast_ms=20.0, network_ms=300.0, bound_ms=30.0)
+    )
     time.sleep(0.01)
     latencies.publish(ordinary)
     before = len(heard)
@@ -107,7 +144,9 @@ def test_one_pause_of_one_frame_is_no_load_though_it_is_told_on_two_topics(start
 def test_it_works_again_after_it_was_cleaned_up(start_node, observer, wait_for):
     start_node('contention_monitor', {'autostart': False})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
-    state, change = (partial(ask, 'contention_monitor') for ask in (observer.state, observer.change))
+    state, change = (
+        partial(ask, 'contention_monitor') for ask in (observer.state, observer.change)
+    )
     assert change('configure') and state() == 'inactive'
     assert not heard
     assert change('activate') and state() == 'active'
@@ -120,11 +159,23 @@ def test_it_works_again_after_it_was_cleaned_up(start_node, observer, wait_for):
     assert change('shutdown') and state() == 'finalized'
 
 
-def test_state_names_the_level_in_force_where_levels_are_known(start_node, observer, wait_for, repeat, tmp_path):
+def test_state_names_the_level_in_force_where_levels_are_known(
+    start_node, observer, wait_for, repeat, tmp_path
+):
     beside = (UnitDelay({}, 40.0), UnitDelay({'core': 2}, 80.0))
-    ContentionGrading('compact', 'abc', 's1', 'cpu', '', 'a bag', (
-        ContentionLevel(40.0, 0.5, 1.0, {}, 40.0), ContentionLevel(80.0, 0.5, 2.0, {'core': 2}, 80.0)), beside).save(
-        tmp_path / 'levels.json')
+    ContentionGrading(
+        'compact',
+        'abc',
+        's1',
+        'cpu',
+        '',
+        'a bag',
+        (
+            ContentionLevel(40.0, 0.5, 1.0, {}, 40.0),
+            ContentionLevel(80.0, 0.5, 2.0, {'core': 2}, 80.0),
+        ),
+        beside,
+    ).save(tmp_path / 'levels.json')
     start_node('contention_monitor', {'levels': str(tmp_path / 'levels.json')})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
@@ -133,7 +184,9 @@ def test_state_names_the_level_in_force_where_levels_are_known(start_node, obser
     assert (heard[-1].level, heard[-1].levels, heard[-1].degraded) == (1, 2, False)
 
 
-def test_levels_that_cannot_be_read_degrade_the_state_and_it_goes_on(start_node, observer, wait_for, tmp_path):
+def test_levels_that_cannot_be_read_degrade_the_state_and_it_goes_on(
+    start_node, observer, wait_for, tmp_path
+):
     start_node('contention_monitor', {'levels': str(tmp_path / 'none.json')})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     wait_for(lambda: heard, 'a state')

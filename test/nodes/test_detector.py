@@ -1,4 +1,5 @@
 """The detector as a real process over the real middleware: images in, detections out, whatever is sent."""
+
 from __future__ import annotations
 
 import json
@@ -16,6 +17,7 @@ import hanging_network
 import numpy as np
 import pytest
 import rclpy
+from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from made_up_network import CLASSES, made_up_profile, write_network
 from observed_nodes import NodeProcess, Observer
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -25,7 +27,6 @@ from vision_msgs.msg import Detection2DArray, LabelInfo
 from waiting import wait
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.nodes.messages import ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.service_quality import LATCHED
@@ -41,7 +42,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp('detector')
     detector = write_network(folder)
     whole = (folder / 'good.safetensors').read_bytes()
-    (folder / 'truncated.safetensors').write_bytes(whole[:len(whole) // 2])
+    (folder / 'truncated.safetensors').write_bytes(whole[: len(whole) // 2])
     (folder / 'pickled.safetensors').write_bytes(b'\x80\x04K\x01.' * 10)
     made_up_profile(detector, network_hash='0123456789abcdef').save(folder / 'foreign.json')
     other_mode = replace(made_up_profile(detector).facts, power_mode='MAXN')
@@ -57,7 +58,10 @@ class Station(Observer):
         self.images = self.node.create_publisher(Image, 'image', 10)
         # The raw images come reliably, the compressed ones only as best effort does.
         self.compressed = self.node.create_publisher(
-            CompressedImage, 'image/compressed', QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+            CompressedImage,
+            'image/compressed',
+            QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT),
+        )
         self.budgets = self.node.create_publisher(TimeBudget, 'time_budget/budget', 5)
         self.contention = self.node.create_publisher(ContentionState, 'contention_monitor/state', 5)
         self.detections = self.hear(Detection2DArray, 'detector/detections')
@@ -89,7 +93,9 @@ class Station(Observer):
         return message
 
     def budget(self, budget_ms=BUDGET_MS):
-        self.budgets.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=5.0, max_budget_ms=BUDGET_MS))
+        self.budgets.publish(
+            TimeBudget(budget_ms=budget_ms, min_budget_ms=5.0, max_budget_ms=BUDGET_MS)
+        )
 
     def answer(self, message):
         """Sends one image and waits for its latency message."""
@@ -101,8 +107,13 @@ class Station(Observer):
 
 def parameters(files, **changes):
     """Of a detector."""
-    return {'model': files / 'good.safetensors', 'profile': files / 'good.json', 'default_budget_ms': BUDGET_MS,
-            'budget_timeout_ms': 60_000.0, **changes}
+    return {
+        'model': files / 'good.safetensors',
+        'profile': files / 'good.json',
+        'default_budget_ms': BUDGET_MS,
+        'budget_timeout_ms': 60_000.0,
+        **changes,
+    }
 
 
 @pytest.fixture(scope='module')
@@ -114,7 +125,9 @@ def station():
 
 @pytest.fixture(scope='module')
 def detector(files, station):
-    node = NodeProcess('detector', '/', files / 'log', parameters(files), {}, (), files, SETTINGS, ())
+    node = NodeProcess(
+        'detector', '/', files / 'log', parameters(files), {}, (), files, SETTINGS, ()
+    )
     yield node
     assert node.process.poll() is not None or node.end() == 0, node.output
 
@@ -134,14 +147,21 @@ def ready(detector, station):
 
 def settle(station):
     """Sends until the wide budget and the contention are heard and all topics are connected; then forgets the past."""
+
     def heard():
         station.budget()
         station.contention.publish(ContentionState(slowdown=1.25, sources=['probe', 'pressure']))
         station.images.publish(station.image())
         time.sleep(0.05)
         last = station.latencies[-1] if station.latencies else None
-        return (last is not None and last.budget_ms == BUDGET_MS and 'contention' not in last.reason
-                and station.detections and station.paths)
+        return (
+            last is not None
+            and last.budget_ms == BUDGET_MS
+            and 'contention' not in last.reason
+            and station.detections
+            and station.paths
+        )
+
     wait(heard, 'budget and contention to be heard')
     last = station.image()
     station.images.publish(last)
@@ -180,21 +200,40 @@ def test_class_names_are_latched(ready):
 
 
 def test_diagnostics_carry_the_keys_that_tools_know(ready):
-    keys = {'processing_time_ms', 'is_processing_time_ms_in_expected_range', 'consecutive_processing_delay_ms',
-            'deadline_ms', 'bound_ms', 'path', 'deadline_miss_ratio', 'slowdown', 'contention_source', 'priority',
-            'priority_refused'}
-    wait(lambda: keys <= set(ready.status()[2]) and ready.status()[2]['state'] == 'active', 'the diagnostic')
+    keys = {
+        'processing_time_ms',
+        'is_processing_time_ms_in_expected_range',
+        'consecutive_processing_delay_ms',
+        'deadline_ms',
+        'bound_ms',
+        'path',
+        'deadline_miss_ratio',
+        'slowdown',
+        'contention_source',
+        'priority',
+        'priority_refused',
+    }
+    wait(
+        lambda: keys <= set(ready.status()[2]) and ready.status()[2]['state'] == 'active',
+        'the diagnostic',
+    )
     assert ready.status()[2]['priority'].startswith('SCHED_')
 
 
 def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready):
     before = ready.answer(ready.image()).rejected_frames_total
     answers = len(ready.latencies)
-    causes = {'expected at least 1 x 1': ready.image(height=0, width=0), 'image step is 5 bytes': ready.image(step=5),
-              "encoding is 'nonsense'": ready.image(encoding='nonsense')}
+    causes = {
+        'expected at least 1 x 1': ready.image(height=0, width=0),
+        'image step is 5 bytes': ready.image(step=5),
+        "encoding is 'nonsense'": ready.image(encoding='nonsense'),
+    }
     for number, message in enumerate(causes.values(), 1):
         ready.images.publish(message)
-        wait(lambda: ready.status()[2].get('rejected_frames') == str(before + number), 'the rejection')
+        wait(
+            lambda: ready.status()[2].get('rejected_frames') == str(before + number),
+            'the rejection',
+        )
     assert len(ready.latencies) == answers
     level, message, values = ready.status()
     assert level == 1
@@ -212,9 +251,14 @@ def test_grey_images_and_a_changed_size_are_detected(ready):
     assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
 
 
-@pytest.mark.parametrize('stamp, reason', [
-    (lambda now_ns: 0, 'stamp is zero'), (lambda now_ns: now_ns - 5_000_000_000, 'went back'),
-    (lambda now_ns: now_ns + 5_000_000_000, 'in the future')])
+@pytest.mark.parametrize(
+    'stamp, reason',
+    [
+        (lambda now_ns: 0, 'stamp is zero'),
+        (lambda now_ns: now_ns - 5_000_000_000, 'went back'),
+        (lambda now_ns: now_ns + 5_000_000_000, 'in the future'),
+    ],
+)
 def test_a_stamp_that_cannot_be_believed_gives_no_age_but_detections(ready, stamp, reason):
     ready.answer(ready.image())
     message = ready.image(stamp_ns=stamp(ready.now_ns()))
@@ -253,7 +297,12 @@ def test_no_contention_of_any_value_stops_detection_and_a_camera_that_stops_is_t
     assert answer.outcome == FrameLatency.DETECTED
     wait(lambda: ready.paths and ready.paths[-1].header == answer.header, 'the decision')
     assert ready.paths[-1].contention_source != 'foreign'
-    for slowdown in (100.0, 37.0, 99.99999999999999, 1.25):  # of which some products with the factor rounded up
+    for slowdown in (
+        100.0,
+        37.0,
+        99.99999999999999,
+        1.25,
+    ):  # of which some products with the factor rounded up
         ready.contention.publish(ContentionState(slowdown=slowdown, sources=['probe', 'pressure']))
         assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
     wait(lambda: ready.status()[0] == 1 and 'no image on /' in ready.status()[1], 'the warning')
@@ -275,7 +324,9 @@ def foreigner():
 
 
 @pytest.mark.parametrize('with_foreigner', [False, True])
-def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready, request, with_foreigner):
+def test_every_image_sent_is_delivered_or_replaced_and_answered_once(
+    ready, request, with_foreigner
+):
     if with_foreigner:
         request.getfixturevalue('foreigner')
         wait(lambda: ready.node.count_publishers('image') == 2, 'the other publisher')
@@ -300,7 +351,14 @@ def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready, requ
     assert answers[-1].middleware_lost_total == 0
     assert len(answers) + replaced == len(stamps)
     wait(lambda: len(ready.detections) == len(ready.latencies), 'all detections')
-    assert max(Counter(stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers):]).values()) == 1
+    assert (
+        max(
+            Counter(
+                stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers) :]
+            ).values()
+        )
+        == 1
+    )
 
 
 def test_a_rate_is_set_while_the_node_runs_and_what_is_left_out_is_counted(ready):
@@ -315,21 +373,29 @@ def test_a_rate_is_set_while_the_node_runs_and_what_is_left_out_is_counted(ready
 
     def left_out_by_now():
         answers = len(ready.latencies)
-        wait(lambda: int(ready.status()[2]['frames']) >= answers, 'a diagnostic that knows of all answers')
+        wait(
+            lambda: int(ready.status()[2]['frames']) >= answers,
+            'a diagnostic that knows of all answers',
+        )
         return int(ready.status()[2]['left_out_by_rate'])
 
     ready.answer(ready.image())
     assert not ready.set(max_rate_hz=5.0)
     limited, sent = answered(2.0)
     assert 5 <= limited <= 12 < sent
-    wait(lambda: int(ready.status()[2]['left_out_by_rate']) >= sent - limited - 2, 'the count of what was left out')
+    wait(
+        lambda: int(ready.status()[2]['left_out_by_rate']) >= sent - limited - 2,
+        'the count of what was left out',
+    )
     assert not ready.set(max_rate_hz=0.0)
     ready.answer(ready.image())
     left_out = left_out_by_now()
     assert answered(1.0)[0] > 0 and left_out_by_now() == left_out > 0
 
 
-def test_a_killed_detector_that_starts_again_detects_again(files, station, detector, ready, start_node):
+def test_a_killed_detector_that_starts_again_detects_again(
+    files, station, detector, ready, start_node
+):
     assert detector.end(signal.SIGKILL) == -signal.SIGKILL
     again = start_node('detector', parameters(files), environment=SETTINGS)
     space = load_detector(files / 'good.safetensors').path_space
@@ -339,6 +405,7 @@ def test_a_killed_detector_that_starts_again_detects_again(files, station, detec
         station.images.publish(station.image())
         time.sleep(0.1)
         return len(station.latencies) > begin
+
     wait(answered, 'the new detector')
     assert station.latencies[begin].outcome == FrameLatency.DETECTED
     assert station.latencies[begin].degraded
@@ -356,18 +423,38 @@ HANG_BUDGET_MS = 500.0
 def hanging(files, station, start_node, tmp_path, repository):
     """A detector that has answered, with a network that hangs while its file `flag` exists."""
     wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
-    measure_profile(hanging_network.make(), [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=2,
-                    path_repeats=2).save(tmp_path / 'profile.json')
-    node = start_node('detector', parameters(files, model='hanging_network:make', profile=tmp_path / 'profile.json',
-                                             default_budget_ms=HANG_BUDGET_MS),
-                      environment={**SETTINGS, hanging_network.FLAG: str(tmp_path / 'hang'),
-                                   'PYTHONPATH': str(repository / 'test')})
+    measure_profile(
+        hanging_network.make(),
+        [np.zeros((48, 64, 3), np.uint8)],
+        repeats=2,
+        whole_paths=2,
+        path_repeats=2,
+    ).save(tmp_path / 'profile.json')
+    node = start_node(
+        'detector',
+        parameters(
+            files,
+            model='hanging_network:make',
+            profile=tmp_path / 'profile.json',
+            default_budget_ms=HANG_BUDGET_MS,
+        ),
+        environment={
+            **SETTINGS,
+            hanging_network.FLAG: str(tmp_path / 'hang'),
+            'PYTHONPATH': str(repository / 'test'),
+        },
+    )
     node.flag = tmp_path / 'hang'
 
     def answered():
         station.images.publish(station.image())
         time.sleep(0.1)
-        return station.latencies and station.latencies[-1].device and station.latencies[-1].budget_ms == HANG_BUDGET_MS
+        return (
+            station.latencies
+            and station.latencies[-1].device
+            and station.latencies[-1].budget_ms == HANG_BUDGET_MS
+        )
+
     station.latencies.clear()
     wait(answered, 'the first answer')
     count = -1
@@ -377,30 +464,49 @@ def hanging(files, station, start_node, tmp_path, repository):
     return node
 
 
-def test_while_the_network_hangs_every_image_is_answered_by_coasted_tracks_in_time(hanging, station):
+def test_while_the_network_hangs_every_image_is_answered_by_coasted_tracks_in_time(
+    hanging, station
+):
     begin = len(station.latencies)
     hanging.flag.touch()
     for _ in range(20):
         station.images.publish(station.image())
         time.sleep(0.3)
-    wait(lambda: station.status()[0] == 2 and 'has not answered' in station.status()[1], 'the diagnostic of the hang')
-    wait(lambda: len(station.latencies) - begin + sum(
-        latency.replaced_frames for latency in station.latencies[begin:]) == 20, 'all answers')
+    wait(
+        lambda: station.status()[0] == 2 and 'has not answered' in station.status()[1],
+        'the diagnostic of the hang',
+    )
+    wait(
+        lambda: (
+            len(station.latencies)
+            - begin
+            + sum(latency.replaced_frames for latency in station.latencies[begin:])
+            == 20
+        ),
+        'all answers',
+    )
     answers = station.latencies[begin:]
     assert {latency.outcome for latency in answers} <= {FrameLatency.COASTED, FrameLatency.DETECTED}
     assert sum(latency.outcome == FrameLatency.COASTED for latency in answers) >= 10
     # Coasted tracks go out at least 1 ms before the deadline; a busy machine may delay one or the other by 40 ms.
-    assert sum(latency.total_ms <= HANG_BUDGET_MS + 40.0 for latency in answers) >= 0.9 * len(answers)
+    assert sum(latency.total_ms <= HANG_BUDGET_MS + 40.0 for latency in answers) >= 0.9 * len(
+        answers
+    )
     hanging.flag.unlink()
     wait(lambda: station.answer(station.image()).outcome == FrameLatency.DETECTED, 'detections')
     assert hanging.end() == 0
 
 
-def test_a_process_whose_network_still_hangs_refuses_to_be_activated_and_ends_to_be_replaced(hanging, station):
+def test_a_process_whose_network_still_hangs_refuses_to_be_activated_and_ends_to_be_replaced(
+    hanging, station
+):
     hanging.flag.touch()
     station.answer(station.image())
     assert station.change('deactivate')
-    wait(lambda: station.status()[0] == 2 and 'still hangs' in station.status()[1], 'the diagnostic of the hang')
+    wait(
+        lambda: station.status()[0] == 2 and 'still hangs' in station.status()[1],
+        'the diagnostic of the hang',
+    )
     assert not station.change('activate')
     assert hanging.wait_ended() == 70
     assert 'cannot be activated: the network still hangs in a frame' in hanging.output
@@ -425,10 +531,13 @@ def cpu_s(pid):
     return (int(times[11]) + int(times[12])) / os.sysconf('SC_CLK_TCK')
 
 
-def test_images_beyond_what_can_be_worked_on_are_all_counted_and_answers_do_not_pause(hanging, station):
+def test_images_beyond_what_can_be_worked_on_are_all_counted_and_answers_do_not_pause(
+    hanging, station
+):
     before, heard = station.answer(station.image()), []
-    listener = station.node.create_subscription(FrameLatency, 'detector/latency',
-                                                lambda message: heard.append(time.monotonic()), 100)
+    listener = station.node.create_subscription(
+        FrameLatency, 'detector/latency', lambda message: heard.append(time.monotonic()), 100
+    )
     begin, count = len(station.latencies), 400
     message = station.image(size=(720, 1280))
     begun = time.monotonic()
@@ -451,8 +560,15 @@ def test_images_beyond_what_can_be_worked_on_are_all_counted_and_answers_do_not_
 def waiting(files, station, start_node):
     """A detector that waits for its transitions and for compressed images, started without the settings it needs."""
     wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
-    node = start_node('detector', parameters(files, autostart=False, image_transport='compressed',
-                                             model=files / 'missing.safetensors'))
+    node = start_node(
+        'detector',
+        parameters(
+            files,
+            autostart=False,
+            image_transport='compressed',
+            model=files / 'missing.safetensors',
+        ),
+    )
     yield node
     assert node.end() == 0
 
@@ -470,11 +586,15 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
         ({'model': str(files / 'truncated.safetensors')}, 'cannot be read as safetensors'),
         ({'model': str(files / 'pickled.safetensors')}, 'cannot be read as safetensors'),
         ({'model': 'nonesuch'}, 'weights file nonesuch does not exist'),
-        ({'model': str(files / 'good.safetensors'), 'profile': str(files / 'foreign.json')}, '0123456789abcdef'),
+        (
+            {'model': str(files / 'good.safetensors'), 'profile': str(files / 'foreign.json')},
+            '0123456789abcdef',
+        ),
         ({'profile': str(files / 'missing.json')}, 'missing.json'),
         ({'profile': str(files / 'good.json'), 'policy': 'no.module:Policy'}, 'No module named'),
         ({'policy': 'frontier', 'device': 'tpu'}, "device is 'tpu'"),
-        ({'device': 'cuda:97'}, 'cuda:97')]
+        ({'device': 'cuda:97'}, 'cuda:97'),
+    ]
     for values, reason in refusals:
         assert not station.set(**values)
         assert not station.change('configure')
@@ -487,18 +607,31 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
     assert 'threads' in station.set(threads=0)
     assert 'expected frontier or' in station.set(policy='oracle')
     kept = files / 'kept' / 'factor.json'
-    assert not station.set(device='cpu', calibration_file=str(kept), profile=str(files / 'other_mode.json'))
+    assert not station.set(
+        device='cpu', calibration_file=str(kept), profile=str(files / 'other_mode.json')
+    )
 
     assert station.change('configure')
     assert station.state() == 'inactive'
-    faults = ("power mode is 'MAXN' in the profile", 'deadline-perception profile --weights', 'MALLOC_TOP_PAD_=')
-    wait(lambda: station.status()[0] == 1 and all(fault in station.status()[1] for fault in faults), 'a warning')
+    faults = (
+        "power mode is 'MAXN' in the profile",
+        'deadline-perception profile --weights',
+        'MALLOC_TOP_PAD_=',
+    )
+    wait(
+        lambda: station.status()[0] == 1 and all(fault in station.status()[1] for fault in faults),
+        'a warning',
+    )
     assert station.change('activate')
     wait(station.compressed.get_subscription_count, 'the subscription')
     check_compressed(station)
-    assert station.latencies[-1].degraded and all(fault in station.latencies[-1].reason for fault in faults)
+    assert station.latencies[-1].degraded and all(
+        fault in station.latencies[-1].reason for fault in faults
+    )
     wait(lambda: station.status()[2].get('frames') == '2', 'the diagnostic')
-    assert station.status()[0] == 1 and all(station.status()[1].count(fault) == 1 for fault in faults)
+    assert station.status()[0] == 1 and all(
+        station.status()[1].count(fault) == 1 for fault in faults
+    )
 
     assert station.change('deactivate')
     wait(lambda: station.compressed.get_subscription_count() == 0, 'the subscription to go')
@@ -517,7 +650,7 @@ def check_compressed(station):
     begin = len(station.latencies)
     station.compressed.publish(compressed(station, jpeg))
     wait(lambda: len(station.latencies) == begin + 1, 'the detections of a JPEG')
-    for number, data in enumerate((jpeg[:len(jpeg) // 2], b'not an image', b''), 1):
+    for number, data in enumerate((jpeg[: len(jpeg) // 2], b'not an image', b''), 1):
         station.compressed.publish(compressed(station, data))
         wait(lambda: station.status()[2].get('rejected_frames') == str(number), 'the rejection')
     station.compressed.publish(compressed(station, jpeg))

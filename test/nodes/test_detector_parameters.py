@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
-from deadline_perception.nodes.detector_parameters import PARAMETERS, check, make_rules, network_options
+from deadline_perception.nodes.detector_parameters import (
+    PARAMETERS,
+    check,
+    make_rules,
+    network_options,
+)
 from deadline_perception.nodes.parameters import validate
 
 
@@ -14,12 +19,19 @@ def values(**given):
 def test_the_defaults_fit_each_other_and_make_every_part():
     check(values())
     assert network_options(values()).model == DEFAULT_MODEL
-    assert make_rules(values()).spare_next_image and not make_rules(values(policy='own.policy:Mine')).spare_next_image
+    assert (
+        make_rules(values()).spare_next_image
+        and not make_rules(values(policy='own.policy:Mine')).spare_next_image
+    )
 
 
-@pytest.mark.parametrize('given, reason', [
-    ({'cores': '0-'}, 'cores'),
-    ({'policy': 'oracle'}, "policy is 'oracle', expected frontier or package.module:callable")])
+@pytest.mark.parametrize(
+    'given, reason',
+    [
+        ({'cores': '0-'}, 'cores'),
+        ({'policy': 'oracle'}, "policy is 'oracle', expected frontier or package.module:callable"),
+    ],
+)
 def test_refuses_values_that_do_not_fit_each_other(given, reason):
     with pytest.raises(ValueError, match=reason):
         check(values(**given))

@@ -3,20 +3,25 @@ from __future__ import annotations
 import math
 
 import pytest
+from deadline_perception.msg import FrameLatency
 from sensor_msgs.msg import Image
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.core.execution_path import MODEL, Operator, PathSpace, Segment
 from deadline_perception.decision.policy import Choice
-from deadline_perception.msg import FrameLatency
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
 from deadline_perception.runtime.job import Conditions, Decision, Job, StampReading
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.time_model import FrameTimes
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(50, 100),
-                         heads=3)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(50, 100),
+    heads=3,
+)
 PLANNED = SPACE.largest.replace(skip1='skip', width=0.5, pyramid_width=0.5)
 RAN = PLANNED.replace(proposals=50, head='1')
 
@@ -45,25 +50,43 @@ def recorded(job, outcome=Outcome.DETECTED):
 
 def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
     assert {outcome.name: outcome.value for outcome in Outcome if outcome >= 0} == {
-        name: getattr(FrameLatency, name) for name in ('DETECTED', 'COASTED', 'LATE')}
+        name: getattr(FrameLatency, name) for name in ('DETECTED', 'COASTED', 'LATE')
+    }
 
 
 def ran(feasible=True, bound_ms=60.0):
     """Its network ended at 150 ms."""
     planned = job()
-    planned.ended_ms, planned.times, planned.result = 150.0, FrameTimes(EvenForecast(), 1.25, 1.5), 'found'
+    planned.ended_ms, planned.times, planned.result = (
+        150.0,
+        FrameTimes(EvenForecast(), 1.25, 1.5),
+        'found',
+    )
     planned.plan, planned.path = Choice(PLANNED, 40.0, bound_ms, feasible, 0.3), RAN
     planned.remaining_ms, planned.decision_us = 90.0, 15.0
-    for phase, took_ms in (('pre', 1.0), ('conv', 20.0), ('rpn', 8.0), ('head', 12.0), ('post', 2.0)):
+    for phase, took_ms in (
+        ('pre', 1.0),
+        ('conv', 20.0),
+        ('rpn', 8.0),
+        ('head', 12.0),
+        ('post', 2.0),
+    ):
         planned.leave(phase, took_ms)
     planned.decisions.append(Decision('head', 8, 20.0, 1.0, True, 30.0, 24.0, 25.0, 12.0))
     return planned
 
 
 def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
-    message = frame_latency(recorded(ran()), device='cpu', replaced_total=9, rejected_total=1, lost_total=2)
+    message = frame_latency(
+        recorded(ran()), device='cpu', replaced_total=9, rejected_total=1, lost_total=2
+    )
     assert [(phase.name, phase.ms) for phase in message.phases] == [
-        ('pre', 1.0), ('conv', 20.0), ('rpn', 8.0), ('head', 12.0), ('post', 2.0)]
+        ('pre', 1.0),
+        ('conv', 20.0),
+        ('rpn', 8.0),
+        ('head', 12.0),
+        ('post', 2.0),
+    ]
     assert message.network_ms == pytest.approx(43.0)
     assert message.decision_ms == pytest.approx(2.0)
     assert message.overhead_ms == pytest.approx(2.0 + 3.0 + 2.0 + 5.0)
@@ -71,33 +94,60 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
     assert message.header.frame_id == 'camera'
     assert (message.path, message.outcome) == (str(RAN), FrameLatency.DETECTED)
     assert (message.forecast_ms, message.evidence_age_ms) == (50.0, 0.0)
-    assert message.idle_forecast_ms == pytest.approx(43.0 / (43.0 + 10.0) * 40.0)  # 10 ms of the plan were skipped
+    assert message.idle_forecast_ms == pytest.approx(
+        43.0 / (43.0 + 10.0) * 40.0
+    )  # 10 ms of the plan were skipped
     assert message.bound_ms == pytest.approx(40.0 * 1.5 - 10.0)
     assert message.deadline_met
     assert not message.degraded
-    assert (message.replaced_frames, message.replaced_frames_total, message.rejected_frames_total,
-            message.middleware_lost_total) == (7, 9, 1, 2)
+    assert (
+        message.replaced_frames,
+        message.replaced_frames_total,
+        message.rejected_frames_total,
+        message.middleware_lost_total,
+    ) == (7, 9, 1, 2)
 
 
 def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting():
     message = path_decision(recorded(ran()), policy='frontier', target_miss_probability=0.01)
     assert (message.planned_path, message.path) == (str(PLANNED), str(RAN))
-    assert (message.remaining_ms, message.slowdown, message.forecast_ms, message.bound_ms) == (90.0, 1.25, 50.0, 60.0)
+    assert (message.remaining_ms, message.slowdown, message.forecast_ms, message.bound_ms) == (
+        90.0,
+        1.25,
+        50.0,
+        60.0,
+    )
     assert message.reason == 'bound 60.0 ms fits 90.0 ms left; changed on the way: head'
-    assert [(operator.name, operator.kind, operator.setting, operator.level, operator.levels)
-            for operator in message.operators] == [
-        ('width', 'width', '0.50', 0, 2), ('skip0', 'skip', 'run', 1, 2), ('skip1', 'skip', 'skip', 0, 2),
-        ('pyramid_width', 'width', '0.50', 0, 2), ('proposals', 'proposals', '50', 0, 2), ('head', 'switch', '1', 1, 3)]
+    assert [
+        (operator.name, operator.kind, operator.setting, operator.level, operator.levels)
+        for operator in message.operators
+    ] == [
+        ('width', 'width', '0.50', 0, 2),
+        ('skip0', 'skip', 'run', 1, 2),
+        ('skip1', 'skip', 'skip', 0, 2),
+        ('pyramid_width', 'width', '0.50', 0, 2),
+        ('proposals', 'proposals', '50', 0, 2),
+        ('head', 'switch', '1', 1, 3),
+    ]
     *planned, head = message.operators
     assert not any(operator.decided or operator.changed for operator in planned)
     assert all(math.isnan(operator.bound_ms) for operator in planned)
     assert (head.decided, head.changed, head.remaining_ms, head.bound_ms, head.decision_us) == (
-        True, True, 30.0, 25.0, 12.0)
+        True,
+        True,
+        30.0,
+        25.0,
+        12.0,
+    )
 
 
-@pytest.mark.parametrize(('plan', 'reason'), [
-    ({'feasible': False}, 'not even the cheapest path fits'),
-    ({'bound_ms': 95.0}, 'bound 95.0 ms is not looked at by this policy, with 90.0 ms left')])
+@pytest.mark.parametrize(
+    ('plan', 'reason'),
+    [
+        ({'feasible': False}, 'not even the cheapest path fits'),
+        ({'bound_ms': 95.0}, 'bound 95.0 ms is not looked at by this policy, with 90.0 ms left'),
+    ],
+)
 def test_a_plan_that_does_not_fit_is_not_said_to(plan, reason):
     message = path_decision(recorded(ran(**plan)), policy='oblivious', target_miss_probability=0.01)
     assert message.reason.startswith(reason) and message.feasible == plan.get('feasible', True)
@@ -120,16 +170,31 @@ def test_scores_of_classes_are_published_by_name_most_certain_first():
     header.frame_id = 'camera'
     message = ClassesMessage(('bus', 'tram', 'car')).fill(Classification([0.25, 0.0, 0.75]), header)
     assert message.header.frame_id == 'camera'
-    assert [(result.class_id, result.score) for result in message.results] == [('car', 0.75), ('bus', 0.25)]
+    assert [(result.class_id, result.score) for result in message.results] == [
+        ('car', 0.75),
+        ('bus', 0.25),
+    ]
 
 
 def test_only_operators_that_the_path_comes_to_are_told():
-    space = PathSpace((Operator('model', MODEL, ('plain', 'wide'), 'm'), Operator('width', 'width', (0.5, 1.0), 'w')),
-                      (Segment('choose', 'pre', 'model'),
-                       Segment('wide', 'conv', 'width', ('width',), only_on=('model', 'wide'))))
-    for path, told in ((space.parse('mplain'), ['model']), (space.parse('mwide-w0.50'), ['model', 'width'])):
+    space = PathSpace(
+        (
+            Operator('model', MODEL, ('plain', 'wide'), 'm'),
+            Operator('width', 'width', (0.5, 1.0), 'w'),
+        ),
+        (
+            Segment('choose', 'pre', 'model'),
+            Segment('wide', 'conv', 'width', ('width',), only_on=('model', 'wide')),
+        ),
+    )
+    for path, told in (
+        (space.parse('mplain'), ['model']),
+        (space.parse('mwide-w0.50'), ['model', 'width']),
+    ):
         planned = job()
         planned.times, planned.path = FrameTimes(EvenForecast()), path
         planned.plan = Choice(path, 40.0, 60.0, True, 0.3)
         message = path_decision(recorded(planned), policy='frontier', target_miss_probability=0.01)
-        assert [operator.name for operator in message.operators] == told and message.path == str(path)
+        assert [operator.name for operator in message.operators] == told and message.path == str(
+            path
+        )

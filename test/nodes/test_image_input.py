@@ -1,4 +1,5 @@
 """Images through real DDS: taken while wanted, the newest first, those left out counted; of all cameras."""
+
 from __future__ import annotations
 
 import pytest
@@ -36,8 +37,16 @@ def images(observer, namespace, taken):
     made = []
 
     def make(reliability='auto'):
-        made.append(ImageInput(observer.node, f'{namespace}/image', 'raw', reliability, on_image=taken.image,
-                               is_wanted=lambda: taken.wanted))
+        made.append(
+            ImageInput(
+                observer.node,
+                f'{namespace}/image',
+                'raw',
+                reliability,
+                on_image=taken.image,
+                is_wanted=lambda: taken.wanted,
+            )
+        )
         return made[-1]
 
     yield make
@@ -53,15 +62,22 @@ def camera(namespace, wait_for):
     node = rclpy.create_node('camera', namespace=namespace, context=context)
 
     def make(reliability=ReliabilityPolicy.RELIABLE):
-        publisher = node.create_publisher(Image, 'image', QoSProfile(
-            history=HistoryPolicy.KEEP_LAST, depth=10, reliability=reliability))
+        publisher = node.create_publisher(
+            Image,
+            'image',
+            QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=reliability),
+        )
 
         def publish(name: str) -> None:
             message = Image(height=2, width=2, encoding='bgr8', step=6, data=bytes(12))
             message.header.frame_id = name
             publisher.publish(message)
+
         publish.end = lambda: node.destroy_publisher(publisher)
-        wait_for(lambda: publisher.get_subscription_count() == node.count_subscribers('image') > 0, 'the subscription')
+        wait_for(
+            lambda: publisher.get_subscription_count() == node.count_subscribers('image') > 0,
+            'the subscription',
+        )
         return publish
 
     yield make
@@ -70,7 +86,8 @@ def camera(namespace, wait_for):
 
 
 def test_while_none_is_wanted_images_wait_and_the_newest_comes_with_the_number_of_those_it_replaced(
-        images, camera, taken, observer, wait_for):
+    images, camera, taken, observer, wait_for
+):
     others = observer.hear(Image, 'image')
     one, publish = images(), camera()
     publish('first')
@@ -79,7 +96,9 @@ def test_while_none_is_wanted_images_wait_and_the_newest_comes_with_the_number_o
     one.wake()
     for name in ('second', 'third', 'fourth'):
         publish(name)
-    wait_for(lambda: others and others[-1].header.frame_id == 'fourth', 'the newest image, by others')
+    wait_for(
+        lambda: others and others[-1].header.frame_id == 'fourth', 'the newest image, by others'
+    )
     assert taken.names == ['first']
     taken.wanted = True
     one.wake()
@@ -88,7 +107,9 @@ def test_while_none_is_wanted_images_wait_and_the_newest_comes_with_the_number_o
     assert all(0 <= waited_ns < LONGEST_TRANSPORT_NS for _, waited_ns, _ in taken.images)
 
 
-def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(images, camera, taken, wait_for):
+def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(
+    images, camera, taken, wait_for
+):
     one = images('auto')
 
     def reliability():
@@ -103,7 +124,9 @@ def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(im
     assert one.flow.lost == 0 and one._strengthener is None
 
 
-def test_a_camera_that_stops_is_told_and_not_while_none_is_wanted(images, camera, taken, wait_for, monkeypatch):
+def test_a_camera_that_stops_is_told_and_not_while_none_is_wanted(
+    images, camera, taken, wait_for, monkeypatch
+):
     monkeypatch.setattr(image_flow, 'IMAGE_TIMEOUT_S', 0.1)
     one = images()
     wait_for(lambda: one.concerns, 'a concern')

@@ -1,4 +1,5 @@
 """The launch files as real launch descriptions; only where `launch` is installed, which is not on PyPI."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -23,14 +24,14 @@ pytest.importorskip('launch.actions', reason='launch comes with a ROS install')
 pytest.importorskip('launch_ros', reason='launch_ros comes with a ROS install')
 pytest.importorskip('ros2launch', reason='ros2 launch comes with a ROS install')
 
-from launch import LaunchContext, LaunchDescription, LaunchService  # noqa: E402
+from deadline_perception.msg import TimeBudget  # noqa: E402
 from launch.actions import LogInfo  # noqa: E402
 from launch.event_handlers import OnProcessIO  # noqa: E402
 from launch_ros.actions import PushRosNamespace  # noqa: E402
 
-from deadline_perception.msg import TimeBudget  # noqa: E402
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values  # noqa: E402
 from deadline_perception.nodes.node_table import NODES  # noqa: E402
+from launch import LaunchContext, LaunchDescription, LaunchService  # noqa: E402
 
 
 def load(repository, name):
@@ -44,12 +45,18 @@ def load(repository, name):
 def test_declares_its_arguments_without_model_or_data(repository, name):
     description = load(repository, name).generate_launch_description()
     declared = {action.name for action in description.get_launch_arguments()}
-    assert declared == {argument.name for argument in ARGUMENTS if argument.launch or name == 'replay'}
+    assert declared == {
+        argument.name for argument in ARGUMENTS if argument.launch or name == 'replay'
+    }
 
 
-@pytest.mark.parametrize(('given', 'names'), [
-    ({}, [entry.name for entry in NODES]),
-    ({'tasks': __file__}, ['vehicle_speed', 'contention_monitor', 'qos_scheduler'])])
+@pytest.mark.parametrize(
+    ('given', 'names'),
+    [
+        ({}, [entry.name for entry in NODES]),
+        ({'tasks': __file__}, ['vehicle_speed', 'contention_monitor', 'qos_scheduler']),
+    ],
+)
 def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, names):
     module, context = load(repository, 'perception'), LaunchContext()
     context.launch_configurations.update(given)
@@ -58,26 +65,39 @@ def test_starts_the_nodes_of_the_table_or_of_a_task_file(repository, given, name
     assert [node.node_executable for node in module._nodes(context)] == names
 
 
-def test_a_namespace_that_the_including_file_pushed_counts_for_all(repository, tmp_path, monkeypatch):
+def test_a_namespace_that_the_including_file_pushed_counts_for_all(
+    repository, tmp_path, monkeypatch
+):
     (tmp_path / 'rviz2').write_text('#!/bin/sh\n')
     (tmp_path / 'rviz2').chmod(0o755)
     monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
     file = tmp_path / 'own.yaml'
-    file.write_text('/fleet/front/detector: {ros__parameters: {threads: 3}}\n'
-                    '/front/detector: {ros__parameters: {threads: 1}}')
+    file.write_text(
+        '/fleet/front/detector: {ros__parameters: {threads: 3}}\n'
+        '/front/detector: {ros__parameters: {threads: 1}}'
+    )
     module, context = load(repository, 'perception'), LaunchContext()
     PushRosNamespace('fleet').execute(context)
     context.launch_configurations.update(namespace='front', params_file=str(file), use_rviz='true')
     replay = load(repository, 'replay')
     for action in replay.generate_launch_description().get_launch_arguments():
         action.execute(context)
-    assert replay._values(context)['namespace'] == '/fleet/front'  # of player, recorder and what waits for the nodes
+    assert (
+        replay._values(context)['namespace'] == '/fleet/front'
+    )  # of player, recorder and what waits for the nodes
     told, *nodes = module._nodes(context)
     said = ''.join(part.perform(context) for part in told.msg)
-    assert '/front/detector is no node here' in said and 'expected a name such as /fleet/front/detector' in said
+    assert (
+        '/front/detector is no node here' in said
+        and 'expected a name such as /fleet/front/detector' in said
+    )
     detector = next(node for node in nodes if node.node_executable == 'detector')
-    environment = {''.join(part.perform(context) for part in name): ''.join(part.perform(context) for part in value)
-                   for name, value in detector.additional_env}
+    environment = {
+        ''.join(part.perform(context) for part in name): ''.join(
+            part.perform(context) for part in value
+        )
+        for name, value in detector.additional_env
+    }
     assert environment['OMP_NUM_THREADS'] == '3'
     assert nodes[-1].node_executable == 'rviz2'
     for node in nodes:
@@ -107,22 +127,45 @@ sys.exit(service.run())
 UNTIL_SIGNAL = 'trap "exit 0" INT; while :; do sleep 0.1; done'
 
 
-@pytest.mark.parametrize(('recorder', 'player', 'interrupted', 'status', 'words'), [
-    (UNTIL_SIGNAL, 'echo played', False, 0, 'played'),
-    (UNTIL_SIGNAL, UNTIL_SIGNAL, True, 0, 'user interrupted'),
-    (UNTIL_SIGNAL, UNTIL_SIGNAL.replace('0', '1', 1), True, 0, 'user interrupted'),
-    (UNTIL_SIGNAL, 'exit 1', False, 1, 'player ended with exit status 1'),
-    (UNTIL_SIGNAL, 'echo tried; exit 75', False, 1, 'player ended with exit status 75'),
-    ('exit 0', UNTIL_SIGNAL, False, 1, 'recorder ended with exit status 0'),
-    ('trap "exit 3" INT; while :; do sleep 0.1; done', 'echo played', False, 1, 'recorder ended with exit status 3')])
-def test_launch_is_shut_down_once_and_its_status_is_that_of_the_run(repository, tmp_path, wait_for, recorder, player,
-                                                                    interrupted, status, words):
+@pytest.mark.parametrize(
+    ('recorder', 'player', 'interrupted', 'status', 'words'),
+    [
+        (UNTIL_SIGNAL, 'echo played', False, 0, 'played'),
+        (UNTIL_SIGNAL, UNTIL_SIGNAL, True, 0, 'user interrupted'),
+        (UNTIL_SIGNAL, UNTIL_SIGNAL.replace('0', '1', 1), True, 0, 'user interrupted'),
+        (UNTIL_SIGNAL, 'exit 1', False, 1, 'player ended with exit status 1'),
+        (UNTIL_SIGNAL, 'echo tried; exit 75', False, 1, 'player ended with exit status 75'),
+        ('exit 0', UNTIL_SIGNAL, False, 1, 'recorder ended with exit status 0'),
+        (
+            'trap "exit 3" INT; while :; do sleep 0.1; done',
+            'echo played',
+            False,
+            1,
+            'recorder ended with exit status 3',
+        ),
+    ],
+)
+def test_launch_is_shut_down_once_and_its_status_is_that_of_the_run(
+    repository, tmp_path, wait_for, recorder, player, interrupted, status, words
+):
     log = tmp_path / 'log'
     with log.open('w') as stream:
         process = subprocess.Popen(
-            [sys.executable, '-c', STEPS, repository / 'launch' / 'replay.launch.py', recorder, player], stdout=stream,
-            stderr=subprocess.STDOUT, cwd=tmp_path, env={**os.environ, 'ROS_LOG_DIR': str(tmp_path)},
-            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            [
+                sys.executable,
+                '-c',
+                STEPS,
+                repository / 'launch' / 'replay.launch.py',
+                recorder,
+                player,
+            ],
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            cwd=tmp_path,
+            env={**os.environ, 'ROS_LOG_DIR': str(tmp_path)},
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
     if interrupted:
         wait_for(lambda: log.read_text().count('process started') == 3, 'the player')
         os.killpg(process.pid, signal.SIGINT)
@@ -161,13 +204,30 @@ def start_replay(tmp_path, repository):
     def start(bag, *words):
         with (tmp_path / 'log').open('w') as log:
             process = subprocess.Popen(
-                [sys.executable, '-c', RUN, repository / 'launch' / 'replay.launch.py', f'bag:={tmp_path / bag}',
-                 f'model:={tmp_path / "good.safetensors"}', f'profile:={tmp_path / "good.json"}', *words],
-                stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path, start_new_session=True,
+                [
+                    sys.executable,
+                    '-c',
+                    RUN,
+                    repository / 'launch' / 'replay.launch.py',
+                    f'bag:={tmp_path / bag}',
+                    f'model:={tmp_path / "good.safetensors"}',
+                    f'profile:={tmp_path / "good.json"}',
+                    *words,
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=tmp_path,
+                start_new_session=True,
                 # A shell's background jobs ignore SIGINT, and so would all that they start.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-                env={'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'PYTHONUNBUFFERED': '1',
-                     'ROS_LOG_DIR': str(tmp_path), 'PATH': f'{tmp_path / "bin"}{os.pathsep}{os.environ["PATH"]}'})
+                env={
+                    'AMENT_PREFIX_PATH': sys.prefix,
+                    **os.environ,
+                    'PYTHONUNBUFFERED': '1',
+                    'ROS_LOG_DIR': str(tmp_path),
+                    'PATH': f'{tmp_path / "bin"}{os.pathsep}{os.environ["PATH"]}',
+                },
+            )
         started.append(process)
         return process, (tmp_path / 'log').read_text
 
@@ -180,48 +240,80 @@ def start_replay(tmp_path, repository):
 COMPLAINTS = re.compile('Traceback|Caught exception|process has died|terminate called')
 
 
-@pytest.mark.parametrize(('bag', 'sim_time'), [('drive', 'false'), ('drive', 'true'), ('compressed', 'false')])
-def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(start_replay, tmp_path, bag, sim_time):
-    process, log = start_replay(f'{bag}.mcap', f'record:={tmp_path / "run.mcap"}', f'use_sim_time:={sim_time}')
+@pytest.mark.parametrize(
+    ('bag', 'sim_time'), [('drive', 'false'), ('drive', 'true'), ('compressed', 'false')]
+)
+def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(
+    start_replay, tmp_path, bag, sim_time
+):
+    process, log = start_replay(
+        f'{bag}.mcap', f'record:={tmp_path / "run.mcap"}', f'use_sim_time:={sim_time}'
+    )
     assert process.wait(200) == 0 and not COMPLAINTS.search(log()), log()
     assert len(read_recording(tmp_path / 'run.mcap').sent_stamps_ns) == FRAMES
 
 
-@pytest.mark.parametrize(('bag', 'words', 'complaint'), [
-    ('none.mcap', (), 'none.mcap does not exist'),
-    ('drive.mcap', ('record:=none/run.mcap',), 'there is no folder none'),
-    ('drive.mcap', ('rate:=0',), "rate is '0', expected a number in [0.01, 100]"),
-    ('drive.mcap', ('image_transport:=theora',), 'provided value "theora" is not valid')])
-def test_what_cannot_be_played_or_recorded_ends_with_1_before_anything_is_loaded(start_replay, bag, words, complaint):
+@pytest.mark.parametrize(
+    ('bag', 'words', 'complaint'),
+    [
+        ('none.mcap', (), 'none.mcap does not exist'),
+        ('drive.mcap', ('record:=none/run.mcap',), 'there is no folder none'),
+        ('drive.mcap', ('rate:=0',), "rate is '0', expected a number in [0.01, 100]"),
+        ('drive.mcap', ('image_transport:=theora',), 'provided value "theora" is not valid'),
+    ],
+)
+def test_what_cannot_be_played_or_recorded_ends_with_1_before_anything_is_loaded(
+    start_replay, bag, words, complaint
+):
     process, log = start_replay(bag, *words)
     assert process.wait(60) == 1
     assert complaint in log() and 'process started' not in log()
 
 
 def test_a_bag_that_nobody_listens_to_ends_with_1(start_replay, tmp_path):
-    (tmp_path / 'own.yaml').write_text('bag_player:\n  ros__parameters:\n    wait_timeout_s: 0.5\n'
-                                       '    wait_for_subscribers: 9\n')
+    (tmp_path / 'own.yaml').write_text(
+        'bag_player:\n  ros__parameters:\n    wait_timeout_s: 0.5\n    wait_for_subscribers: 9\n'
+    )
     process, log = start_replay('drive.mcap', f'params_file:={tmp_path / "own.yaml"}')
     assert process.wait(200) == 1
-    assert log().count('has fewer than 9 subscribers') == 3 and 'bag_player ended with exit status 75' in log()
+    assert (
+        log().count('has fewer than 9 subscribers') == 3
+        and 'bag_player ended with exit status 75' in log()
+    )
 
 
-@pytest.mark.parametrize('moment', ['process started', 'vehicle_speed]: in order again'], ids=['loading', 'playing'])
+@pytest.mark.parametrize(
+    'moment', ['process started', 'vehicle_speed]: in order again'], ids=['loading', 'playing']
+)
 def test_an_interrupt_of_the_whole_group_ends_it_cleanly(start_replay, wait_for, tmp_path, moment):
     process, log = start_replay('drive.mcap', f'record:={tmp_path / "run.mcap"}', 'rate:=0.3')
     wait_for(lambda: moment in log(), moment)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(60) == 0 and 'ROS adapter' not in log() and 'Caught exception' not in log(), log()
+    assert (
+        process.wait(60) == 0 and 'ROS adapter' not in log() and 'Caught exception' not in log()
+    ), log()
 
 
-def test_killed_nodes_come_back_in_their_namespace_and_odometry_there_makes_budgets(repository, observer, wait_for,
-                                                                                    repeat, tmp_path):
+def test_killed_nodes_come_back_in_their_namespace_and_odometry_there_makes_budgets(
+    repository, observer, wait_for, repeat, tmp_path
+):
     """The real launch: each node is killed once, then the vehicle drives at 10 m/s."""
     arguments = ['namespace:=' + observer.node.get_namespace(), 'autostart:=false']
     code = 'import sys; from ros2cli.cli import main; sys.exit(main())'
     with (tmp_path / 'log').open('w') as log:
-        launch = subprocess.Popen([sys.executable, '-c', code, 'launch', repository / 'launch' / 'perception.launch.py',
-                                   *arguments], stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        launch = subprocess.Popen(
+            [
+                sys.executable,
+                '-c',
+                code,
+                'launch',
+                repository / 'launch' / 'perception.launch.py',
+                *arguments,
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         said = (tmp_path / 'log').read_text
         names = [entry.name for entry in NODES]
@@ -231,7 +323,10 @@ def test_killed_nodes_come_back_in_their_namespace_and_odometry_there_makes_budg
         for pid in first.values():
             os.kill(pid, signal.SIGKILL)
         for name in names:
-            wait_for(lambda: len(re.findall(rf'\[{name}-\d+\]: process started', said())) == 2, f'{name} to come back')
+            wait_for(
+                lambda: len(re.findall(rf'\[{name}-\d+\]: process started', said())) == 2,
+                f'{name} to come back',
+            )
         budgets = observer.hear(TimeBudget, 'time_budget/budget')
         repeat(partial(observer.speaker(Odometry, 'odom').publish, odometry(10.0)))
         wait_for(lambda: budgets and budgets[-1].budget_ms == 100.0, 'a budget of 100 ms')
@@ -244,7 +339,9 @@ def test_killed_nodes_come_back_in_their_namespace_and_odometry_there_makes_budg
             os.killpg(launch.pid, signal.SIGKILL)
 
 
-def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(repository, monkeypatch, tmp_path):
+def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(
+    repository, monkeypatch, tmp_path
+):
     module = load(repository, 'perception')
     if not module._LIMIT:
         pytest.skip('this version of launch starts again for ever')
@@ -258,7 +355,9 @@ def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(repository, mo
     node = module._node(entry, read_values({'params_file': str(broken)}))
     service = LaunchService(noninteractive=True)
     service.include_launch_description(LaunchDescription([node]))
-    service.context.register_event_handler(OnProcessIO(on_stderr=lambda event: said.append(event.text.decode())))
+    service.context.register_event_handler(
+        OnProcessIO(on_stderr=lambda event: said.append(event.text.decode()))
+    )
     logged = []
     monkeypatch.setattr(module, 'LogInfo', lambda msg: logged.append(msg) or LogInfo(msg=msg))
     assert service.run() == 0

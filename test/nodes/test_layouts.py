@@ -1,4 +1,5 @@
 """The layouts for RViz and Foxglove show topics and fields that exist."""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +15,8 @@ from deadline_perception.nodes.bringup import RVIZ_REMAPS
 
 TYPES = {f'/{topic.lstrip("/")}': msgtype for topic, msgtype in TOPICS.items()} | {
     '/path_visualizer/image': 'sensor_msgs/msg/Image',
-    '/path_visualizer/markers': 'visualization_msgs/msg/MarkerArray'}
+    '/path_visualizer/markers': 'visualization_msgs/msg/MarkerArray',
+}
 
 
 def strings(value):
@@ -31,8 +33,11 @@ def strings(value):
 @pytest.mark.parametrize('name', ['foxglove.json', 'perception.rviz'])
 def test_every_topic_and_field_of_a_layout_exists(name, repository):
     text = (repository / 'config' / name).read_text()
-    shown = [word for word in strings(json.loads(text) if name.endswith('json') else yaml.safe_load(text))
-             if word.startswith('/')]
+    shown = [
+        word
+        for word in strings(json.loads(text) if name.endswith('json') else yaml.safe_load(text))
+        if word.startswith('/')
+    ]
     assert len(shown) >= 2
     for word in shown:
         topic, *fields = word.split('.')
@@ -43,7 +48,9 @@ def test_every_topic_and_field_of_a_layout_exists(name, repository):
                 getattr(kind(), name)
                 kind = type(getattr(kind(), name))
             else:  # of the elements of a list, that with a certain value of a field
-                element = re.fullmatch(r'sequence<(\w+)/(\w+)>', kind.get_fields_and_field_types()[name])
+                element = re.fullmatch(
+                    r'sequence<(\w+)/(\w+)>', kind.get_fields_and_field_types()[name]
+                )
                 kind = message_class(f'{element[1]}/msg/{element[2]}')
                 assert filters in kind.get_fields_and_field_types()
 
@@ -59,7 +66,10 @@ def test_rviz_looks_along_the_camera_with_its_image_upright(repository):
     the z axis of the target frame, here that of the camera (x right, y down, z ahead), never leans to a side."""
     layout = yaml.safe_load((repository / 'config' / 'perception.rviz').read_text())
     view = layout['Visualization Manager']['Views']['Current']
-    assert view['Class'] == 'rviz_default_plugins/Orbit' and view['Target Frame'] == 'camera_optical_frame'
+    assert (
+        view['Class'] == 'rviz_default_plugins/Orbit'
+        and view['Target Frame'] == 'camera_optical_frame'
+    )
     yaw, pitch = view['Yaw'], view['Pitch']
     ahead = -np.array([np.cos(yaw) * np.cos(pitch), np.sin(yaw) * np.cos(pitch), np.sin(pitch)])
     right = np.cross(ahead, (0.0, 0.0, 1.0))
@@ -71,6 +81,9 @@ def test_rviz_looks_along_the_camera_with_its_image_upright(repository):
 
 
 def test_the_topics_that_rviz_takes_from_a_namespace_are_those_of_its_layout(repository):
-    shown = [word for word in strings(yaml.safe_load((repository / 'config' / 'perception.rviz').read_text()))
-             if word.startswith('/')]
+    shown = [
+        word
+        for word in strings(yaml.safe_load((repository / 'config' / 'perception.rviz').read_text()))
+        if word.startswith('/')
+    ]
     assert sorted(shown) == sorted(topic for topic, _ in RVIZ_REMAPS)

@@ -72,7 +72,9 @@ def spun():
     context.try_shutdown()
 
 
-@pytest.mark.parametrize(('refuses', 'calls'), [(False, ['configure', 'activate']), (True, ['configure'])])
+@pytest.mark.parametrize(
+    ('refuses', 'calls'), [(False, ['configure', 'activate']), (True, ['configure'])]
+)
 def test_starts_itself_once_it_is_spun_up_to_active_or_to_what_it_refuses(spun, refuses, calls):
     make, spin = spun
     node = make(refuses=refuses)
@@ -85,11 +87,36 @@ def test_what_was_taken_is_given_back_whichever_way_the_node_ends(spun):
     make, _ = spun
     node = make()
     states = []
-    for transition in ('configure', 'activate', 'deactivate', 'cleanup', 'configure', 'activate', 'shutdown'):
+    for transition in (
+        'configure',
+        'activate',
+        'deactivate',
+        'cleanup',
+        'configure',
+        'activate',
+        'shutdown',
+    ):
         getattr(node, f'trigger_{transition}')()
         states.append(node._state)
-    assert states == ['inactive', 'active', 'inactive', 'unconfigured', 'inactive', 'active', 'finalized']
-    assert node.calls == ['configure', 'activate', 'halt', 'release', 'configure', 'activate', 'halt', 'release']
+    assert states == [
+        'inactive',
+        'active',
+        'inactive',
+        'unconfigured',
+        'inactive',
+        'active',
+        'finalized',
+    ]
+    assert node.calls == [
+        'configure',
+        'activate',
+        'halt',
+        'release',
+        'configure',
+        'activate',
+        'halt',
+        'release',
+    ]
 
 
 def test_what_was_configured_is_gone_after_cleanup_also_what_is_left_in_a_cycle(spun):
@@ -130,7 +157,9 @@ class Ended(Recorded):
 
 
 def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_script):
-    node = start_script('endless', '''
+    node = start_script(
+        'endless',
+        """
         import time
         import rclpy
         from deadline_perception.nodes import managed_node
@@ -140,9 +169,13 @@ def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_sc
                 time.sleep(1000)
         rclpy.init()
         Endless("endless").trigger_configure()
-        ''')
+        """,
+    )
     assert node.process.wait(120) == 70
-    assert 'cannot be configured: loading has taken more than 0 s. This process ends with status 70' in node.output
+    assert (
+        'cannot be configured: loading has taken more than 0 s. This process ends with status 70'
+        in node.output
+    )
 
 
 def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):
@@ -157,8 +190,15 @@ def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):
     assert 'Traceback' not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize('wanted', [Transition(id=Transition.TRANSITION_ACTIVATE), Transition(label='activate'),
-                                    Transition(id=99), Transition(label='fly')])
+@pytest.mark.parametrize(
+    'wanted',
+    [
+        Transition(id=Transition.TRANSITION_ACTIVATE),
+        Transition(label='activate'),
+        Transition(id=99),
+        Transition(label='fly'),
+    ],
+)
 def test_request_that_does_not_fit_the_state_is_refused_and_the_next_one_served(spun, wanted):
     make, spin = spun
     node = make()

@@ -21,9 +21,16 @@ def test_markers_lie_where_the_camera_sees_the_box():
     assert array[0].action == Marker.DELETEALL
     frame = next(marker for marker in array if marker.ns == 'boxes')
     assert [(p.x, p.y, p.z) for p in frame.points] == [
-        (0.0, 0.0, 5.0), (1.0, 0.0, 5.0), (1.0, 0.5, 5.0), (0.0, 0.5, 5.0), (0.0, 0.0, 5.0)]
+        (0.0, 0.0, 5.0),
+        (1.0, 0.0, 5.0),
+        (1.0, 0.5, 5.0),
+        (0.0, 0.5, 5.0),
+        (0.0, 0.0, 5.0),
+    ]
     blue, green, red = class_colour('bike')
-    assert (frame.color.r, frame.color.g, frame.color.b) == pytest.approx((red / 255, green / 255, blue / 255))
+    assert (frame.color.r, frame.color.g, frame.color.b) == pytest.approx(
+        (red / 255, green / 255, blue / 255)
+    )
     assert [marker.text for marker in array if marker.text] == ['bike 0.50', 'headline']
     assert all(marker.header == header(5) for marker in array)
     # Of a node that died, none stays.
@@ -41,5 +48,7 @@ def test_camera_whose_points_would_not_be_finite_is_refused():
 
 def test_principal_point_lies_straight_ahead():
     camera = PinholeCamera((400.0, 800.0), (320.0, 190.0))
-    np.testing.assert_allclose(camera.at_distance(np.array([(320.0, 190.0), (720.0, 990.0)]), 3.0),
-                               [(0.0, 0.0, 3.0), (3.0, 3.0, 3.0)])
+    np.testing.assert_allclose(
+        camera.at_distance(np.array([(320.0, 190.0), (720.0, 990.0)]), 3.0),
+        [(0.0, 0.0, 3.0), (3.0, 3.0, 3.0)],
+    )

@@ -1,4 +1,5 @@
 """Which messages pass, each value at its limits and beyond; through real DDS one way in for every node."""
+
 from __future__ import annotations
 
 import ast
@@ -6,78 +7,154 @@ import math
 from pathlib import Path
 
 import pytest
+from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from sensor_msgs.msg import CameraInfo
 from stamped_messages import odometry, twist
-from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
+from vision_msgs.msg import (
+    Detection2D,
+    Detection2DArray,
+    ObjectHypothesis,
+    ObjectHypothesisWithPose,
+)
 
-from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
-from deadline_perception.nodes.message_intake import MOST_DETECTIONS, RANGES, MessageIntake, problem_with
+from deadline_perception.nodes.message_intake import (
+    MOST_DETECTIONS,
+    RANGES,
+    MessageIntake,
+    problem_with,
+)
 from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.runtime.status import TOLD_MS
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 
 def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
-    one = Detection2D(results=[ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(class_id='a', score=score))
-                               for _ in range(hypotheses)])
+    one = Detection2D(
+        results=[
+            ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(class_id='a', score=score))
+            for _ in range(hypotheses)
+        ]
+    )
     one.bbox.center.position.x, one.bbox.size_x = x, size
     return Detection2DArray(detections=[one] * count)
 
 
-@pytest.mark.parametrize(('topic', 'message'), [
-    ('contention_monitor/state', ContentionState(slowdown=1.0, level=-1)),
-    ('contention_monitor/state', ContentionState(slowdown=MAX_SLOWDOWN, sources=['probe'])),
-    ('time_budget/budget', TimeBudget(budget_ms=60_000.0)),
-    ('vehicle_speed/speed', twist(math.nan)), ('vehicle_speed/speed', twist(-3.0)), ('odom', odometry(3.0)),
-    ('detector/latency', FrameLatency(total_ms=math.nan)), ('camera_info', CameraInfo()),
-    ('detector/detections', detections(count=MOST_DETECTIONS)), ('detector/detections', Detection2DArray())])
+@pytest.mark.parametrize(
+    ('topic', 'message'),
+    [
+        ('contention_monitor/state', ContentionState(slowdown=1.0, level=-1)),
+        ('contention_monitor/state', ContentionState(slowdown=MAX_SLOWDOWN, sources=['probe'])),
+        ('time_budget/budget', TimeBudget(budget_ms=60_000.0)),
+        ('vehicle_speed/speed', twist(math.nan)),
+        ('vehicle_speed/speed', twist(-3.0)),
+        ('odom', odometry(3.0)),
+        ('detector/latency', FrameLatency(total_ms=math.nan)),
+        ('camera_info', CameraInfo()),
+        ('detector/detections', detections(count=MOST_DETECTIONS)),
+        ('detector/detections', Detection2DArray()),
+    ],
+)
 def test_what_a_topic_may_say_passes(topic, message):
     assert problem_with(topic, message) == ''
 
 
-@pytest.mark.parametrize(('topic', 'message', 'words'), [
-    *(('contention_monitor/state', ContentionState(slowdown=value), f'slowdown is {value:g}, expected [1, 100]')
-      for value in (0.0, 100.5, 1e15, 1e300, math.inf, -math.inf, math.nan)),
-    *(('time_budget/budget', TimeBudget(budget_ms=value), f'budget_ms is {value:g}, expected [0.001, 60000] ms')
-      for value in (0.0, -5.0, 60_001.0, 1e308, math.nan)),
-    ('time_budget/budget', TimeBudget(budget_ms=1.0, reason='\x1b[2J'), "reason is '\\x1b[2J', expected printable"),
-    ('time_budget/budget', TimeBudget(budget_ms=1.0, reason='a' * 1001),
-     'number in reason is 1001, expected [0, 1000]'),
-    ('vehicle_speed/speed', twist(1e9), 'expected [-1000, 1000] m/s'), ('odom', odometry(math.nan), 'is nan'),
-    ('vehicle/speed', twist(math.nan), 'twist.linear.x is nan'),
-    ('detector/late', FrameLatency(network_ms=math.inf), 'network_ms is inf'),
-    ('camera_info', CameraInfo(k=[math.nan] * 9), 'k[] is nan'),
-    ('detector/detections', detections(x=math.nan), 'center.position.x is nan'),
-    ('detector/detections', detections(size=1e19), 'bbox.size_x is 1e+19, expected [0, 100000] px'),
-    ('detector/detections', detections(score=math.nan), 'hypothesis.score is nan, expected [0, 1]'),
-    ('detector/detections', detections(count=MOST_DETECTIONS + 1), 'number in detections is 501, expected [0, 500]'),
-    ('detector/detections', detections(hypotheses=51), 'number in detections[].results is 51')])
+@pytest.mark.parametrize(
+    ('topic', 'message', 'words'),
+    [
+        *(
+            (
+                'contention_monitor/state',
+                ContentionState(slowdown=value),
+                f'slowdown is {value:g}, expected [1, 100]',
+            )
+            for value in (0.0, 100.5, 1e15, 1e300, math.inf, -math.inf, math.nan)
+        ),
+        *(
+            (
+                'time_budget/budget',
+                TimeBudget(budget_ms=value),
+                f'budget_ms is {value:g}, expected [0.001, 60000] ms',
+            )
+            for value in (0.0, -5.0, 60_001.0, 1e308, math.nan)
+        ),
+        (
+            'time_budget/budget',
+            TimeBudget(budget_ms=1.0, reason='\x1b[2J'),
+            "reason is '\\x1b[2J', expected printable",
+        ),
+        (
+            'time_budget/budget',
+            TimeBudget(budget_ms=1.0, reason='a' * 1001),
+            'number in reason is 1001, expected [0, 1000]',
+        ),
+        ('vehicle_speed/speed', twist(1e9), 'expected [-1000, 1000] m/s'),
+        ('odom', odometry(math.nan), 'is nan'),
+        ('vehicle/speed', twist(math.nan), 'twist.linear.x is nan'),
+        ('detector/late', FrameLatency(network_ms=math.inf), 'network_ms is inf'),
+        ('camera_info', CameraInfo(k=[math.nan] * 9), 'k[] is nan'),
+        ('detector/detections', detections(x=math.nan), 'center.position.x is nan'),
+        (
+            'detector/detections',
+            detections(size=1e19),
+            'bbox.size_x is 1e+19, expected [0, 100000] px',
+        ),
+        (
+            'detector/detections',
+            detections(score=math.nan),
+            'hypothesis.score is nan, expected [0, 1]',
+        ),
+        (
+            'detector/detections',
+            detections(count=MOST_DETECTIONS + 1),
+            'number in detections is 501, expected [0, 500]',
+        ),
+        ('detector/detections', detections(hypotheses=51), 'number in detections[].results is 51'),
+    ],
+)
 def test_what_lies_outside_is_told_with_what_was_expected(topic, message, words):
     problem = problem_with(topic, message)
     assert words in problem and problem.isprintable()
 
 
-def test_a_refused_message_is_counted_told_for_some_seconds_and_not_used(observer, wait_for, namespace):
+def test_a_refused_message_is_counted_told_for_some_seconds_and_not_used(
+    observer, wait_for, namespace
+):
     now_ms = [1000.0]
     intake, heard, refused = MessageIntake(observer.node, lambda: now_ms[0]), [], []
-    intake.listen(ContentionState, 'contention_monitor/state', heard.append, RESULTS, on_refused=refused.append)
+    intake.listen(
+        ContentionState,
+        'contention_monitor/state',
+        heard.append,
+        RESULTS,
+        on_refused=refused.append,
+    )
     speaker = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state')
     for slowdown in (1e15, 2.0):
         speaker.publish(ContentionState(slowdown=slowdown))
     wait_for(lambda: heard, 'the legal message')
     assert [message.slowdown for message in heard] == [2.0] and len(refused) == 1 == intake.refused
-    assert intake.concern == ('1 messages not used, the last: contention_monitor/state: slowdown is 1e+15, expected '
-                              '[1, 100]')
+    assert intake.concern == (
+        '1 messages not used, the last: contention_monitor/state: slowdown is 1e+15, expected '
+        '[1, 100]'
+    )
     now_ms[0] += TOLD_MS + 1.0
     assert intake.concern == ''
 
 
 def test_no_node_subscribes_past_the_one_way_in(repository):
     """But for those that carry messages on unread, and what asks whether nodes are ready."""
-    past = {'bag_recorder.py': 'carries bytes', 'image_input.py': 'to_bgr judges', 'readiness.py': 'reads no number',
-            'message_intake.py': 'is the way in', 'contention_monitor.py': 'takes messages itself, and asks `accepts`'}
+    past = {
+        'bag_recorder.py': 'carries bytes',
+        'image_input.py': 'to_bgr judges',
+        'readiness.py': 'reads no number',
+        'message_intake.py': 'is the way in',
+        'contention_monitor.py': 'takes messages itself, and asks `accepts`',
+    }
     for file in sorted(Path(repository / 'deadline_perception' / 'nodes').glob('*.py')):
-        calls = [node.func.attr for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)
-                 and isinstance(node.func, ast.Attribute)]
+        calls = [
+            node.func.attr
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        ]
         assert ('create_subscription' in calls) == (file.name in past), file.name
     assert len(RANGES) == 9

@@ -40,20 +40,32 @@ def test_outgoing_image_survives_the_wire():
 
 def test_compressed_image_of_ros_is_told_apart_and_decoded():
     coded = cv2.imencode('.png', picture())[1].tobytes()
-    sent = CompressedImage(header=header(), format='bgr8; png compressed', data=array.array('B', coded))
-    np.testing.assert_array_equal(to_bgr(deserialize_message(serialize_message(sent), CompressedImage)), picture())
+    sent = CompressedImage(
+        header=header(), format='bgr8; png compressed', data=array.array('B', coded)
+    )
+    np.testing.assert_array_equal(
+        to_bgr(deserialize_message(serialize_message(sent), CompressedImage)), picture()
+    )
 
 
 def deep_image(encoding, pixels, **given):
-    return Image(height=pixels.shape[0], width=pixels.shape[1], encoding=encoding, step=pixels[0].nbytes,
-                 data=array.array('B', pixels.tobytes()), **given)
+    return Image(
+        height=pixels.shape[0],
+        width=pixels.shape[1],
+        encoding=encoding,
+        step=pixels[0].nbytes,
+        data=array.array('B', pixels.tobytes()),
+        **given,
+    )
 
 
 def test_encodings_that_are_not_known_are_left_to_cv_bridge():
     pytest.importorskip('cv_bridge')
     image = picture(6, 8)
     found = to_bgr(deep_image('rgb16', image[:, :, ::-1].astype(np.uint16) * 256))
-    np.testing.assert_allclose(found.astype(int), image, atol=1)  # of 8 bit; from 16 to 8 bit it divides by 257
+    np.testing.assert_allclose(
+        found.astype(int), image, atol=1
+    )  # of 8 bit; from 16 to 8 bit it divides by 257
     grey = to_bgr(deep_image('mono16', image[:, :, 0].astype(np.uint16) * 257))
     np.testing.assert_array_equal(grey, np.repeat(image[:, :, :1], 3, axis=2))
     pattern = deep_image('bayer_rggb16', np.full((6, 8), 100 * 257, np.uint16))
@@ -71,19 +83,21 @@ def test_cut_deep_image_is_refused():
     pytest.importorskip('cv_bridge')
     message = deep_image('mono16', np.ones((4, 4), np.uint16))
     message.data = message.data[:-1]
-    with pytest.raises(ImageError, match="4 x 4 px with encoding 'mono16' cannot be converted by cv_bridge"):
+    with pytest.raises(
+        ImageError, match="4 x 4 px with encoding 'mono16' cannot be converted by cv_bridge"
+    ):
         to_bgr(message)
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(-2 ** 31 * 10 ** 9, 2 ** 31 * 10 ** 9 - 1))
+@given(st.integers(-(2**31) * 10**9, 2**31 * 10**9 - 1))
 def test_stamps_round_trip(stamp_ns):
     assert stamp_to_ns(ns_to_stamp(stamp_ns)) == stamp_ns
 
 
 def test_stamp_beyond_32_bits_is_refused():
     with pytest.raises(ValueError, match='expected seconds within 32 bits'):
-        ns_to_stamp(2 ** 31 * 10 ** 9)
+        ns_to_stamp(2**31 * 10**9)
 
 
 def found():
@@ -92,10 +106,18 @@ def found():
 
 def test_detections_round_trip_and_every_one_carries_the_header_and_the_name():
     sent = DetectionsMessage(NAMES).fill(found(), header())
-    assert [d.results[0].hypothesis.class_id for d in sent.detections] == ['traffic_light', 'vehicle']
+    assert [d.results[0].hypothesis.class_id for d in sent.detections] == [
+        'traffic_light',
+        'vehicle',
+    ]
     assert sent.header == header() and all(d.header == header() for d in sent.detections)
     box = sent.detections[0].bbox
-    assert (box.center.position.x, box.center.position.y, box.size_x, box.size_y) == (20.0, 40.0, 20.0, 40.0)
+    assert (box.center.position.x, box.center.position.y, box.size_x, box.size_y) == (
+        20.0,
+        40.0,
+        20.0,
+        40.0,
+    )
     back, names = message_to_detections(sent)
     for name in ('boxes_xyxy_px', 'scores'):
         np.testing.assert_array_equal(getattr(back, name), getattr(found(), name))
@@ -108,11 +130,20 @@ def test_no_detections_round_trip():
 
 
 def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
-    message, next_header = DetectionsMessage(NAMES), Header(stamp=ns_to_stamp(2_000_000_000_000_000_000))
+    message, next_header = (
+        DetectionsMessage(NAMES),
+        Header(stamp=ns_to_stamp(2_000_000_000_000_000_000)),
+    )
     fewer = Detections([[1, 2, 3, 5]], [0.25], [1])
-    for detections, frame_header in ((found(), header()), (fewer, next_header), (found(), next_header)):
+    for detections, frame_header in (
+        (found(), header()),
+        (fewer, next_header),
+        (found(), next_header),
+    ):
         sent = message.fill(detections, frame_header)
-        assert serialize_message(sent) == serialize_message(DetectionsMessage(NAMES, 5).fill(detections, frame_header))
+        assert serialize_message(sent) == serialize_message(
+            DetectionsMessage(NAMES, 5).fill(detections, frame_header)
+        )
         assert len(sent.detections) == len(detections)
         assert all(detection.header == frame_header for detection in sent.detections)
 

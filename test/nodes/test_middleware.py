@@ -17,7 +17,11 @@ def test_profile_gives_several_images_room(monkeypatch, repository):
     make_room_for_images()
     files = {os.environ[name] for name in VARIABLES}
     assert files == {str(repository / 'config' / 'fastdds.xml')}
-    sizes = [element.text for element in ElementTree.parse(files.pop()).iter() if element.tag.endswith('segment_size')]
+    sizes = [
+        element.text
+        for element in ElementTree.parse(files.pop()).iter()
+        if element.tag.endswith('segment_size')
+    ]
     assert [int(size) > 4 * 1280 * 720 * 3 for size in sizes] == [True]
 
 
@@ -28,13 +32,21 @@ def test_profile_of_the_user_stays(monkeypatch):
     assert os.environ[VARIABLES[0]] == '/home/me/profile.xml' and VARIABLES[1] not in os.environ
 
 
-@pytest.mark.parametrize(('name', 'has_room'), [
-    ('path_visualizer', True), ('time_budget', False), ('vehicle_speed', False)])
-def test_only_who_sends_images_takes_shared_memory_for_them(start_node, observer, wait_for, name, has_room):
+@pytest.mark.parametrize(
+    ('name', 'has_room'),
+    [('path_visualizer', True), ('time_budget', False), ('vehicle_speed', False)],
+)
+def test_only_who_sends_images_takes_shared_memory_for_them(
+    start_node, observer, wait_for, name, has_room
+):
     """A container has 64 MB for all."""
-    settings = [word for variable in VARIABLES for word in ('-u', variable)]  # as on a robot, where nothing is set
+    settings = [
+        word for variable in VARIABLES for word in ('-u', variable)
+    ]  # as on a robot, where nothing is set
     before = set(Path('/dev/shm').iterdir())  # the observer has room
-    node = start_node(name, program=('env', *settings, sys.executable, '-m', 'deadline_perception.nodes', name))
+    node = start_node(
+        name, program=('env', *settings, sys.executable, '-m', 'deadline_perception.nodes', name)
+    )
     wait_for(lambda: observer.status(name)[0] >= 0, 'the node')
     sizes = []
     for line in Path(f'/proc/{node.process.pid}/maps').read_text().splitlines():
@@ -42,18 +54,28 @@ def test_only_who_sends_images_takes_shared_memory_for_them(start_node, observer
         if file.startswith('/dev/shm/fastrtps_') and Path(file) not in before:
             begin, end = (int(address, 16) for address in addresses.split('-'))
             sizes.append(end - begin)
-    assert sizes and any(size >= 16 * 2 ** 20 for size in sizes) == has_room
+    assert sizes and any(size >= 16 * 2**20 for size in sizes) == has_room
 
 
 @pytest.mark.parametrize(('camera_settings', 'loses'), [('default', True), ('fastdds.xml', False)])
-def test_a_camera_loses_images_only_without_the_profile_and_the_node_is_told(repository, camera_settings, loses):
+def test_a_camera_loses_images_only_without_the_profile_and_the_node_is_told(
+    repository, camera_settings, loses
+):
     """A camera and a subscriber in processes of their own, and 30 images with best effort."""
     domain = os.environ['ROS_DOMAIN_ID']
-    parts = (f'q = queue.Queue(); t.receive({domain}, "best_effort", q); ways, lost = q.get(); print(len(ways), lost)',
-             f't.publish("{camera_settings}", {domain}, "best_effort", 921600, 30, 25.0)')
-    subscriber, camera = (subprocess.Popen(
-        [sys.executable, '-c', f'import queue; import image_transport as t; {part}'],
-        cwd=repository / 'benchmarks', stdout=subprocess.PIPE, text=True) for part in parts)
+    parts = (
+        f'q = queue.Queue(); t.receive({domain}, "best_effort", q); ways, lost = q.get(); print(len(ways), lost)',
+        f't.publish("{camera_settings}", {domain}, "best_effort", 921600, 30, 25.0)',
+    )
+    subscriber, camera = (
+        subprocess.Popen(
+            [sys.executable, '-c', f'import queue; import image_transport as t; {part}'],
+            cwd=repository / 'benchmarks',
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for part in parts
+    )
     arrived, lost = map(int, subscriber.communicate(timeout=120)[0].split())
     assert camera.wait(timeout=60) == 0
     assert arrived < 30 and lost > 0 if loses else (arrived, lost) == (30, 0)

@@ -1,10 +1,15 @@
 """Against rclpy, which is the one to follow."""
+
 from __future__ import annotations
 
 import pytest
 import rclpy
 
-from deadline_perception.nodes.parameter_file import ParameterFileError, parameters_of, read_sections
+from deadline_perception.nodes.parameter_file import (
+    ParameterFileError,
+    parameters_of,
+    read_sections,
+)
 
 FILES = {
     'bare': 'detector: {ros__parameters: {threads: 1}}',
@@ -30,6 +35,7 @@ SHIPPED = '/**/detector: {ros__parameters: {threads: 5, model: compact}}'
 @pytest.fixture
 def asked(tmp_path):
     """What rclpy gives to a node whose process gets the files."""
+
     def ask(node, files):
         words = [word for file in files for word in ('--params-file', str(file))]
         context = rclpy.Context()
@@ -57,20 +63,31 @@ def test_a_node_has_the_parameters_that_rclpy_gives_it(asked, tmp_path, node):
     assert len({values['threads'] for values in wanted.values()}) > 1
 
 
-@pytest.mark.parametrize(('text', 'complaint'), [
-    ('detector: [', 'expected the node content'), ('detector: 5', "/detector is '5', expected nodes"),
-    ('detector:', 'expected nodes'), ('- a\n- b', 'its content is'),
-    ('ros__parameters: {threads: 1}', 'of a node by name'),
-    ('a: {ros__parameters: [1]}', 'of a node by name'),
-    ('/front(/detector: {ros__parameters: {threads: 1}}', r'ros__parameters of /front\(/detector is not'),
-    ('a: ' + '[' * 100_000, 'nested too deeply'),
-    ('{a: ' * 100_000, 'nested too deeply')])
+@pytest.mark.parametrize(
+    ('text', 'complaint'),
+    [
+        ('detector: [', 'expected the node content'),
+        ('detector: 5', "/detector is '5', expected nodes"),
+        ('detector:', 'expected nodes'),
+        ('- a\n- b', 'its content is'),
+        ('ros__parameters: {threads: 1}', 'of a node by name'),
+        ('a: {ros__parameters: [1]}', 'of a node by name'),
+        (
+            '/front(/detector: {ros__parameters: {threads: 1}}',
+            r'ros__parameters of /front\(/detector is not',
+        ),
+        ('a: ' + '[' * 100_000, 'nested too deeply'),
+        ('{a: ' * 100_000, 'nested too deeply'),
+    ],
+)
 def test_an_unusable_file_is_refused_in_one_line(tmp_path, text, complaint):
     file = tmp_path / 'own.yaml'
     file.write_text(text)
     with pytest.raises(ParameterFileError, match=complaint) as caught:
         read_sections([file])
-    assert str(caught.value).startswith(f'parameter file {file} cannot be used: ') and '\n' not in str(caught.value)
+    assert str(caught.value).startswith(
+        f'parameter file {file} cannot be used: '
+    ) and '\n' not in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

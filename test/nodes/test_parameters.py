@@ -6,7 +6,13 @@ import pytest
 import rclpy
 from rclpy.parameter import Parameter as RosParameter
 
-from deadline_perception.nodes.parameters import Parameter, ParameterError, declare, unknown_names, validate
+from deadline_perception.nodes.parameters import (
+    Parameter,
+    ParameterError,
+    declare,
+    unknown_names,
+    validate,
+)
 
 TABLE = (
     Parameter('rate_hz', 10.0, 'How often.', 'Hz', 0.1, 100.0),
@@ -20,24 +26,34 @@ TABLE = (
 
 def test_defaults_are_overlaid_and_whole_numbers_become_decimal():
     values = validate(TABLE, {'rate_hz': 5, 'speeds_mps': [3, 4.5]})
-    assert values == {'rate_hz': 5.0, 'count': 3, 'policy': 'table', 'speeds_mps': [3.0, 4.5], 'is_on': True,
-                      'file': ''}
+    assert values == {
+        'rate_hz': 5.0,
+        'count': 3,
+        'policy': 'table',
+        'speeds_mps': [3.0, 4.5],
+        'is_on': True,
+        'file': '',
+    }
     assert type(values['rate_hz']) is float
 
 
-@pytest.mark.parametrize(('given', 'match'), [
-    ({'rate_hz': 500.0}, r'rate_hz is 500.0 Hz, expected \[0.1, 100\] Hz'),
-    ({'rate_hz': math.nan}, r'rate_hz is nan Hz, expected \[0.1, 100\] Hz'),
-    ({'rate_hz': 'fast'}, r"rate_hz is 'fast', expected a decimal number"),
-    ({'count': 0}, r'count is 0, expected \[1, 100\]'),
-    ({'count': 2.5}, r'count is 2.5, expected a whole number'),
-    ({'count': True}, r'count is True, expected a whole number'),
-    ({'policy': 'magic'}, r"policy is 'magic', expected one of table, distance"),
-    ({'speeds_mps': [1.0, -2.0]}, r'speeds_mps is \[1.0, -2.0\] m/s, expected \[0, 200\] m/s'),
-    ({'speeds_mps': [math.inf]}, r'speeds_mps is \[inf\] m/s'),
-    ({'speeds_mps': 3.0}, r'speeds_mps is 3.0, expected a list'),
-    ({'is_on': 1}, r'is_on is 1, expected true or false'),
-    ({'file': 7}, r'file is 7, expected a text')])
+@pytest.mark.parametrize(
+    ('given', 'match'),
+    [
+        ({'rate_hz': 500.0}, r'rate_hz is 500.0 Hz, expected \[0.1, 100\] Hz'),
+        ({'rate_hz': math.nan}, r'rate_hz is nan Hz, expected \[0.1, 100\] Hz'),
+        ({'rate_hz': 'fast'}, r"rate_hz is 'fast', expected a decimal number"),
+        ({'count': 0}, r'count is 0, expected \[1, 100\]'),
+        ({'count': 2.5}, r'count is 2.5, expected a whole number'),
+        ({'count': True}, r'count is True, expected a whole number'),
+        ({'policy': 'magic'}, r"policy is 'magic', expected one of table, distance"),
+        ({'speeds_mps': [1.0, -2.0]}, r'speeds_mps is \[1.0, -2.0\] m/s, expected \[0, 200\] m/s'),
+        ({'speeds_mps': [math.inf]}, r'speeds_mps is \[inf\] m/s'),
+        ({'speeds_mps': 3.0}, r'speeds_mps is 3.0, expected a list'),
+        ({'is_on': 1}, r'is_on is 1, expected true or false'),
+        ({'file': 7}, r'file is 7, expected a text'),
+    ],
+)
 def test_illegal_value_is_named_with_what_was_expected(given, match):
     with pytest.raises(ParameterError, match=match):
         validate(TABLE, given)
@@ -49,15 +65,22 @@ def test_all_illegal_values_are_named_at_once():
 
 
 def test_unknown_name_gets_the_nearest_that_exists():
-    assert unknown_names(TABLE, {'rate_hz': 1.0, 'use_sim_time': True, 'qos_overrides./x.depth': 1}) == []
+    assert (
+        unknown_names(TABLE, {'rate_hz': 1.0, 'use_sim_time': True, 'qos_overrides./x.depth': 1})
+        == []
+    )
     assert unknown_names(TABLE, {'rte_hz': 1.0}) == [
-        'parameter rte_hz does not exist and has no effect, is rate_hz meant?']
+        'parameter rte_hz does not exist and has no effect, is rate_hz meant?'
+    ]
 
 
 def test_descriptor_shows_meaning_unit_and_range():
     rate, count, policy = (row.descriptor() for row in TABLE[:3])
     assert rate.description == 'How often. Unit: Hz.'
-    assert (rate.floating_point_range[0].from_value, rate.floating_point_range[0].to_value) == (0.1, 100.0)
+    assert (rate.floating_point_range[0].from_value, rate.floating_point_range[0].to_value) == (
+        0.1,
+        100.0,
+    )
     assert (count.integer_range[0].from_value, count.integer_range[0].to_value) == (1, 100)
     assert policy.additional_constraints == 'one of table, distance'
     assert TABLE[5].descriptor().read_only
@@ -70,8 +93,15 @@ def make_node():
     nodes = []
 
     def make(**overrides):
-        nodes.append(rclpy.create_node('under_test', context=context, parameter_overrides=[
-            RosParameter(name, value=value) for name, value in overrides.items()]))
+        nodes.append(
+            rclpy.create_node(
+                'under_test',
+                context=context,
+                parameter_overrides=[
+                    RosParameter(name, value=value) for name, value in overrides.items()
+                ],
+            )
+        )
         return nodes[-1]
 
     yield make
@@ -97,11 +127,17 @@ def test_declared_values_are_live_and_a_snapshot_is_not(make_node):
 def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
     node = make_node()
     values = declare(node, TABLE, fits)
-    result = node.set_parameters_atomically([RosParameter('rate_hz', value=1.0),
-                                             RosParameter('policy', value='distance')])
-    assert not result.successful and result.reason == 'count is 3, expected at least 5 for policy distance'
+    result = node.set_parameters_atomically(
+        [RosParameter('rate_hz', value=1.0), RosParameter('policy', value='distance')]
+    )
+    assert (
+        not result.successful
+        and result.reason == 'count is 3, expected at least 5 for policy distance'
+    )
     assert values['rate_hz'] == 10.0 and node.get_parameter('rate_hz').value == 10.0
-    result = node.set_parameters_atomically([RosParameter('count', value=5), RosParameter('policy', value='distance')])
+    result = node.set_parameters_atomically(
+        [RosParameter('count', value=5), RosParameter('policy', value='distance')]
+    )
     assert result.successful and values['policy'] == 'distance'
 
 
@@ -113,7 +149,12 @@ def test_start_values_are_checked_together(make_node):
 def test_change_to_an_illegal_value_or_of_a_fixed_parameter_is_rejected(make_node):
     node = make_node()
     values = declare(node, TABLE)
-    for name, value in (('rate_hz', 1000.0), ('rate_hz', math.nan), ('policy', 'magic'), ('file', 'other')):
+    for name, value in (
+        ('rate_hz', 1000.0),
+        ('rate_hz', math.nan),
+        ('policy', 'magic'),
+        ('file', 'other'),
+    ):
         result = node.set_parameters([RosParameter(name, value=value)])[0]
         assert not result.successful and name in result.reason
     assert dict(values) == validate(TABLE, {})
@@ -121,7 +162,13 @@ def test_change_to_an_illegal_value_or_of_a_fixed_parameter_is_rejected(make_nod
 
 def test_a_change_that_waits_says_so_to_whoever_makes_it(make_node):
     node = make_node()
-    declare(node, (Parameter('model', '', 'Which.', waits_for='configure'), Parameter('rate_hz', 10.0, 'How often.')))
+    declare(
+        node,
+        (
+            Parameter('model', '', 'Which.', waits_for='configure'),
+            Parameter('rate_hz', 10.0, 'How often.'),
+        ),
+    )
     answer = node.set_parameters_atomically([RosParameter('model', value='other')])
     assert answer.successful and answer.reason == 'model takes force at the next configure'
     answer = node.set_parameters_atomically([RosParameter('rate_hz', value=5.0)])

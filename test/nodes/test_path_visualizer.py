@@ -4,6 +4,7 @@ import math
 import time
 
 import numpy as np
+from deadline_perception.msg import ContentionState, FrameLatency
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from stamped_messages import header
 from vision_msgs.msg import Detection2DArray
@@ -12,7 +13,6 @@ from visualization_msgs.msg import MarkerArray
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.evaluation.annotate import class_colour
-from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp
 from deadline_perception.nodes.path_visualizer import headline
 
@@ -21,14 +21,24 @@ FOUND = Detections([(100, 100, 200, 150), (10, 10, 40, 40)], [0.9, 0.1], [0, 1])
 
 
 def latency(stamp_ns, **changes):
-    fields = {'budget_ms': 100.0, 'total_ms': 60.0, 'network_ms': 40.0, 'bound_ms': 50.0, 'deadline_met': True,
-              'path': 's01-w0.50-p100-h1', **changes}
+    fields = {
+        'budget_ms': 100.0,
+        'total_ms': 60.0,
+        'network_ms': 40.0,
+        'bound_ms': 50.0,
+        'deadline_met': True,
+        'path': 's01-w0.50-p100-h1',
+        **changes,
+    }
     return FrameLatency(header=header(stamp_ns), **fields)
 
 
 def test_headline_says_time_budget_and_miss():
     assert headline(latency(1)) == '60 of 100 ms  s01-w0.50-p100-h1'
-    assert headline(latency(1, total_ms=130.0, deadline_met=False)) == '130 of 100 ms MISSED  s01-w0.50-p100-h1'
+    assert (
+        headline(latency(1, total_ms=130.0, deadline_met=False))
+        == '130 of 100 ms MISSED  s01-w0.50-p100-h1'
+    )
 
 
 def test_headline_says_bound_and_worst_case_where_one_is_known():
@@ -56,7 +66,9 @@ class Frames:
         self.stamp_ns = 1_000_000_000
 
     def send(self, image):
-        self.infos.publish(CameraInfo(k=[self.focal_px, 0, 100.0, 0, self.focal_px, 100.0, 0, 0, 1.0]))
+        self.infos.publish(
+            CameraInfo(k=[self.focal_px, 0, 100.0, 0, self.focal_px, 100.0, 0, 0, 1.0])
+        )
         self.send_image(image, self.stamp_ns + 1_000_000)
         self.send_answer()
 
@@ -70,12 +82,18 @@ class Frames:
         self.images.publish(image)
 
 
-def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):
+def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(
+    start_node, observer, wait_for
+):
     start_node('path_visualizer', {'camera_info_topic': 'calibration'}, {'image': '/cam/image_raw'})
-    wait_for(lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'the diagnostic')
+    wait_for(
+        lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'the diagnostic'
+    )
     assert observer.node.count_subscribers('/cam/image_raw') == 0
     pictures = []
-    watching = observer.node.create_subscription(Image, 'path_visualizer/image', pictures.append, 10)
+    watching = observer.node.create_subscription(
+        Image, 'path_visualizer/image', pictures.append, 10
+    )
     frames = Frames(observer, Image, '/cam/image_raw', 'calibration')
     plain = bgr_to_image(np.full((380, 640, 3), 100, np.uint8), header(0))
     wait_for(lambda: frames.send(plain) or pictures, 'an annotated image')
@@ -87,26 +105,47 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(star
 
     def has_markers():
         frames.send(plain)
-        return any(marker.ns == 'boxes' and marker.points[0].x == 0.0 for array in markers for marker in array.markers)
+        return any(
+            marker.ns == 'boxes' and marker.points[0].x == 0.0
+            for array in markers
+            for marker in array.markers
+        )
 
     wait_for(has_markers, 'markers by the camera info')
-    left_out = 'camera_info is left out: focal length is (1e-300, 1e-300) px, expected [1, 100000] px'
-    for wrong, told in ((1e-300, left_out), (math.inf, 'camera_info: k[] is inf, expected [-1000000, 1000000] px')):
+    left_out = (
+        'camera_info is left out: focal length is (1e-300, 1e-300) px, expected [1, 100000] px'
+    )
+    for wrong, told in (
+        (1e-300, left_out),
+        (math.inf, 'camera_info: k[] is inf, expected [-1000000, 1000000] px'),
+    ):
         frames.focal_px = wrong
-        wait_for(lambda: frames.send(plain) or told in observer.status('path_visualizer')[1], 'the refused calibration')
+        wait_for(
+            lambda: frames.send(plain) or told in observer.status('path_visualizer')[1],
+            'the refused calibration',
+        )
     points = [point for array in markers for marker in array.markers for point in marker.points]
-    assert points and all(math.isfinite(value) for point in points for value in (point.x, point.y, point.z))
+    assert points and all(
+        math.isfinite(value) for point in points for value in (point.x, point.y, point.z)
+    )
     observer.node.destroy_subscription(watching)
-    wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0, 'the camera to be let go')
+    wait_for(
+        lambda: observer.node.count_subscribers('/cam/image_raw') == 0, 'the camera to be let go'
+    )
     markers.clear()
     wait_for(lambda: frames.send_answer() or markers, 'markers, which need no image')
-    markers_only = [entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')]
+    markers_only = [
+        entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')
+    ]
     observer.node.destroy_subscription(markers_only[0])
-    wait_for(lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'all to be let go')
+    wait_for(
+        lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'all to be let go'
+    )
 
 
-def test_an_image_that_comes_after_its_detections_is_drawn_and_one_that_never_comes_is_told(start_node, observer,
-                                                                                           wait_for):
+def test_an_image_that_comes_after_its_detections_is_drawn_and_one_that_never_comes_is_told(
+    start_node, observer, wait_for
+):
     start_node('path_visualizer', {}, {'image': '/cam/image_raw'})
     pictures = observer.hear(Image, 'path_visualizer/image')
     frames = Frames(observer, Image, '/cam/image_raw')
@@ -120,8 +159,12 @@ def test_an_image_that_comes_after_its_detections_is_drawn_and_one_that_never_co
         return len(pictures) > 3
 
     wait_for(is_drawn_late, 'images of the detections before')
-    wait_for(lambda: frames.send_answer() or 'frames have not come' in observer.status('path_visualizer')[1],
-             'frames without image')
+    wait_for(
+        lambda: (
+            frames.send_answer() or 'frames have not come' in observer.status('path_visualizer')[1]
+        ),
+        'frames without image',
+    )
     assert int(observer.status('path_visualizer')[2]['frames_without_image']) > 0
 
 

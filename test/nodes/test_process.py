@@ -1,4 +1,5 @@
 """How a process begins and ends; shown with the node `time_budget`, all others go the same way."""
+
 from __future__ import annotations
 
 import signal
@@ -7,49 +8,77 @@ import time
 from pathlib import Path
 
 import pytest
+from deadline_perception.msg import TimeBudget
 from diagnostic_msgs.msg import DiagnosticArray
 from made_up_network import write_network
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
 
-from deadline_perception.msg import TimeBudget
-
 
 def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node, tmp_path):
-    for name, text in (('broken', 'time_budget: [broken'),
-                       ('text', '/**:\n  ros__parameters:\n    speed_timeout_s: fast\n'),
-                       ('number', '/**:\n  ros__parameters:\n    use_sim_time: 5\n'), ('taken.mcap', 'precious')):
+    for name, text in (
+        ('broken', 'time_budget: [broken'),
+        ('text', '/**:\n  ros__parameters:\n    speed_timeout_s: fast\n'),
+        ('number', '/**:\n  ros__parameters:\n    use_sim_time: 5\n'),
+        ('taken.mcap', 'precious'),
+    ):
         (tmp_path / name).write_text(text)
     refused = []
     for name, parameters, complaint in (
-            ('vehicle_speed', {'trace_file': '/none.csv'}, 'speed trace /none.csv does not exist'),
-            ('time_budget', {'policy': 'wheel'}, "policy is 'wheel', expected one of table, stopping_distance"),
-            ('vehicle_speed', {'timeout_s': 1000.0}, 'timeout_s is 1000.0 s, expected [0.01, 60] s'),
-            ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
-            ('contention_monitor', {'device': 'tpu'}, "device is 'tpu', expected cpu, cuda or cuda:N"),
-            ('bag_recorder', {'output': tmp_path / 'taken.mcap'}, 'taken.mcap exists already, expected a new name')):
+        ('vehicle_speed', {'trace_file': '/none.csv'}, 'speed trace /none.csv does not exist'),
+        (
+            'time_budget',
+            {'policy': 'wheel'},
+            "policy is 'wheel', expected one of table, stopping_distance",
+        ),
+        ('vehicle_speed', {'timeout_s': 1000.0}, 'timeout_s is 1000.0 s, expected [0.01, 60] s'),
+        ('time_budget', {'table_budgets_ms': '[10.0, 20.0]'}, '14 speeds with 2 budgets'),
+        ('contention_monitor', {'device': 'tpu'}, "device is 'tpu', expected cpu, cuda or cuda:N"),
+        (
+            'bag_recorder',
+            {'output': tmp_path / 'taken.mcap'},
+            'taken.mcap exists already, expected a new name',
+        ),
+    ):
         refused.append((start_node(name, parameters), complaint))
-    for file, complaint in (('broken', 'params file'), ('missing', 'Error opening YAML file'),
-                            ('text', "speed_timeout_s is 'fast', expected a decimal number"),
-                            ('number', 'use_sim_time')):
-        refused.append((start_node('time_budget', words=('--params-file', str(tmp_path / file))), complaint))
+    for file, complaint in (
+        ('broken', 'params file'),
+        ('missing', 'Error opening YAML file'),
+        ('text', "speed_timeout_s is 'fast', expected a decimal number"),
+        ('number', 'use_sim_time'),
+    ):
+        refused.append(
+            (start_node('time_budget', words=('--params-file', str(tmp_path / file))), complaint)
+        )
     for node, complaint in refused:
         assert node.wait_ended() == 1
-        assert complaint in node.output and f'{node.name}: ' in node.output and 'Traceback' not in node.output
+        assert (
+            complaint in node.output
+            and f'{node.name}: ' in node.output
+            and 'Traceback' not in node.output
+        )
     assert (tmp_path / 'taken.mcap').read_text() == 'precious'
 
 
-def test_own_parameters_are_taken_and_what_does_not_fit_is_logged_with_the_fix(start_node, observer, wait_for,
-                                                                               repository):
+def test_own_parameters_are_taken_and_what_does_not_fit_is_logged_with_the_fix(
+    start_node, observer, wait_for, repository
+):
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    node = start_node('time_budget', {'min_budget_ms': 42.0, 'max_bugdet_ms': 100.0},
-                      words=('--params-file', str(repository / 'config' / 'time_budget.yaml')))
-    strict = QoSProfile(depth=1, reliability=Reliability.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    node = start_node(
+        'time_budget',
+        {'min_budget_ms': 42.0, 'max_bugdet_ms': 100.0},
+        words=('--params-file', str(repository / 'config' / 'time_budget.yaml')),
+    )
+    strict = QoSProfile(
+        depth=1, reliability=Reliability.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+    )
     observer.hear(TimeBudget, 'time_budget/budget', strict)
     wait_for(lambda: heard and heard[-1].budget_ms == 42.0, 'the budget of the command line')
-    for said in ('parameter max_bugdet_ms does not exist and has no effect, is max_budget_ms meant?',
-                 'will get nothing, its quality of service does not fit: DURABILITY; let the subscriber ask for '
-                 'volatile durability'):
+    for said in (
+        'parameter max_bugdet_ms does not exist and has no effect, is max_budget_ms meant?',
+        'will get nothing, its quality of service does not fit: DURABILITY; let the subscriber ask for '
+        'volatile durability',
+    ):
         wait_for(lambda: said in node.output, said)
     assert node.output.count('does not exist') == 1  # none of the file
     assert node.process.poll() is None
@@ -60,25 +89,39 @@ def test_nodes_of_one_namespace_report_separately(start_node, observer, wait_for
     start_node('time_budget')
     start_node('vehicle_speed')
     wanted = {f'{namespace[1:]}/time_budget: status', f'{namespace[1:]}/vehicle_speed: status'}
-    wait_for(lambda: wanted <= {status.name for array in arrays for status in array.status}, 'both diagnostics')
+    wait_for(
+        lambda: wanted <= {status.name for array in arrays for status in array.status},
+        'both diagnostics',
+    )
     assert all(len(array.status) == 1 for array in arrays)
 
 
-@pytest.mark.parametrize(('delay_s', 'apart_s'), [(0.1, 0.05), (0.5, 0.02), (1.0, 0.005), (2.0, 0.001), (3.0, 0.0)])
-def test_signal_while_the_detector_loads_ends_it_cleanly(start_node, observer, wait_for, tmp_path, delay_s, apart_s):
+@pytest.mark.parametrize(
+    ('delay_s', 'apart_s'), [(0.1, 0.05), (0.5, 0.02), (1.0, 0.005), (2.0, 0.001), (3.0, 0.0)]
+)
+def test_signal_while_the_detector_loads_ends_it_cleanly(
+    start_node, observer, wait_for, tmp_path, delay_s, apart_s
+):
     write_network(tmp_path)
-    node = start_node('detector', {'model': tmp_path / 'good.safetensors', 'profile': tmp_path / 'good.json'},
-                      program=(Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',))
+    node = start_node(
+        'detector',
+        {'model': tmp_path / 'good.safetensors', 'profile': tmp_path / 'good.json'},
+        program=(Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
+    )
     wait_for(lambda: 'detector' in observer.node.get_node_names(), 'the node')
     time.sleep(delay_s)  # which parts are loading then does not matter: any moment must do
     node.process.send_signal(signal.SIGINT)
     time.sleep(apart_s)
-    assert node.end(signal.SIGINT) == 0  # a launch that is told by the terminal as well sends it twice
+    assert (
+        node.end(signal.SIGINT) == 0
+    )  # a launch that is told by the terminal as well sends it twice
     assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
 
 
 def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_script):
-    node = start_script('told', '''
+    node = start_script(
+        'told',
+        """
         import signal
         from deadline_perception.nodes import process
         def close(*given, close=process._close):
@@ -93,14 +136,19 @@ def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_sc
             signal.raise_signal(signal.SIGINT)
         process._close = close
         raise SystemExit(process.run_node("told", create))
-        ''')
+        """,
+    )
     assert node.wait_ended() == 0
     assert node.output == 'closing\n'
 
 
-def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_process_cleanly(start_script):
+def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_process_cleanly(
+    start_script,
+):
     """rclpy ends the context before the signal reaches Python, which is then busy with the error of the node."""
-    node = start_script('half_made', '''
+    node = start_script(
+        'half_made',
+        """
         import signal
         import rclpy
         from deadline_perception.nodes import process
@@ -112,14 +160,19 @@ def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_proce
             rclpy.ok = ended
             return rclpy.create_node("half_made")
         raise SystemExit(process.run_node("half_made", create))
-        ''')
+        """,
+    )
     assert node.wait_ended() == 0
     assert node.output == ''
 
 
-def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_executors(start_script, wait_for):
+def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_executors(
+    start_script, wait_for
+):
     """rclpy's thread for signals goes through the conditions of all executors; many make it slow, as a busy machine."""
-    node = start_script('many', '''
+    node = start_script(
+        'many',
+        """
         import rclpy
         from rclpy.signals import SignalHandlerGuardCondition
         from deadline_perception.nodes import process
@@ -133,7 +186,9 @@ def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_exe
             timer = node.create_timer(0.0, listen)
             return node
         raise SystemExit(process.run_node("many", create))
-        ''', environment={'MALLOC_PERTURB_': '165'})  # freed is gone
+        """,
+        environment={'MALLOC_PERTURB_': '165'},
+    )  # freed is gone
     wait_for(lambda: 'listens' in node.output, 'the conditions')
     time.sleep(0.1)  # the executor waits again
     assert node.end() == 0, node.output
@@ -153,7 +208,10 @@ class Working(Node):
 
 def test_a_signal_interrupts_no_callback_that_holds_a_lock(start_script, wait_for):
     """Whoever closes the node would wait for a lock that nobody gives back."""
-    node = start_script('working', WORKING + '''
+    node = start_script(
+        'working',
+        WORKING
+        + """
     lock = threading.Lock()
     def at_work(self):
         self.lock.acquire()
@@ -166,7 +224,8 @@ def test_a_signal_interrupts_no_callback_that_holds_a_lock(start_script, wait_fo
         with self.lock:
             print("closes", flush=True)
 run_node("working", Working)
-''')
+""",
+    )
     wait_for(lambda: 'holds' in node.output, 'the callback')
     assert node.end(signal.SIGINT) == 0
     assert node.output.endswith('closes\n')
@@ -175,44 +234,68 @@ run_node("working", Working)
 @pytest.mark.parametrize('where', ['at_work', 'destroy_node'])
 def test_a_node_that_does_not_end_is_ended_and_tells_where_it_hangs(start_script, wait_for, where):
     """Launch would kill the process after 10 s, and nobody would know why."""
-    node = start_script('working', WORKING + f'''
+    node = start_script(
+        'working',
+        WORKING
+        + f"""
     def at_work(self):
         print("spins", flush=True)
     def {where}(self):
         print("spins", flush=True)
         threading.Event().wait()
 run_node("working", Working)
-''')
+""",
+    )
     wait_for(lambda: 'spins' in node.output, 'the timer')
     assert node.end(signal.SIGINT) == 1
     assert 'Timeout (0:00:04.500000)!' in node.output
     assert f'in {where}' in node.output
 
 
-@pytest.mark.parametrize('program', [
-    (Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
-    (sys.executable, '-m', 'deadline_perception.nodes', 'detector')], ids=['executable', 'module'])
-def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_node, wait_for, program):
+@pytest.mark.parametrize(
+    'program',
+    [
+        (Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
+        (sys.executable, '-m', 'deadline_perception.nodes', 'detector'),
+    ],
+    ids=['executable', 'module'],
+)
+def test_signal_while_modules_load_ends_the_process_without_a_traceback(
+    start_node, wait_for, program
+):
     node = start_node('detector', program=program)
-    libraries = Path(f'/proc/{node.process.pid}/maps')  # before the first, Python has not come to the node's own code
-    wait_for(lambda: 'numpy' in (found := libraries.read_text()) or 'rclpy' in found, 'the first library')
-    assert node.end(signal.SIGINT) in (0, -signal.SIGINT)  # the latter: Python itself was still loading
+    libraries = Path(
+        f'/proc/{node.process.pid}/maps'
+    )  # before the first, Python has not come to the node's own code
+    wait_for(
+        lambda: 'numpy' in (found := libraries.read_text()) or 'rclpy' in found, 'the first library'
+    )
+    assert node.end(signal.SIGINT) in (
+        0,
+        -signal.SIGINT,
+    )  # the latter: Python itself was still loading
     assert 'Traceback' not in node.output
 
 
 def test_a_failing_callback_ends_the_process_with_status_1_and_a_clear_line(start_script):
-    node = start_script('time_budget', '''
+    node = start_script(
+        'time_budget',
+        """
         from deadline_perception.nodes import time_budget
         time_budget.TimeBudgetNode._publish = lambda self: 1 / 0
         raise SystemExit(time_budget.main())
-        ''')
+        """,
+    )
     assert node.wait_ended() == 1
-    assert node.output.splitlines()[-1] == ('time_budget: ends, for a callback failed: ZeroDivisionError: division by '
-                                            'zero')
+    assert node.output.splitlines()[-1] == (
+        'time_budget: ends, for a callback failed: ZeroDivisionError: division by zero'
+    )
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
-def test_signals_that_come_while_the_process_ends_change_nothing(start_node, observer, wait_for, number):
+def test_signals_that_come_while_the_process_ends_change_nothing(
+    start_node, observer, wait_for, number
+):
     """A launch sends one more than the terminal; Python's own end would bring back the default, which kills."""
     heard = observer.hear(TimeBudget, 'time_budget/budget')
     node = start_node('time_budget')
@@ -224,13 +307,23 @@ def test_signals_that_come_while_the_process_ends_change_nothing(start_node, obs
     assert 'Traceback' not in node.output
 
 
-@pytest.mark.parametrize(('number', 'begun'), [
-    (signal.SIGINT, ''), (signal.SIGTERM, ''),
-    (signal.SIGINT, 'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)')],  # a shell's background job
-    ids=['SIGINT', 'SIGTERM', 'ignored before'])
-def test_signal_during_a_load_that_does_not_end_leaves_no_abort(start_script, wait_for, number, begun):
+@pytest.mark.parametrize(
+    ('number', 'begun'),
+    [
+        (signal.SIGINT, ''),
+        (signal.SIGTERM, ''),
+        (signal.SIGINT, 'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)'),
+    ],  # a shell's background job
+    ids=['SIGINT', 'SIGTERM', 'ignored before'],
+)
+def test_signal_during_a_load_that_does_not_end_leaves_no_abort(
+    start_script, wait_for, number, begun
+):
     """Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT."""
-    node = start_script('detector', begun + '''
+    node = start_script(
+        'detector',
+        begun
+        + """
 import torch
 from deadline_perception import deadline_detector
 from deadline_perception.nodes import detector
@@ -240,7 +333,8 @@ def load(*_, **options):
         torch.randn(1000, 1000) @ torch.randn(1000, 1000)
 deadline_detector.load_task = load
 raise SystemExit(detector.main())
-''')
+""",
+    )
     wait_for(lambda: 'loading' in node.output, 'the load to begin')
     assert node.end(number) == 0
     assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
@@ -249,14 +343,17 @@ raise SystemExit(detector.main())
 def test_the_process_does_not_wait_for_the_end_of_python(start_script, observer, wait_for):
     """Which goes through a network of hundreds of MB for longer than launch waits; nodes are closed by then."""
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    node = start_script('time_budget', '''
+    node = start_script(
+        'time_budget',
+        """
         import atexit, time
         from deadline_perception.nodes import time_budget
         atexit.register(time.sleep, 1000)
         close = time_budget.TimeBudgetNode.destroy_node
         time_budget.TimeBudgetNode.destroy_node = lambda self: (close(self), print("closed"))
         raise SystemExit(time_budget.main())
-        ''')
+        """,
+    )
     wait_for(lambda: heard, 'a budget')
     assert node.end() == 0
     assert node.output.splitlines()[-1] == 'closed'
@@ -264,7 +361,9 @@ def test_the_process_does_not_wait_for_the_end_of_python(start_script, observer,
 
 def test_an_executor_is_not_left_to_the_garbage_collector(start_script):
     """Of a cycle, the collector may finalise the guard condition first, and the executor then complains."""
-    node = start_script('cycle', '''
+    node = start_script(
+        'cycle',
+        """
         import gc
         import rclpy
         from rclpy.signals import SignalHandlerGuardCondition
@@ -287,6 +386,7 @@ def test_an_executor_is_not_left_to_the_garbage_collector(start_script):
             timer = node.create_timer(0.0, lambda: timer.cancel() or tie())
             return node
         raise SystemExit(process.run_node("cycle", create, done=lambda node: node.done))
-        ''')
+        """,
+    )
     assert node.wait_ended() == 0
     assert node.output == 'closed\n'

@@ -1,4 +1,5 @@
 """The scheduler as a real process, with networks that the package has never heard of."""
+
 from __future__ import annotations
 
 import json
@@ -8,6 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import yaml
+from deadline_perception.msg import ContentionState, JobReport, Schedule
 from hanging_network import FLAG, NAN_FLAG
 from hanging_network import make as make_hanging
 from invented_networks import make_classifier, make_magnifier
@@ -15,7 +17,6 @@ from sensor_msgs.msg import Image
 from vision_msgs.msg import Classification, Detection2DArray
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 from deadline_perception.timing.profile import measure_profile
@@ -50,23 +51,41 @@ def write_tasks(folder, **tasks):
 @pytest.fixture
 def start_camera(observer, repeat):
     """Publishes images to topics, until the camera is stopped."""
+
     def start(*topics):
         publishers = [observer.speaker(Image, topic) for topic in topics]
-        return repeat(lambda: [publisher.publish(observer.image(PIXELS)) for publisher in publishers])
+        return repeat(
+            lambda: [publisher.publish(observer.image(PIXELS)) for publisher in publishers]
+        )
 
     return start
 
 
-def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(start_node, observer, wait_for, namespace,
-                                                                              tmp_path, start_camera):
+def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(
+    start_node, observer, wait_for, namespace, tmp_path, start_camera
+):
     tasks = write_tasks(
         tmp_path,
-        front={'model': 'invented_networks:make_magnifier', 'image_topic': 'front', 'periods_ms': [120, 240, 480],
-               'profile': write_profile(tmp_path, make_magnifier)},
-        side={'model': 'invented_networks:make_classifier', 'image_topic': 'side', 'periods_ms': [120, 240, 480],
-              'profile': write_profile(tmp_path, make_classifier), 'weight': 0.5},
-        closer={'model': 'invented_networks:make_classifier', 'crops_of': 'front', 'periods_ms': [480],
-                'profile': str(tmp_path / 'make_classifier.json')})
+        front={
+            'model': 'invented_networks:make_magnifier',
+            'image_topic': 'front',
+            'periods_ms': [120, 240, 480],
+            'profile': write_profile(tmp_path, make_magnifier),
+        },
+        side={
+            'model': 'invented_networks:make_classifier',
+            'image_topic': 'side',
+            'periods_ms': [120, 240, 480],
+            'profile': write_profile(tmp_path, make_classifier),
+            'weight': 0.5,
+        },
+        closer={
+            'model': 'invented_networks:make_classifier',
+            'crops_of': 'front',
+            'periods_ms': [480],
+            'profile': str(tmp_path / 'make_classifier.json'),
+        },
+    )
     node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
     schedules = observer.hear(Schedule, f'{namespace}/qos_scheduler/schedule', LATCHED)
     jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
@@ -80,8 +99,10 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(st
     qualities = [task.quality for task in first.tasks]
     assert first.total_quality == pytest.approx(qualities[0] + 0.5 * qualities[1] + qualities[2])
     camera = start_camera(f'{namespace}/front', f'{namespace}/side')
-    wait_for(lambda: all(Counter(job.task for job in jobs)[name] >= 8 for name in ('front', 'side')),
-             f'jobs: {node.output}')
+    wait_for(
+        lambda: all(Counter(job.task for job in jobs)[name] >= 8 for name in ('front', 'side')),
+        f'jobs: {node.output}',
+    )
     wait_for(lambda: len(found) >= 5 and len(named) >= 5 and closer, 'results')
     assert closer[0].header.frame_id == 'camera' and closer[0].results[0].class_id == 'dog'
     assert found[0].detections[0].results[0].hypothesis.class_id == 'thing'
@@ -96,22 +117,34 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(st
     contention.publish(ContentionState(slowdown=1.0))
     wait_for(lambda: schedules[-1].feasible, 'a schedule again')
     contention.publish(ContentionState(slowdown=1e15))
-    wait_for(lambda: 'slowdown is 1e+15, expected [1, 100]' in observer.status('qos_scheduler')[1], 'a refusal')
+    wait_for(
+        lambda: 'slowdown is 1e+15, expected [1, 100]' in observer.status('qos_scheduler')[1],
+        'a refusal',
+    )
     said = observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['nobody'])
     assert said == 'active_tasks names nobody, expected some of front, side, closer'
     assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
-    wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task')
+    wait_for(
+        lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task'
+    )
     time.sleep(0.5)
     before = len(jobs)
     wait_for(lambda: len(jobs) >= before + 3, 'jobs')
     assert {job.task for job in jobs[before:]} == {'side'}
     camera.stop()
     assert {job.header.frame_id for job in jobs} == {'camera'}
-    wait_for(lambda: observer.status('qos_scheduler')[2]['front level'] == 'rests', 'the diagnostic')
+    wait_for(
+        lambda: observer.status('qos_scheduler')[2]['front level'] == 'rests', 'the diagnostic'
+    )
     _, _, values = observer.status('qos_scheduler')
     assert float(values['slowdown']) == 1.0 and int(values['front jobs']) >= 8
-    wait_for(lambda: observer.status('qos_scheduler')[0] == 2 and f'no image on {namespace}/front for '
-             in observer.status('qos_scheduler')[1], 'the cameras that have stopped')
+    wait_for(
+        lambda: (
+            observer.status('qos_scheduler')[0] == 2
+            and f'no image on {namespace}/front for ' in observer.status('qos_scheduler')[1]
+        ),
+        'the cameras that have stopped',
+    )
     assert node.end() == 0, node.output
 
 
@@ -122,21 +155,33 @@ def check_one_at_a_time(jobs):
     for task in {job.task for job in jobs}:
         releases = [job.release_ns for job in jobs if job.task == task]
         periods = [job.deadline_ns - job.release_ns for job in jobs if job.task == task]
-        assert all(after - before >= min(period, later) - 1 for before, after, period, later in
-                   zip(releases, releases[1:], periods, periods[1:]))
+        assert all(
+            after - before >= min(period, later) - 1
+            for before, after, period, later in zip(releases, releases[1:], periods, periods[1:])
+        )
 
 
-def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer, wait_for, namespace, tmp_path,
-                                                           monkeypatch, start_camera):
+def test_a_network_that_hangs_does_not_take_the_other_down(
+    start_node, observer, wait_for, namespace, tmp_path, monkeypatch, start_camera
+):
     flag, no_number = tmp_path / 'hang', tmp_path / 'nan'
     monkeypatch.setenv(FLAG, str(flag))
     monkeypatch.setenv(NAN_FLAG, str(no_number))
     tasks = write_tasks(
         tmp_path,
-        bad={'model': 'hanging_network:make', 'image_topic': 'image', 'periods_ms': [200],
-             'profile': write_profile(tmp_path, make_hanging)},
-        good={'model': 'invented_networks:make_classifier', 'image_topic': 'image', 'periods_ms': [200],
-              'profile': write_profile(tmp_path, make_classifier)})
+        bad={
+            'model': 'hanging_network:make',
+            'image_topic': 'image',
+            'periods_ms': [200],
+            'profile': write_profile(tmp_path, make_hanging),
+        },
+        good={
+            'model': 'invented_networks:make_classifier',
+            'image_topic': 'image',
+            'periods_ms': [200],
+            'profile': write_profile(tmp_path, make_classifier),
+        },
+    )
     node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
     jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
     start_camera(f'{namespace}/image')
@@ -150,21 +195,35 @@ def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer,
     flag.unlink()
     wait_for(lambda: jobs[-1].task == 'bad', 'the network to come back')
     no_number.touch()  # a network that went NaN is no empty road
-    wait_for(lambda: 'a job of bad failed: ' in observer.status('qos_scheduler')[1], 'the failed job')
+    wait_for(
+        lambda: 'a job of bad failed: ' in observer.status('qos_scheduler')[1], 'the failed job'
+    )
     level, message, _ = observer.status('qos_scheduler')
     assert level == 1 and 'boxes or scores hold NaN or infinity' in message
     no_number.unlink()
     flag.touch()  # a second thread that ran the network beside this one would share its state
     wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'the next hang')
-    assert observer.change('qos_scheduler', 'deactivate') and not observer.change('qos_scheduler', 'activate')
+    assert observer.change('qos_scheduler', 'deactivate') and not observer.change(
+        'qos_scheduler', 'activate'
+    )
     assert node.wait_ended() == 70
     assert 'cannot be activated: the network still hangs in a frame' in node.output
 
 
-@pytest.mark.parametrize(('text', 'words'), [
-    (None, 'tasks is empty, expected a task file'), ('tasks: {}', 'holds no task'),
-    ('tasks: {front: {model: nothing, periods_ms: [100]}}', 'task front: weights file nothing does not exist')])
-def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, wait_for, tmp_path, text, words):
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        (None, 'tasks is empty, expected a task file'),
+        ('tasks: {}', 'holds no task'),
+        (
+            'tasks: {front: {model: nothing, periods_ms: [100]}}',
+            'task front: weights file nothing does not exist',
+        ),
+    ],
+)
+def test_what_it_cannot_work_with_is_said_and_it_stays(
+    start_node, observer, wait_for, tmp_path, text, words
+):
     parameters = {}
     if text is not None:
         (tmp_path / 'tasks.yaml').write_text(text)

@@ -1,4 +1,5 @@
 """A run whose detector refuses ends at once, with the detector's own reason."""
+
 from __future__ import annotations
 
 import subprocess
@@ -15,23 +16,39 @@ from deadline_perception.nodes.readiness import ReadinessNode
 
 def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp_path):
     write_bag(render_drive(seconds=0.4, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
-    done = subprocess.run([sys.executable, '-m', 'deadline_perception.nodes', 'bringup', '--bag',
-                           str(tmp_path / 'drive.mcap'), '--model', str(tmp_path / 'missing.safetensors')],
-                          capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [
+            sys.executable,
+            '-m',
+            'deadline_perception.nodes',
+            'bringup',
+            '--bag',
+            str(tmp_path / 'drive.mcap'),
+            '--model',
+            str(tmp_path / 'missing.safetensors'),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert done.returncode == 1
     assert 'detector will not get ready: cannot be configured: weights file' in done.stderr
     assert 'missing.safetensors does not exist' in done.stderr
     assert done.stderr.splitlines()[-1] == 'stopping: readiness failed: exit status 1'
 
 
-@pytest.mark.parametrize(('namespace', 'own', 'other'), [('/robot', 'robot/detector', 'detector'),
-                                                         ('/', 'detector', 'rear/detector')])
+@pytest.mark.parametrize(
+    ('namespace', 'own', 'other'),
+    [('/robot', 'robot/detector', 'detector'), ('/', 'detector', 'rear/detector')],
+)
 def test_only_the_detector_of_the_own_namespace_ends_the_wait(namespace, own, other):
     rclpy.init(args=['--ros-args', '-r', f'__ns:={namespace}'])
     node = ReadinessNode(['detector'])
     try:
         for name, ended in ((other, False), (own, True)):
-            status = DiagnosticStatus(name=name, level=DiagnosticStatus.ERROR, message='cannot be configured')
+            status = DiagnosticStatus(
+                name=name, level=DiagnosticStatus.ERROR, message='cannot be configured'
+            )
             node._on_diagnostics(DiagnosticArray(status=[status]))
             assert node.finished.done() == ended
     finally:

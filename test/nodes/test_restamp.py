@@ -12,10 +12,19 @@ from vision_msgs.msg import Detection2D, Detection2DArray
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp, stamp_to_ns
+from deadline_perception.nodes.messages import (
+    DetectionsMessage,
+    bgr_to_image,
+    ns_to_stamp,
+    stamp_to_ns,
+)
 from deadline_perception.nodes.restamp import HeaderPlace, Restamper, header_place
 
-IMAGE, INFO, ARRAY = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CameraInfo', 'vision_msgs/msg/Detection2DArray'
+IMAGE, INFO, ARRAY = (
+    'sensor_msgs/msg/Image',
+    'sensor_msgs/msg/CameraInfo',
+    'vision_msgs/msg/Detection2DArray',
+)
 
 
 @pytest.fixture
@@ -23,17 +32,26 @@ def restamper():
     return Restamper(message_types())
 
 
-@pytest.mark.parametrize(('msgtype', 'place'), [
-    (IMAGE, HeaderPlace.FRONT), (INFO, HeaderPlace.FRONT), ('rosgraph_msgs/msg/Clock', HeaderPlace.NONE),
-    (ARRAY, HeaderPlace.NESTED), ('tf2_msgs/msg/TFMessage', HeaderPlace.NESTED),
-    ('geometry_msgs/msg/Twist', HeaderPlace.NONE)])
+@pytest.mark.parametrize(
+    ('msgtype', 'place'),
+    [
+        (IMAGE, HeaderPlace.FRONT),
+        (INFO, HeaderPlace.FRONT),
+        ('rosgraph_msgs/msg/Clock', HeaderPlace.NONE),
+        (ARRAY, HeaderPlace.NESTED),
+        ('tf2_msgs/msg/TFMessage', HeaderPlace.NESTED),
+        ('geometry_msgs/msg/Twist', HeaderPlace.NONE),
+    ],
+)
 def test_place_of_headers_follows_from_the_definition(msgtype, place):
     assert header_place(message_types(), msgtype) is place
 
 
 def test_image_gets_the_new_stamp_and_keeps_everything_else(restamper):
     sent = bgr_to_image(np.arange(48, dtype=np.uint8).reshape(4, 4, 3), header(5_000_000_001))
-    moved = deserialize_message(restamper.restamp(serialize_message(sent), IMAGE, 9_123_456_789), Image)
+    moved = deserialize_message(
+        restamper.restamp(serialize_message(sent), IMAGE, 9_123_456_789), Image
+    )
     assert stamp_to_ns(moved.header.stamp) == 9_123_456_789
     moved.header.stamp = sent.header.stamp
     assert moved == sent
@@ -52,15 +70,20 @@ def test_headers_within_a_message_move_too(restamper):
     sent = DetectionsMessage(('vehicle',)).fill(found, header(7_000))
     raw = restamper.restamp(serialize_message(sent), ARRAY, 123)
     moved = deserialize_message(raw, type(sent))
-    assert [stamp_to_ns(part.header.stamp) for part in (moved, *moved.detections)] == [123, 123, 123]
+    assert [stamp_to_ns(part.header.stamp) for part in (moved, *moved.detections)] == [
+        123,
+        123,
+        123,
+    ]
     assert [d.bbox for d in moved.detections] == [d.bbox for d in sent.detections]
     assert moved.detections[1].results == sent.detections[1].results
 
 
 def test_zero_stamp_stays_zero(restamper):
-    for raw, msgtype, kind in ((serialize_message(CameraInfo()), INFO, CameraInfo),
-                               (serialize_message(DetectionsMessage(()).fill(Detections.none(), Header())), ARRAY,
-                                None)):
+    for raw, msgtype, kind in (
+        (serialize_message(CameraInfo()), INFO, CameraInfo),
+        (serialize_message(DetectionsMessage(()).fill(Detections.none(), Header())), ARRAY, None),
+    ):
         moved = restamper.restamp(raw, msgtype, 123)
         assert kind is None or stamp_to_ns(deserialize_message(moved, kind).header.stamp) == 0
         assert moved[4:12] == bytes(8)
@@ -70,14 +93,20 @@ def test_message_without_header_is_left_alone(restamper):
     raw = serialize_message(Clock(clock=ns_to_stamp(5)))
     assert restamper.restamp(raw, 'rosgraph_msgs/msg/Clock', 9) == raw
     diagnostics = serialize_message(DiagnosticArray(header=header(4)))
-    moved = deserialize_message(restamper.restamp(diagnostics, 'diagnostic_msgs/msg/DiagnosticArray', 9),
-                                DiagnosticArray)
+    moved = deserialize_message(
+        restamper.restamp(diagnostics, 'diagnostic_msgs/msg/DiagnosticArray', 9), DiagnosticArray
+    )
     assert stamp_to_ns(moved.header.stamp) == 9
 
 
 def test_a_prepared_type_is_compiled_before_its_first_message(restamper, monkeypatch):
     message = Detection2DArray(header=header(3), detections=[Detection2D(header=header(3))])
     restamper.prepare(ARRAY)
-    monkeypatch.setattr('rosbags.serde.cdr.compile_lines', lambda lines: pytest.fail('compiled by its first message'))
-    moved = deserialize_message(restamper.restamp(serialize_message(message), ARRAY, 7), Detection2DArray)
+    monkeypatch.setattr(
+        'rosbags.serde.cdr.compile_lines',
+        lambda lines: pytest.fail('compiled by its first message'),
+    )
+    moved = deserialize_message(
+        restamper.restamp(serialize_message(message), ARRAY, 7), Detection2DArray
+    )
     assert [stamp_to_ns(each.header.stamp) for each in (moved, *moved.detections)] == [7, 7]

@@ -34,16 +34,32 @@ class Logged:
 def test_inputs_match_any_publisher_and_outputs_any_subscriber():
     assert ANY_SOURCE.reliability == QoSReliabilityPolicy.BEST_EFFORT
     assert (RESULTS.depth, RESULTS.reliability, REPLAY.reliability) == (
-        5, QoSReliabilityPolicy.RELIABLE, QoSReliabilityPolicy.RELIABLE)
+        5,
+        QoSReliabilityPolicy.RELIABLE,
+        QoSReliabilityPolicy.RELIABLE,
+    )
 
 
-@pytest.mark.parametrize(('offered', 'asked', 'hint'), [
-    (BEST_EFFORT, RESULTS, 'RELIABILITY; publish it reliably, or let this node subscribe with best effort'),
-    (RESULTS, LATCHED, 'DURABILITY; publish it transient local, or let this node subscribe volatile')])
+@pytest.mark.parametrize(
+    ('offered', 'asked', 'hint'),
+    [
+        (
+            BEST_EFFORT,
+            RESULTS,
+            'RELIABILITY; publish it reliably, or let this node subscribe with best effort',
+        ),
+        (
+            RESULTS,
+            LATCHED,
+            'DURABILITY; publish it transient local, or let this node subscribe volatile',
+        ),
+    ],
+)
 def test_subscriber_learns_why_nothing_arrives(observer, wait_for, namespace, offered, asked, hint):
     logged = Logged()
-    observer.node.create_subscription(String, 'word', lambda _: None, asked,
-                                      event_callbacks=subscription_events(logged, 'word'))
+    observer.node.create_subscription(
+        String, 'word', lambda _: None, asked, event_callbacks=subscription_events(logged, 'word')
+    )
     observer.node.create_publisher(String, 'word', offered)
     wait_for(lambda: logged.errors, 'the event')
     assert hint in logged.errors[0] and 'ros2 topic info -v word' in logged.errors[0]
@@ -51,7 +67,9 @@ def test_subscriber_learns_why_nothing_arrives(observer, wait_for, namespace, of
 
 def test_publisher_learns_who_gets_nothing(observer, wait_for, namespace):
     logged = Logged()
-    observer.node.create_publisher(String, 'word', BEST_EFFORT, event_callbacks=publisher_events(logged, 'word'))
+    observer.node.create_publisher(
+        String, 'word', BEST_EFFORT, event_callbacks=publisher_events(logged, 'word')
+    )
     observer.node.create_subscription(String, 'word', lambda _: None, RESULTS)
     wait_for(lambda: logged.errors, 'the event')
     assert 'RELIABILITY; let the subscriber ask for best effort' in logged.errors[0]

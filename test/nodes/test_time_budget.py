@@ -6,15 +6,23 @@ from functools import partial
 
 import pytest
 import yaml
+from deadline_perception.msg import TimeBudget
 from geometry_msgs.msg import TwistStamped
 from rosgraph_msgs.msg import Clock
 from stamped_messages import twist
 
-from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
-from deadline_perception.msg import TimeBudget
+from deadline_perception.decision.speed_budget import (
+    SUBFLOW_ROBOT_BUDGETS_MS,
+    SUBFLOW_ROBOT_SPEEDS_MPS,
+)
 from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.parameters import validate
-from deadline_perception.nodes.time_budget import PARAMETERS, ROAD_BUDGETS_MS, ROAD_SPEEDS_MPS, make_policy
+from deadline_perception.nodes.time_budget import (
+    PARAMETERS,
+    ROAD_BUDGETS_MS,
+    ROAD_SPEEDS_MPS,
+    make_policy,
+)
 
 
 def policy(**given):
@@ -35,7 +43,9 @@ def test_own_tables_and_stopping_distance_take_the_place_of_the_road_s(repositor
     assert own.budget_ms(1.5).budget_ms == 50.0
     shipped = yaml.safe_load((repository / 'config' / 'subflow_robot.yaml').read_text())
     robot = policy(**shipped['/**/time_budget']['ros__parameters'])
-    assert [robot.budget_ms(speed).budget_ms for speed in SUBFLOW_ROBOT_SPEEDS_MPS] == [*SUBFLOW_ROBOT_BUDGETS_MS]
+    assert [robot.budget_ms(speed).budget_ms for speed in SUBFLOW_ROBOT_SPEEDS_MPS] == [
+        *SUBFLOW_ROBOT_BUDGETS_MS
+    ]
     # (40 - 2 - 20^2 / 12) / 20 - 0.1 s = 133.3 ms
     stopping = policy(policy='stopping_distance')
     assert stopping.name == 'stopping_distance'
@@ -51,13 +61,21 @@ def test_every_speed_gets_a_budget_and_an_unknown_one_the_smallest(start_node, o
     vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
 
     for speed_mps, budget_ms in ((0.0, 250.0), (10.0, 100.0), (20.0, 50.0)):
-        wait_for(lambda: vehicle.publish(twist(speed_mps)) or heard[-1].speed_mps == speed_mps,
-                 f'the budget at {speed_mps} m/s')
+        wait_for(
+            lambda: vehicle.publish(twist(speed_mps)) or heard[-1].speed_mps == speed_mps,
+            f'the budget at {speed_mps} m/s',
+        )
         assert (heard[-1].budget_ms, heard[-1].degraded, heard[-1].reason) == (budget_ms, False, '')
-        assert (heard[-1].min_budget_ms, heard[-1].max_budget_ms, heard[-1].policy) == (30.0, 250.0, 'table')
+        assert (heard[-1].min_budget_ms, heard[-1].max_budget_ms, heard[-1].policy) == (
+            30.0,
+            250.0,
+            'table',
+        )
     wait_for(lambda: observer.status('time_budget')[0] == 0, 'a good diagnostic')
     wait_for(lambda: vehicle.publish(twist(math.nan)) or heard[-1].degraded, 'the smallest budget')
-    assert heard[-1].budget_ms == 30.0 and 'vehicle_speed does not know the speed' in heard[-1].reason
+    assert (
+        heard[-1].budget_ms == 30.0 and 'vehicle_speed does not know the speed' in heard[-1].reason
+    )
     wait_for(lambda: observer.status('time_budget')[0] == 1, 'a warning')
     assert node.end(signal.SIGTERM) == 0
 
@@ -65,7 +83,9 @@ def test_every_speed_gets_a_budget_and_an_unknown_one_the_smallest(start_node, o
 def test_stale_speed_gives_the_smallest_budget(start_node, observer, wait_for, repeat):
     start_node('time_budget', {'speed_timeout_s': 1.0})
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    vehicle = repeat(partial(observer.speaker(TwistStamped, 'vehicle_speed/speed').publish, twist(-5.0)))  # reversing
+    vehicle = repeat(
+        partial(observer.speaker(TwistStamped, 'vehicle_speed/speed').publish, twist(-5.0))
+    )  # reversing
     wait_for(lambda: heard and heard[-1].budget_ms == 200.0, 'the budget at -5 m/s')
     vehicle.stop()
     wait_for(lambda: heard[-1].degraded, 'the speed to become stale')
@@ -75,7 +95,10 @@ def test_stale_speed_gives_the_smallest_budget(start_node, observer, wait_for, r
 def test_an_age_begins_anew_when_the_simulated_clock_goes_back(start_node, observer, wait_for):
     start_node('time_budget', {'speed_timeout_s': 60.0, 'use_sim_time': True})
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    clock, vehicle = observer.speaker(Clock, '/clock'), observer.speaker(TwistStamped, 'vehicle_speed/speed')
+    clock, vehicle = (
+        observer.speaker(Clock, '/clock'),
+        observer.speaker(TwistStamped, 'vehicle_speed/speed'),
+    )
     now_s = [1000.0]
 
     def runs_on(condition):
@@ -89,21 +112,30 @@ def test_an_age_begins_anew_when_the_simulated_clock_goes_back(start_node, obser
 
     wait_for(lambda: runs_on(is_heard), 'the budget at 5 m/s')
     now_s[0] = 1020.0
-    wait_for(lambda: runs_on(lambda message: message.header.stamp.sec >= 1030), 'the last speeds to have been taken')
+    wait_for(
+        lambda: runs_on(lambda message: message.header.stamp.sec >= 1030),
+        'the last speeds to have been taken',
+    )
     now_s[0] = 10.0
-    wait_for(lambda: runs_on(lambda message: message.header.stamp.sec < 1000), 'a budget after the step')
+    wait_for(
+        lambda: runs_on(lambda message: message.header.stamp.sec < 1000), 'a budget after the step'
+    )
     assert (heard[-1].budget_ms, heard[-1].degraded) == (200.0, False)
     now_s[0] = 100.0
     wait_for(lambda: runs_on(lambda message: message.degraded), 'the speed to become stale')
 
 
-def test_policy_changes_while_running_and_a_wrong_set_does_not(start_node, observer, wait_for, repeat):
+def test_policy_changes_while_running_and_a_wrong_set_does_not(
+    start_node, observer, wait_for, repeat
+):
     start_node('time_budget', {'speed_timeout_s': 60.0})
     heard = observer.hear(TimeBudget, 'time_budget/budget')
     repeat(partial(observer.speaker(TwistStamped, 'vehicle_speed/speed').publish, twist(20.0)))
     wait_for(lambda: heard and heard[-1].budget_ms == 50.0, 'the budget of the table')
     reason = observer.set_parameters('time_budget', min_budget_ms=300.0, policy='stopping_distance')
-    assert reason == ('max_budget_ms is 250.0, expected a finite number of at least min_budget_ms = 300.0 ms')
+    assert reason == (
+        'max_budget_ms is 250.0, expected a finite number of at least min_budget_ms = 300.0 ms'
+    )
     assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
     wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
     assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)

@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from deadline_perception.msg import TimeBudget
 from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from stamped_messages import odometry, twist
 
 from deadline_perception.datasets.speed_trace import SpeedTrace
-from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.vehicle_speed import TraceReplay
 
@@ -30,8 +30,9 @@ def test_trace_is_replayed_from_its_first_stamp_and_anew_when_the_clock_goes_bac
     assert replay.speed_mps(20.5) == 1.0
 
 
-def test_speed_follows_its_source_and_becomes_unknown_when_it_falls_silent(start_node, observer, wait_for, repeat,
-                                                                           namespace):
+def test_speed_follows_its_source_and_becomes_unknown_when_it_falls_silent(
+    start_node, observer, wait_for, repeat, namespace
+):
     start_node('vehicle_speed', {'time_constant_s': 0.0, 'timeout_s': 2.0})
     heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
     wait_for(lambda: heard and math.isnan(heard[-1].twist.linear.x), 'an unknown speed')
@@ -57,10 +58,16 @@ def test_impossible_speeds_are_counted_named_and_left_out(start_node, observer, 
     good.stop()
     for count, wrong in enumerate((math.nan, math.inf), 1):
         publisher.publish(odometry(wrong))  # the topic is connected, for a speed has come through
-        wait_for(lambda: observer.status('vehicle_speed')[2].get('rejected') == str(count), f'{count} rejections')
+        wait_for(
+            lambda: observer.status('vehicle_speed')[2].get('rejected') == str(count),
+            f'{count} rejections',
+        )
         told = f'odom: twist.twist.linear.x is {wrong}, expected [-1000, 1000] m/s'
         assert observer.status('vehicle_speed')[2]['last_rejection'] == told
-        assert observer.status('vehicle_speed')[:2] == (1, f'{count} messages not used, the last: {told}')
+        assert observer.status('vehicle_speed')[:2] == (
+            1,
+            f'{count} messages not used, the last: {told}',
+        )
     assert set(known(heard)) == {3.0}
 
 
@@ -72,13 +79,17 @@ def test_speed_is_a_magnitude(start_node, observer, wait_for, repeat):
         message = odometry(forward)
         message.twist.twist.linear.y = sideways
         vehicle = repeat(partial(publisher.publish, message))
-        wait_for(lambda: known(heard) and known(heard)[-1] == pytest.approx(expected), f'{expected} m/s')
+        wait_for(
+            lambda: known(heard) and known(heard)[-1] == pytest.approx(expected), f'{expected} m/s'
+        )
         vehicle.stop()
     assert set(np.sign(known(heard))) == {1.0}
 
 
 @pytest.mark.parametrize('step_s', [-3600.0, 3600.0])
-def test_nothing_falls_silent_when_the_system_clock_steps(start_node, observer, wait_for, repeat, system_clock, step_s):
+def test_nothing_falls_silent_when_the_system_clock_steps(
+    start_node, observer, wait_for, repeat, system_clock, step_s
+):
     """As NTP does it on a board without a battery clock."""
     environment, step = system_clock
     # Timeouts well below the step, well above the pauses of a busy machine.
@@ -88,15 +99,22 @@ def test_nothing_falls_silent_when_the_system_clock_steps(start_node, observer, 
     budgets = observer.hear(TimeBudget, 'time_budget/budget')
     repeat(partial(observer.speaker(Odometry, 'odom').publish, odometry(10.0)))
     # A topic may be found long after another one, on a busy machine.
-    wait_for(lambda: speeds and budgets and budgets[-1].speed_mps == 10.0, 'the speed, and the budget at 10 m/s')
+    wait_for(
+        lambda: speeds and budgets and budgets[-1].speed_mps == 10.0,
+        'the speed, and the budget at 10 m/s',
+    )
     stepped_to_s = time.time() + step_s
     step(step_s)
     for heard in (speeds, budgets):
-        wait_for(lambda: abs(heard[-1].header.stamp.sec - stepped_to_s) < 600, 'a stamp of the new time')
+        wait_for(
+            lambda: abs(heard[-1].header.stamp.sec - stepped_to_s) < 600, 'a stamp of the new time'
+        )
     seen = len(speeds), len(budgets)
     wait_for(lambda: len(speeds) > seen[0] + 10 and len(budgets) > seen[1] + 10, 'ten more of each')
-    assert {message.twist.linear.x for message in speeds[seen[0]:]} == {10.0}
-    assert {(message.budget_ms, message.degraded) for message in budgets[seen[1]:]} == {(100.0, False)}
+    assert {message.twist.linear.x for message in speeds[seen[0] :]} == {10.0}
+    assert {(message.budget_ms, message.degraded) for message in budgets[seen[1] :]} == {
+        (100.0, False)
+    }
 
 
 def test_trace_file_drives_the_speed_on_a_simulated_clock(start_node, observer, wait_for, tmp_path):

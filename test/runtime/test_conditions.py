@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +22,11 @@ def tracker(clock):
 
 def test_before_anything_is_heard_the_defaults_are_in_force_and_said(tracker):
     conditions = tracker.now()
-    assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (80.0, 1.0, '')
+    assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (
+        80.0,
+        1.0,
+        '',
+    )
     assert 'no budget heard yet' in conditions.reasons[0]
     assert 'no contention state' in conditions.reasons[1]
 
@@ -32,11 +35,17 @@ def test_what_was_heard_is_in_force(tracker):
     tracker.hear_budget(120.0, 30.0, '')
     tracker.hear_contention(1.5, 'probe+pressure')
     conditions = tracker.now()
-    assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (120.0, 1.5, 'probe+pressure')
+    assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (
+        120.0,
+        1.5,
+        'probe+pressure',
+    )
     assert conditions.reasons == ()
 
 
-def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_force(tracker, clock):
+def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_force(
+    tracker, clock
+):
     tracker.hear_budget(120.0, 30.0, '')
     tracker.hear_contention(1.5, 'probe')
     clock.ms += 501.0
@@ -45,15 +54,22 @@ def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_
     clock.ms += 2500.0
     assert (tracker.now().slowdown, tracker.now().contention_source) == (1.5, 'probe')
     assert 'budget is 3.0 s old' in tracker.now().reasons[0]
-    assert 'contention state is 3.0 s old, its slowdown of 1.50 stays in force' in tracker.now().reasons[1]
+    assert (
+        'contention state is 3.0 s old, its slowdown of 1.50 stays in force'
+        in tracker.now().reasons[1]
+    )
     tracker.hear_contention(1.0, 'probe')
     assert tracker.now().slowdown == 1.0
     assert len(tracker.now().reasons) == 1
 
 
 def test_what_stands_degrades_every_frame_whatever_is_heard(clock):
-    tracker = ConditionTracker(default_budget_ms=80.0, budget_timeout_ms=500.0,
-                               standing=('profile is of another device',), clock_ms=clock)
+    tracker = ConditionTracker(
+        default_budget_ms=80.0,
+        budget_timeout_ms=500.0,
+        standing=('profile is of another device',),
+        clock_ms=clock,
+    )
     assert tracker.now().reasons[2:] == ('profile is of another device',)
     tracker.hear_budget(120.0, 30.0, '')
     tracker.hear_contention(1.5, 'probe')
@@ -92,28 +108,43 @@ def test_refuses_times_that_are_not_positive():
 
 
 def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
-    return SimpleNamespace(outcome=outcome, forecast_ms=40.0, network_ms=40.0 * ratio,
-                           bound_ms=bound_ms)
+    return SimpleNamespace(
+        outcome=outcome, forecast_ms=40.0, network_ms=40.0 * ratio, bound_ms=bound_ms
+    )
 
 
 def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
     for _ in range(5):
         tracker.hear_frame(frame(2.0))
     conditions = tracker.now()
-    assert conditions.slowdown == pytest.approx(2.0, rel=0.1) and conditions.contention_source == 'own frames'
-    assert conditions.reasons[-1] == 'no contention state heard yet, slowdown of 1.87 by its own frames'
+    assert (
+        conditions.slowdown == pytest.approx(2.0, rel=0.1)
+        and conditions.contention_source == 'own frames'
+    )
+    assert (
+        conditions.reasons[-1]
+        == 'no contention state heard yet, slowdown of 1.87 by its own frames'
+    )
 
 
-def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_comes_first_when_it_speaks(tracker, clock):
+def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_comes_first_when_it_speaks(
+    tracker, clock
+):
     tracker.hear_contention(1.2, 'probe')
     for _ in range(5):
         tracker.hear_frame(frame(3.0))
     tracker.hear_contention(1.2, 'probe')
     assert (tracker.now().slowdown, tracker.now().contention_source) == (1.2, 'probe')
     clock.ms += 3001.0
-    assert tracker.now().slowdown == pytest.approx(3.0, rel=0.1) and tracker.now().contention_source == 'own frames'
+    assert (
+        tracker.now().slowdown == pytest.approx(3.0, rel=0.1)
+        and tracker.now().contention_source == 'own frames'
+    )
     now = tracker.now()
-    assert f'contention state is 3.0 s old, slowdown of {now.slowdown:.2f} by its own frames' in now.reasons
+    assert (
+        f'contention state is 3.0 s old, slowdown of {now.slowdown:.2f} by its own frames'
+        in now.reasons
+    )
     tracker.hear_contention(1.1, 'probe')
     assert tracker.now().slowdown == 1.1
 

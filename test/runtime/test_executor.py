@@ -30,8 +30,11 @@ def test_calls_are_done_on_one_thread_and_what_they_raise_reaches_the_caller(exe
 
 def test_what_each_thread_needs_is_prepared_on_it_before_the_first_frame(executor):
     prepared = []
-    executor.start(ThreadPriority('off'), lambda error: None, prepare=lambda: prepared.append(
-        threading.current_thread().name))
+    executor.start(
+        ThreadPriority('off'),
+        lambda error: None,
+        prepare=lambda: prepared.append(threading.current_thread().name),
+    )
     until = time.monotonic() + WAIT_S
     while len(prepared) < 3 and time.monotonic() < until:
         time.sleep(0.01)

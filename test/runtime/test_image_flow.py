@@ -6,7 +6,13 @@ import random
 import pytest
 from hand_clock import Clock
 
-from deadline_perception.runtime.image_flow import STOPPED_FACTOR, TOLD_MS, ImageAge, ImageFlow, RateLimit
+from deadline_perception.runtime.image_flow import (
+    STOPPED_FACTOR,
+    TOLD_MS,
+    ImageAge,
+    ImageFlow,
+    RateLimit,
+)
 
 SECOND = 1_000_000_000
 
@@ -48,11 +54,14 @@ def test_age_is_clock_minus_stamp():
     assert (reading.reason, reading.stamp_ns) == ('', 5 * SECOND)
 
 
-@pytest.mark.parametrize('stamp_ns, now_ns, reason', [
-    (0, 5 * SECOND, 'stamp is zero'),
-    (5 * SECOND, 4 * SECOND, '1000 ms in the future'),
-    (5 * SECOND, 65 * SECOND, '60 s old'),
-])
+@pytest.mark.parametrize(
+    'stamp_ns, now_ns, reason',
+    [
+        (0, 5 * SECOND, 'stamp is zero'),
+        (5 * SECOND, 4 * SECOND, '1000 ms in the future'),
+        (5 * SECOND, 65 * SECOND, '60 s old'),
+    ],
+)
 def test_a_stamp_that_cannot_be_true_gives_no_age(stamp_ns, now_ns, reason):
     reading = ImageAge().read(stamp_ns, now_ns)
     assert math.isnan(reading.age_ms)
@@ -71,8 +80,10 @@ def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():
 def test_a_clock_may_lag_a_little_and_a_simulated_one_by_a_second():
     assert ImageAge().read(SECOND + 15_000_000, SECOND).age_ms == 0.0
     assert ImageAge(simulated=True).read(SECOND + 900_000_000, SECOND).age_ms == 0.0
-    assert '1100 ms in the future, expected at most 1000 ms' in ImageAge(simulated=True).read(
-        SECOND + 1_100_000_000, SECOND).reason
+    assert (
+        '1100 ms in the future, expected at most 1000 ms'
+        in ImageAge(simulated=True).read(SECOND + 1_100_000_000, SECOND).reason
+    )
 
 
 def taken(limit, stamps_ms, most_hz):
@@ -95,7 +106,11 @@ def test_no_limit_takes_all_and_counts_nothing():
 
 def test_after_a_pause_there_is_no_burst():
     limit = RateLimit()
-    assert taken(limit, [0.0, 5000.0, 5010.0, 5050.0, 5100.0, 5110.0], 10.0) == [0.0, 5000.0, 5100.0]
+    assert taken(limit, [0.0, 5000.0, 5010.0, 5050.0, 5100.0, 5110.0], 10.0) == [
+        0.0,
+        5000.0,
+        5100.0,
+    ]
     assert limit.left_out == 3
 
 

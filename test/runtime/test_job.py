@@ -1,4 +1,5 @@
 """One image before its answer: who claims it and when again, and what its record says, by hand."""
+
 from __future__ import annotations
 
 import math
@@ -12,15 +13,22 @@ from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.time_model import FrameTimes
 
-FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {
-    CLASSIFIER.key(1, path): 6.0 if path == CLASSIFIER.largest else 1.0 for path in CLASSIFIER})
+FORECAST = SegmentForecast(
+    CLASSIFIER,
+    {'input': 4.0}
+    | {CLASSIFIER.key(1, path): 6.0 if path == CLASSIFIER.largest else 1.0 for path in CLASSIFIER},
+)
 
 
 @pytest.fixture
 def job():
     """Captured at 1,000 ms, arrived at 1,030, due at 1,200, the watchdog's at 1,180; two were dropped before."""
     job = Job('message', 1030.0, StampReading(30.0, '', 7_000_000_000), 2)
-    job.conditions, job.deadline_ms, job.fallback_ms = Conditions(200.0, 1.5, 'made up'), 1200.0, 1180.0
+    job.conditions, job.deadline_ms, job.fallback_ms = (
+        Conditions(200.0, 1.5, 'made up'),
+        1200.0,
+        1180.0,
+    )
     job.phases = CLASSIFIER.phases
     return job
 
@@ -50,7 +58,12 @@ def test_the_record_splits_its_time(job):
     run(job)
     job.evidence_s = 6.9
     record = job.record(Outcome.DETECTED, 1090.0)
-    assert (record.queue_ms, record.convert_ms, record.decision_ms, record.publish_ms) == (20.0, 5.0, 2.0, 3.0)
+    assert (record.queue_ms, record.convert_ms, record.decision_ms, record.publish_ms) == (
+        20.0,
+        5.0,
+        2.0,
+        3.0,
+    )
     assert (record.network_ms, record.phase_ms) == (30.0, {'pre': 10.0, 'body': 20.0})
     assert (record.superseded, record.failure, record.outcome) == (2, '', Outcome.DETECTED)
     assert (record.forecast_ms, record.bound_ms) == (10.0, pytest.approx(18.0))
@@ -76,7 +89,11 @@ def test_the_bound_of_a_longer_path_than_planned_is_its_own(job):
 def test_the_record_of_a_job_that_nobody_took_has_waited_all_the_time(job):
     record = job.record(Outcome.COASTED, 1185.0, 'it hung')
     assert (record.queue_ms, record.convert_ms, record.publish_ms) == (155.0, 0.0, 0.0)
-    assert math.isnan(record.forecast_ms) and math.isnan(record.evidence_age_ms) and record.failure == 'it hung'
+    assert (
+        math.isnan(record.forecast_ms)
+        and math.isnan(record.evidence_age_ms)
+        and record.failure == 'it hung'
+    )
     assert record.plan is None and not record.feasible and 'it hung' in record.explanation
 
 
@@ -88,8 +105,15 @@ def test_the_network_runs_once_more_for_an_image_whose_answer_is_out(job):
     assert again.attempts == 1 and again.result is None and again.fallback_ms == math.inf
 
 
-@pytest.mark.parametrize(('stamp', 'captured_ms', 'motion_s'), [
-    (StampReading(40.0, '', 7_000_000_000), 4960.0, 7.0), (StampReading(math.nan, 'stamp is zero', 0), 5000.0, 5.0)])
-def test_objects_move_along_the_stamps_and_without_one_from_arrival_to_arrival(stamp, captured_ms, motion_s):
+@pytest.mark.parametrize(
+    ('stamp', 'captured_ms', 'motion_s'),
+    [
+        (StampReading(40.0, '', 7_000_000_000), 4960.0, 7.0),
+        (StampReading(math.nan, 'stamp is zero', 0), 5000.0, 5.0),
+    ],
+)
+def test_objects_move_along_the_stamps_and_without_one_from_arrival_to_arrival(
+    stamp, captured_ms, motion_s
+):
     job = Job(None, 5000.0, stamp)
     assert (job.captured_ms, job.motion_s) == (captured_ms, motion_s)

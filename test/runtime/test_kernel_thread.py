@@ -1,4 +1,5 @@
 """What the kernel says of real threads of this process."""
+
 from __future__ import annotations
 
 import ctypes
@@ -11,8 +12,15 @@ from pathlib import Path
 import pytest
 
 from deadline_perception.runtime.kernel_thread import (
-    describe_cores, describe_scheduling, lives, name_thread, parse_cores, scheduling_policy, thread_name,
-    threads_started_by)
+    describe_cores,
+    describe_scheduling,
+    lives,
+    name_thread,
+    parse_cores,
+    scheduling_policy,
+    thread_name,
+    threads_started_by,
+)
 
 
 def in_thread(call):
@@ -24,7 +32,9 @@ def test_the_kernel_knows_a_named_thread():
     def work():
         name_thread('a name that is too long')
         tid = threading.get_native_id()
-        return thread_name(tid), (Path('/proc/self/task') / str(tid) / 'comm').read_text().rstrip('\n')
+        return thread_name(tid), (Path('/proc/self/task') / str(tid) / 'comm').read_text().rstrip(
+            '\n'
+        )
 
     assert in_thread(work) == ('a name that is ',) * 2
 
@@ -47,8 +57,11 @@ def test_a_librarys_thread_that_has_not_worked_is_not_among_those_that_help():
         thread = ctypes.c_ulong()
         assert libc.pthread_create(ctypes.byref(thread), None, libc.sleep, ctypes.c_void_p(2)) == 0
         time.sleep(0.1)
-        idle = [number for number in map(int, os.listdir('/proc/self/task'))
-                if thread_name(number) == 'starter' and number != threading.get_native_id()]
+        idle = [
+            number
+            for number in map(int, os.listdir('/proc/self/task'))
+            if thread_name(number) == 'starter' and number != threading.get_native_id()
+        ]
         return idle, threads_started_by(threading.get_native_id())
 
     idle, helping = in_thread(work)
@@ -65,7 +78,9 @@ def test_threads_of_libraries_bear_the_name_of_the_one_that_started_them():
         other = threading.Thread(target=time.sleep, args=(5.0,), daemon=True)
         other.start()  # of Python: it has the name too
         torch.set_num_threads(2)
-        torch.rand(1 << 22).exp()  # shared out by torch itself: the maths library may judge one thread to be enough
+        torch.rand(
+            1 << 22
+        ).exp()  # shared out by torch itself: the maths library may judge one thread to be enough
         return before, threads_started_by(tid), tid, other.native_id
 
     threads = torch.get_num_threads()
@@ -95,10 +110,14 @@ def test_cores_are_read_from_numbers_and_ranges(monkeypatch):
     for wrong in ('a', '1-', '-1', '3-1', '1;2', '0x1'):
         with pytest.raises(ValueError, match='expected numbers and ranges of cores such as 0,2-3'):
             parse_cores(wrong)
-    with pytest.raises(ValueError, match=r"cores is '3-4', expected some of 0-3,5, which this process may use"):
+    with pytest.raises(
+        ValueError, match=r"cores is '3-4', expected some of 0-3,5, which this process may use"
+    ):
         parse_cores('3-4')
 
 
-@pytest.mark.parametrize('cores, words', [(set(), ''), ({3}, '3'), ({0, 2, 3}, '0,2-3'), ({7, 0, 1, 2, 5}, '0-2,5,7')])
+@pytest.mark.parametrize(
+    'cores, words', [(set(), ''), ({3}, '3'), ({0, 2, 3}, '0,2-3'), ({7, 0, 1, 2, 5}, '0-2,5,7')]
+)
 def test_cores_are_told_as_ranges(cores, words):
     assert describe_cores(cores) == words

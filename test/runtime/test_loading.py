@@ -54,10 +54,14 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     here.save(learnt.state())
     calibrator, begun_anew = make_calibrator(options, Forecast(), here)
     assert (calibrator.state(), begun_anew) == (learnt.state(), [])
-    calibrator, begun_anew = make_calibrator(replace(options, target_miss_probability=0.1), Forecast(), here)
+    calibrator, begun_anew = make_calibrator(
+        replace(options, target_miss_probability=0.1), Forecast(), here
+    )
     assert (calibrator.frames, calibrator.alpha) == (0, 0.1)
     assert 'alpha is 0.02 in the file and 0.1 here; the calibration begins anew' in begun_anew[0]
-    calibrator, begun_anew = make_calibrator(options, Forecast(), replace(here, origin={'threads': 2}))
+    calibrator, begun_anew = make_calibrator(
+        options, Forecast(), replace(here, origin={'threads': 2})
+    )
     assert (calibrator.frames, calibrator.log_factor) == (0, 0.25)
     assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
     here.file.write_text('{"alpha"')
@@ -73,15 +77,29 @@ def test_whatever_a_calibration_file_holds_a_calibrator_begins_and_says_so(tmp_p
     assert len(begun_anew) == 1 and 'the calibration begins anew' in begun_anew[0]
 
 
-FACTS = DeviceFacts('Board', 'cpu', 4, 2, wait_policy='passive', allocator='retaining', power_mode='15W')
-NETWORK = SimpleNamespace(config_name='compact', network_hash='abc', input_size=(384, 640), engine=Eager())
+FACTS = DeviceFacts(
+    'Board', 'cpu', 4, 2, wait_policy='passive', allocator='retaining', power_mode='15W'
+)
+NETWORK = SimpleNamespace(
+    config_name='compact', network_hash='abc', input_size=(384, 640), engine=Eager()
+)
 
 
 def load(tmp_path, facts=FACTS, **changes):
     """Loads, on a board with two threads, a profile with changes."""
     times = {'pre': Quantiles.from_samples([1.0])}
-    fields = {'facts': facts, 'config_name': 'compact', 'network_hash': 'abc', 'input_size': (384, 640),
-              'image_size': (380, 640), 'date': '', 'load_before': 0.0, 'segments': times, 'paths': {}, **changes}
+    fields = {
+        'facts': facts,
+        'config_name': 'compact',
+        'network_hash': 'abc',
+        'input_size': (384, 640),
+        'image_size': (380, 640),
+        'date': '',
+        'load_before': 0.0,
+        'segments': times,
+        'paths': {},
+        **changes,
+    }
     LatencyProfile(**fields).save(tmp_path / 'profile.json')
     options = NetworkOptions('compact', profile=str(tmp_path / 'profile.json'), threads=2)
     return load_profile(options, NETWORK, FACTS, Path('w.safetensors'), tmp_path)[1]
@@ -95,59 +113,96 @@ def test_a_profile_of_this_device_and_settings_is_taken_without_a_word(tmp_path)
     assert load(tmp_path, facts=replace(FACTS, clock_mhz=9.0, cores=2)) == []
 
 
-@pytest.mark.parametrize(('change', 'said'), [
-    ({'torch_version': '9'}, "PyTorch version is '9'"), ({'cpu_capability': 'AVX2'}, "CPU capability is 'AVX2'"),
-    ({'name': 'Other board'}, "device is 'Other board' in the profile and 'Board' here"),
-    ({'power_mode': 'MAXN'}, "power mode is 'MAXN'"), ({'threads': 1}, 'number of threads is 1'),
-    ({'wait_policy': 'default'}, "OpenMP wait policy is 'default'"),
-    ({'allocator': 'default'}, "memory allocator is 'default'")])
-def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to_run(tmp_path, change, said):
-    degraded, = load(tmp_path, facts=replace(FACTS, **change))
+@pytest.mark.parametrize(
+    ('change', 'said'),
+    [
+        ({'torch_version': '9'}, "PyTorch version is '9'"),
+        ({'cpu_capability': 'AVX2'}, "CPU capability is 'AVX2'"),
+        ({'name': 'Other board'}, "device is 'Other board' in the profile and 'Board' here"),
+        ({'power_mode': 'MAXN'}, "power mode is 'MAXN'"),
+        ({'threads': 1}, 'number of threads is 1'),
+        ({'wait_policy': 'default'}, "OpenMP wait policy is 'default'"),
+        ({'allocator': 'default'}, "memory allocator is 'default'"),
+    ],
+)
+def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to_run(
+    tmp_path, change, said
+):
+    (degraded,) = load(tmp_path, facts=replace(FACTS, **change))
     assert said in degraded and degraded.endswith(COMMAND)
 
 
-@pytest.mark.parametrize(('change', 'said'), [
-    ({'network_hash': 'xyz'}, "network hash is 'xyz'"), ({'input_size': (512, 864)}, "input size is '512x864'"),
-    ({'facts': replace(FACTS, kind='cuda')}, 'measured on cuda')])
-def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_what_to_run(tmp_path, change, said):
+@pytest.mark.parametrize(
+    ('change', 'said'),
+    [
+        ({'network_hash': 'xyz'}, "network hash is 'xyz'"),
+        ({'input_size': (512, 864)}, "input size is '512x864'"),
+        ({'facts': replace(FACTS, kind='cuda')}, 'measured on cuda'),
+    ],
+)
+def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_what_to_run(
+    tmp_path, change, said
+):
     with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
         load(tmp_path, **change)
 
 
-def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(tmp_path, monkeypatch):
+def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
+    tmp_path, monkeypatch
+):
     from made_up_detector import TINY
 
     from deadline_perception.networks.multi_path.checkpoint import build_detector
 
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     network, facts = build_detector(TINY, ('vehicle',)), read_device_facts()
-    there = measure_profile(network, [np.zeros((96, 160, 3), np.uint8)], repeats=1, whole_paths=2, path_repeats=1,
-                            time_limit_s=1.0)
+    there = measure_profile(
+        network,
+        [np.zeros((96, 160, 3), np.uint8)],
+        repeats=1,
+        whole_paths=2,
+        path_repeats=1,
+        time_limit_s=1.0,
+    )
     (tmp_path / 'models' / 'profiles').mkdir(parents=True)
-    replace(there, facts=replace(facts, name='Another board')).save(tmp_path / 'models' / 'profiles' / 'tiny-any.json')
+    replace(there, facts=replace(facts, name='Another board')).save(
+        tmp_path / 'models' / 'profiles' / 'tiny-any.json'
+    )
     given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path / 'models'
     profile, told = load_profile(*given)
-    assert profile.scaled_from.startswith('Another board') and profile.facts == facts and len(told) == 1
+    assert (
+        profile.scaled_from.startswith('Another board')
+        and profile.facts == facts
+        and len(told) == 1
+    )
     assert 'this device was not measured: times are those of Another board' in told[0]
-    assert told[0].endswith('deadline-perception profile --weights w.safetensors --device cpu --threads 2')
+    assert told[0].endswith(
+        'deadline-perception profile --weights w.safetensors --device cpu --threads 2'
+    )
     assert load_profile(*given) == (profile, told)  # kept
     network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
-    kept, = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
+    (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
     beside_frames, _ = load_profile(*given, keeps=False)
     assert beside_frames.engine == 'faster 2.0' and LatencyProfile.load(kept) == profile
     other, _ = load_profile(*given)  # and scaled anew for another engine
     assert other.engine == 'faster 2.0' and other.date >= profile.date
 
 
-def test_times_scaled_beside_frames_are_rough_those_scaled_at_the_start_are_not(tmp_path, monkeypatch):
+def test_times_scaled_beside_frames_are_rough_those_scaled_at_the_start_are_not(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     network, _ = load_network('invented_networks:make_magnifier', 'cpu', tmp_path)
-    there = measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=1, whole_paths=2, path_repeats=1)
+    there = measure_profile(
+        network, [np.zeros((48, 64, 3), np.uint8)], repeats=1, whole_paths=2, path_repeats=1
+    )
     (tmp_path / 'profiles').mkdir()
-    replace(there, facts=replace(there.facts, name='Another board')).save(tmp_path / 'profiles' / 'invented-any.json')
+    replace(there, facts=replace(there.facts, name='Another board')).save(
+        tmp_path / 'profiles' / 'invented-any.json'
+    )
     running = load_task(NetworkOptions('invented_networks:make_magnifier'), tmp_path)
     assert running.rough is None and load_task(running.options, tmp_path, running).rough is None
-    kept, = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
+    (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
     kept.unlink()  # as if nothing held for the engine that comes
     loaded = load_task(running.options, tmp_path, running)
     assert loaded.rough.profile.digest == loaded.origin['profile'] and not kept.exists()
@@ -157,21 +212,35 @@ def test_rough_times_give_way_to_those_of_the_first_frames_and_bounds_shrink_at_
     network, _ = load_network('invented_networks:make_magnifier', 'cpu', tmp_path)
     space, facts = network.path_space, read_device_facts()
     rough = LatencyProfile(
-        facts=facts, config_name='invented', network_hash=network.network_hash, input_size=(48, 64),
-        image_size=(48, 64), date='', load_before=0.0, scaled_from='Another board',
+        facts=facts,
+        config_name='invented',
+        network_hash=network.network_hash,
+        input_size=(48, 64),
+        image_size=(48, 64),
+        date='',
+        load_before=0.0,
+        scaled_from='Another board',
         segments={key: Quantiles.from_samples([27.0]) for key in space.carriers()},
-        paths={str(path): Quantiles.from_samples([81.0, 162.0]) for path in space})
+        paths={str(path): Quantiles.from_samples([81.0, 162.0]) for path in space},
+    )
     forecast = PathForecast(rough, space)
     quality = PathQuality.from_forecast(space, forecast)
     options = NetworkOptions('invented')
     policy = make_policy('frontier', space, forecast, quality)
     calibrator, _ = make_calibrator(options, forecast, None)
     task = Task(network, policy, TimeModel(space, forecast, calibrator))
-    loaded = replace(LoadedTask.of(task), options=options, origin={'profile': rough.digest},
-                     calibration_file=CalibrationFile(tmp_path / 'factor.json', {'profile': rough.digest}),
-                     rough=RoughTimes(rough, quality))
+    loaded = replace(
+        LoadedTask.of(task),
+        options=options,
+        origin={'profile': rough.digest},
+        calibration_file=CalibrationFile(tmp_path / 'factor.json', {'profile': rough.digest}),
+        rough=RoughTimes(rough, quality),
+    )
     assert task.times.bound_ms(space.largest) > 160.0
-    settling, later = [(space.smallest, 90.0)] * 100, [(space.smallest, 30.0), (space.largest, 31.0)] * 50
+    settling, later = (
+        [(space.smallest, 90.0)] * 100,
+        [(space.smallest, 30.0), (space.largest, 31.0)] * 50,
+    )
     task.times.first_frames += settling + later
     mended = rescale(loaded)
     assert mended.rough is None and mended.task.network is network
@@ -186,7 +255,9 @@ def test_rough_times_give_way_to_those_of_the_first_frames_and_bounds_shrink_at_
 def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     with pytest.raises(SetupError, match=COMMAND):
-        load_profile(NetworkOptions('compact', threads=2), NETWORK, FACTS, Path('w.safetensors'), tmp_path)
+        load_profile(
+            NetworkOptions('compact', threads=2), NETWORK, FACTS, Path('w.safetensors'), tmp_path
+        )
     named = NetworkOptions('compact', profile=str(tmp_path / 'none.json'))
     with pytest.raises(JsonFileError, match='none.json'):
         load_profile(named, NETWORK, FACTS, Path('w.safetensors'), tmp_path)
@@ -195,7 +266,7 @@ def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
 def test_a_process_without_its_settings_is_told_what_to_start_it_with():
     assert environment_faults('cpu', 2, process_environment(2)) == []
     assert environment_faults('cuda', 1, {}) == []
-    fault, = environment_faults('cpu', 2, {**process_environment(2), 'OMP_WAIT_POLICY': 'ACTIVE'})
+    (fault,) = environment_faults('cpu', 2, {**process_environment(2), 'OMP_WAIT_POLICY': 'ACTIVE'})
     assert '`env OMP_WAIT_POLICY=PASSIVE`' in fault
 
 
@@ -212,7 +283,9 @@ class EvenForecast:
         return np.array([self.forecast_ms(path, segment) for path in paths])
 
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2
+)
 
 
 @pytest.mark.parametrize('name', ['frontier', 'one_path_policies:largest', FrontierPolicy])
@@ -225,38 +298,69 @@ def test_every_policy_that_can_be_given_is_made_and_decides(name):
     assert policy.redecide(choice.path, 0, 1000.0, 2.0).path == choice.path
 
 
-@pytest.mark.parametrize(('name', 'said'), [
-    ('oracle', "policy is 'oracle', expected frontier or package.module:callable"),
-    ('no.module:Policy', 'No module named'), ('one_path_policies:dearest', "no attribute 'dearest'")])
+@pytest.mark.parametrize(
+    ('name', 'said'),
+    [
+        ('oracle', "policy is 'oracle', expected frontier or package.module:callable"),
+        ('no.module:Policy', 'No module named'),
+        ('one_path_policies:dearest', "no attribute 'dearest'"),
+    ],
+)
 def test_what_names_no_policy_is_refused(name, said):
     forecast = EvenForecast(SPACE)
     with pytest.raises(SetupError, match=f'policy {name} cannot be used: .*{said}'):
         make_policy(name, SPACE, forecast, PathQuality.from_forecast(SPACE, forecast))
 
 
-@pytest.mark.parametrize(('content', 'kept', 'degraded', 'notice'), [
-    ('export PATH=/opt/bin\n', False, 'is left as it is', ''), ('', True, '', 'the calibration begins anew')])
-def test_what_is_no_calibration_file_stays_and_the_node_says_so(tmp_path, content, kept, degraded, notice):
+@pytest.mark.parametrize(
+    ('content', 'kept', 'degraded', 'notice'),
+    [
+        ('export PATH=/opt/bin\n', False, 'is left as it is', ''),
+        ('', True, '', 'the calibration begins anew'),
+    ],
+)
+def test_what_is_no_calibration_file_stays_and_the_node_says_so(
+    tmp_path, content, kept, degraded, notice
+):
     from made_up_network import write_network
 
     write_network(tmp_path)
     (tmp_path / '.profile').write_text(content)
-    loaded = load_task(NetworkOptions(str(tmp_path / 'good.safetensors'), profile=str(tmp_path / 'good.json'),
-                                      engine='eager', calibration_file=str(tmp_path / '.profile')), tmp_path)
+    loaded = load_task(
+        NetworkOptions(
+            str(tmp_path / 'good.safetensors'),
+            profile=str(tmp_path / 'good.json'),
+            engine='eager',
+            calibration_file=str(tmp_path / '.profile'),
+        ),
+        tmp_path,
+    )
     assert (loaded.calibration_file is not None) == kept
-    assert any('calibration_file is' in word and degraded in word for word in loaded.degraded) == (not kept)
+    assert any('calibration_file is' in word and degraded in word for word in loaded.degraded) == (
+        not kept
+    )
     assert bool(notice) == any(notice in word for word in loaded.notices)
     assert (tmp_path / '.profile').read_text() == content
     if kept:
         profile = LatencyProfile.load(tmp_path / 'good.json')
         assert loaded.calibration_file.origin['profile'] == profile.digest
-        assert {'PyTorch version', 'CPU capability', 'engine'} <= set(loaded.calibration_file.origin)
+        assert {'PyTorch version', 'CPU capability', 'engine'} <= set(
+            loaded.calibration_file.origin
+        )
 
 
-def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_eager_and_says_so(prepared, tmp_path):
+def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_eager_and_says_so(
+    prepared, tmp_path
+):
     network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
-    measure_profile(network, list(prepared.images[:2]), repeats=1, whole_paths=2, path_repeats=1,
-                    time_limit_s=0.1).save(tmp_path / 'profile.json')
+    measure_profile(
+        network,
+        list(prepared.images[:2]),
+        repeats=1,
+        whole_paths=2,
+        path_repeats=1,
+        time_limit_s=0.1,
+    ).save(tmp_path / 'profile.json')
     options = NetworkOptions(str(prepared.weights), profile=str(tmp_path / 'profile.json'))
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity.startswith('openvino')
@@ -265,28 +369,47 @@ def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_ea
     assert {space.smallest, space.largest} <= set(loaded.kept_paths)
     assert loaded.ready_paths == len(loaded.kept_paths) <= len(space)
     policy = loaded.task.policy
-    assert all(policy.plan(budget_ms, 1.0).path in loaded.kept_paths for budget_ms in (0.0, 20.0, math.inf))
+    assert all(
+        policy.plan(budget_ms, 1.0).path in loaded.kept_paths for budget_ms in (0.0, 20.0, math.inf)
+    )
     next(prepared.folder.glob('*.blob')).unlink()
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity == 'eager'
-    notice, = (word for word in loaded.notices if 'run eagerly' in word)
+    (notice,) = (word for word in loaded.notices if 'run eagerly' in word)
     assert 'damaged' in notice and 'deadline-perception profile' in notice
     assert any("engine is 'openvino" in word and "'eager' here" in word for word in loaded.degraded)
     with pytest.raises(DeadlinePerceptionError, match='engine is openvino, but .* damaged'):
         load_task(replace(options, engine='openvino'), tmp_path)
 
 
-def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_told(prepared, tmp_path):
+def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_told(
+    prepared, tmp_path
+):
     network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
     space, facts = network.path_space, read_device_facts('cpu')
-    whole = measure_profile(network, list(prepared.images[:2]), repeats=1, whole_paths=2, path_repeats=1,
-                            time_limit_s=0.1)
+    whole = measure_profile(
+        network,
+        list(prepared.images[:2]),
+        repeats=1,
+        whole_paths=2,
+        path_repeats=1,
+        time_limit_s=0.1,
+    )
     whole.save(tmp_path / 'whole.json')
     few = [path for path in space if path['proposals'] == 5]
-    part = measure_profile(network, list(prepared.images[:2]), repeats=1, whole_paths=2, path_repeats=1,
-                           time_limit_s=0.1, among=few)
+    part = measure_profile(
+        network,
+        list(prepared.images[:2]),
+        repeats=1,
+        whole_paths=2,
+        path_repeats=1,
+        time_limit_s=0.1,
+        among=few,
+    )
     assert set(part.paths) == set(map(str, few)) and part.segments.keys() < whole.segments.keys()
-    replace(part, segments=scaled_segments(whole.segments, part.segments)).save(tmp_path / 'part.json')
+    replace(part, segments=scaled_segments(whole.segments, part.segments)).save(
+        tmp_path / 'part.json'
+    )
     options = NetworkOptions(str(prepared.weights), profile=str(tmp_path / 'part.json'))
     assert list(load_task(options, tmp_path).kept_paths) == few
     store = SegmentStore.load(prepared.folder, store_origin(facts, network))
@@ -294,23 +417,34 @@ def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_
     store.finish(())
     for profile in ('part', 'whole'):
         loaded = load_task(replace(options, profile=str(tmp_path / f'{profile}.json')), tmp_path)
-        assert loaded.kept_paths == paths_of(space, space.keys(few[0])) and loaded.ready_paths < len(few)
+        assert loaded.kept_paths == paths_of(
+            space, space.keys(few[0])
+        ) and loaded.ready_paths < len(few)
         assert loaded.task.policy.plan(math.inf, 1.0).path in loaded.kept_paths
         assert not any('--all-paths' in word for word in loaded.degraded)
     loaded = load_task(replace(options, policy='one_path_policies:largest'), tmp_path)
-    notice, = (word for word in loaded.degraded if '--all-paths' in word)
+    (notice,) = (word for word in loaded.degraded if '--all-paths' in word)
     assert loaded.kept_paths is None and 'paths run eagerly in part' in notice
 
 
 def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):
     network, _ = load_network('invented_networks:make_magnifier', 'cpu', tmp_path)
     image = np.zeros((48, 64, 3), np.uint8)
-    measure_profile(network, [image], repeats=2, whole_paths=2, path_repeats=2).save(tmp_path / 'profile.json')
-    options = NetworkOptions('invented_networks:make_magnifier', profile=str(tmp_path / 'profile.json'))
+    measure_profile(network, [image], repeats=2, whole_paths=2, path_repeats=2).save(
+        tmp_path / 'profile.json'
+    )
+    options = NetworkOptions(
+        'invented_networks:make_magnifier', profile=str(tmp_path / 'profile.json')
+    )
     loaded = load_task(options, tmp_path)
     assert loaded.task.result_type is Detections
     choice = loaded.task.policy.plan(math.inf, 1.0)
     assert choice.path in network.path_space and choice.feasible
-    for model, said in (('no_such_module:make', 'No module named'), ('invented_networks:make_none', 'make_none')):
-        with pytest.raises(ModelNotFound, match=f'{model} is not there, expected package.module:callable: .*{said}'):
+    for model, said in (
+        ('no_such_module:make', 'No module named'),
+        ('invented_networks:make_none', 'make_none'),
+    ):
+        with pytest.raises(
+            ModelNotFound, match=f'{model} is not there, expected package.module:callable: .*{said}'
+        ):
             load_network(model, 'cpu', tmp_path)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import math
 import threading
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
@@ -85,7 +86,9 @@ def test_every_item_is_given_out_once_whatever_the_threads_do(counts, takers):
     for thread in takes:
         thread.join()
     for task, count in enumerate(counts):
-        given_out = [number for mine in taken for origin, number in mine if origin == task] + replaced[task]
+        given_out = [
+            number for mine in taken for origin, number in mine if origin == task
+        ] + replaced[task]
         assert len(given_out) == len(set(given_out)) >= count - 1  # the last may wait for ever
         for mine in taken:
             numbers = [number for origin, number in mine if origin == task]

@@ -1,5 +1,6 @@
 """The scheduler with real, tiny networks: order, levels, aborts, failures and hangs; times are only ever compared
 loosely."""
+
 from __future__ import annotations
 
 import threading
@@ -30,9 +31,17 @@ class Bench:
         self.clients = {name: Client(self) for name in starts}
         executor = Executor()
         executor.start(ThreadPriority('off'), self.errors.append)
-        self.scheduler = NetworkScheduler(executor, {
-            name: (SimpleNamespace(network=SimpleNamespace(start=start), paths=range(9)), self.clients[name])
-            for name, start in starts.items()}, **options)
+        self.scheduler = NetworkScheduler(
+            executor,
+            {
+                name: (
+                    SimpleNamespace(network=SimpleNamespace(start=start), paths=range(9)),
+                    self.clients[name],
+                )
+                for name, start in starts.items()
+            },
+            **options,
+        )
 
     def results(self, name):
         return self.clients[name].results
@@ -108,12 +117,19 @@ def test_the_earliest_deadline_goes_first_and_one_network_at_a_time(bench):
                 if name == 'first':
                     assert gate.wait(WAIT_S)
                 busy.pop()
+
             return Steps(step)
+
         return start
 
     found = bench({name: begin(name) for name in ('first', 'slow', 'quick')})
-    found.scheduler.follow({'first': TaskPlan(0, 60_000.0, (1000.0,)), 'slow': TaskPlan(0, 60_000.0, (10.0,)),
-                           'quick': TaskPlan(0, 30_000.0, (10.0,))})
+    found.scheduler.follow(
+        {
+            'first': TaskPlan(0, 60_000.0, (1000.0,)),
+            'slow': TaskPlan(0, 60_000.0, (10.0,)),
+            'quick': TaskPlan(0, 30_000.0, (10.0,)),
+        }
+    )
     found.scheduler.submit('first', IMAGE)
     wait(lambda: order == ['first'], 'the first job')
     found.scheduler.submit('slow', IMAGE)
@@ -141,14 +157,23 @@ def test_releases_are_a_period_apart_and_the_newest_image_is_used(bench):
 
 def test_unused_time_raises_levels_only_where_nobody_is_made_late(bench):
     levels = []
-    found = bench({name: lambda image, level: levels.append(level) or Steps(nothing) for name in ('alone', 'other')})
+    found = bench(
+        {
+            name: lambda image, level: levels.append(level) or Steps(nothing)
+            for name in ('alone', 'other')
+        }
+    )
     found.scheduler.follow({'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0))})
     found.scheduler.submit('alone', IMAGE)
     wait(lambda: len(found.records) == 1, 'a job')
     assert levels == [2]  # the last one would take longer than the period
     # Now another task may be released at any moment, due 800 ms later with 300 ms of work.
-    found.scheduler.follow({'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0)),
-                           'other': TaskPlan(0, 800.0, (300.0,))})
+    found.scheduler.follow(
+        {
+            'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0)),
+            'other': TaskPlan(0, 800.0, (300.0,)),
+        }
+    )
     found.scheduler.submit('alone', IMAGE)
     wait(lambda: len(found.records) == 2, 'the next job')
     assert levels == [2, 1] and found.scheduler.counts['alone'].raised == 2
@@ -156,13 +181,24 @@ def test_unused_time_raises_levels_only_where_nobody_is_made_late(bench):
 
 def test_a_job_that_overruns_is_aborted_at_its_next_segment_and_counted(bench):
     done = []
-    found = bench({'long': lambda image, level: Steps(lambda: time.sleep(0.12), lambda: done.append('second segment')),
-                   'short': lambda image, level: Steps(nothing)})
-    found.scheduler.follow({'long': TaskPlan(0, 100.0, (10.0,)), 'short': TaskPlan(0, 10_000.0, (1.0,))})
+    found = bench(
+        {
+            'long': lambda image, level: Steps(
+                lambda: time.sleep(0.12), lambda: done.append('second segment')
+            ),
+            'short': lambda image, level: Steps(nothing),
+        }
+    )
+    found.scheduler.follow(
+        {'long': TaskPlan(0, 100.0, (10.0,)), 'short': TaskPlan(0, 10_000.0, (1.0,))}
+    )
     found.scheduler.submit('long', IMAGE)
     found.scheduler.submit('short', IMAGE)
     wait(lambda: len(found.records) == 2, 'both jobs')
-    assert (found.outcomes('long'), found.outcomes('short')) == ([Outcome.ABORTED], [Outcome.DETECTED])
+    assert (found.outcomes('long'), found.outcomes('short')) == (
+        [Outcome.ABORTED],
+        [Outcome.DETECTED],
+    )
     assert not done and not found.results('long')
     count = found.scheduler.counts['long']
     assert (count.jobs, count.misses) == (1, 1) and found.records[0].overran
@@ -173,7 +209,9 @@ def test_a_task_that_dies_does_not_take_the_others_down(bench):
         raise RuntimeError('no memory')
 
     found = bench({'dying': die, 'well': lambda image, level: Steps(nothing)})
-    found.scheduler.follow({'dying': TaskPlan(0, 100.0, (1.0,)), 'well': TaskPlan(0, 10_000.0, (1.0,))})
+    found.scheduler.follow(
+        {'dying': TaskPlan(0, 100.0, (1.0,)), 'well': TaskPlan(0, 10_000.0, (1.0,))}
+    )
     for number in range(3):
         found.scheduler.submit('dying', IMAGE)
         wait(lambda: len(found.outcomes('dying')) > number, 'a job')
@@ -185,9 +223,16 @@ def test_a_task_that_dies_does_not_take_the_others_down(bench):
 
 def test_a_task_that_hangs_is_left_to_its_thread_and_comes_back_when_it_does(bench):
     gate = threading.Event()
-    found = bench({'hanging': lambda image, level: Steps(lambda: gate.wait(WAIT_S), nothing),
-                   'well': lambda image, level: Steps(nothing)}, hanging_ms=50.0)
-    found.scheduler.follow({'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))})
+    found = bench(
+        {
+            'hanging': lambda image, level: Steps(lambda: gate.wait(WAIT_S), nothing),
+            'well': lambda image, level: Steps(nothing),
+        },
+        hanging_ms=50.0,
+    )
+    found.scheduler.follow(
+        {'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))}
+    )
     found.scheduler.submit('hanging', IMAGE)
     wait(lambda: found.scheduler.hanging == ('hanging',), 'the hang to be seen')
     for number in range(3):
@@ -203,9 +248,18 @@ def test_a_task_that_hangs_is_left_to_its_thread_and_comes_back_when_it_does(ben
 
 def test_an_image_that_waited_behind_a_job_that_hangs_makes_no_other_thread_hang(bench):
     gate, begun = threading.Event(), []
-    found = bench({'hanging': lambda image, level: begun.append(image) or Steps(lambda: gate.wait(WAIT_S), nothing),
-                   'well': lambda image, level: Steps(nothing)}, hanging_ms=50.0)
-    found.scheduler.follow({'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))})
+    found = bench(
+        {
+            'hanging': lambda image, level: (
+                begun.append(image) or Steps(lambda: gate.wait(WAIT_S), nothing)
+            ),
+            'well': lambda image, level: Steps(nothing),
+        },
+        hanging_ms=50.0,
+    )
+    found.scheduler.follow(
+        {'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))}
+    )
     found.scheduler.submit('hanging', IMAGE)
     wait(lambda: begun, 'the job that will hang')
     found.scheduler.submit('hanging', IMAGE)
@@ -220,8 +274,14 @@ def test_an_image_that_waited_behind_a_job_that_hangs_makes_no_other_thread_hang
 
 def test_plans_change_without_disturbing_the_job_at_work(bench):
     gate, levels = threading.Event(), []
-    found = bench({'task': lambda image, level: levels.append(level) or Steps(lambda: gate.wait(WAIT_S), nothing)},
-                  raises_levels=False)
+    found = bench(
+        {
+            'task': lambda image, level: (
+                levels.append(level) or Steps(lambda: gate.wait(WAIT_S), nothing)
+            )
+        },
+        raises_levels=False,
+    )
     found.scheduler.follow({'task': TaskPlan(0, 30_000.0, (9.0, 10.0))})
     found.scheduler.submit('task', IMAGE)
     wait(lambda: levels == [0], 'the job')  # not raised
@@ -264,7 +324,9 @@ def test_a_network_whose_level_changes_gives_the_outputs_of_a_fixed_one(bench, m
 
 def test_stopping_aborts_the_job_at_work(bench):
     begun = threading.Event()
-    found = bench({'task': lambda image, level: Steps(begun.set, *[lambda: time.sleep(0.01)] * 10_000)})
+    found = bench(
+        {'task': lambda image, level: Steps(begun.set, *[lambda: time.sleep(0.01)] * 10_000)}
+    )
     found.scheduler.follow({'task': TaskPlan(0, 60_000.0, (50_000.0,))})
     found.scheduler.submit('task', IMAGE)
     assert begun.wait(WAIT_S)
@@ -281,7 +343,9 @@ def test_rejected_images_are_no_jobs(bench):
     assert found.scheduler.counts['task'].jobs == 1
 
 
-@pytest.mark.parametrize('values', [(1, 10.0, (1.0,)), (0, 0.0, (1.0,)), (0, 10.0, (0.0,)), (0, 10.0, ())])
+@pytest.mark.parametrize(
+    'values', [(1, 10.0, (1.0,)), (0, 0.0, (1.0,)), (0, 10.0, (0.0,)), (0, 10.0, ())]
+)
 def test_refuses_plans_that_are_none(values):
     with pytest.raises(ValueError, match='expected'):
         TaskPlan(*values)

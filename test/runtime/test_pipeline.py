@@ -23,7 +23,9 @@ from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.time_model import Reserve, TimeModel
 
-SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+SPACE = multi_path_space(
+    skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
+)
 PATH = SPACE.largest
 IMAGE = np.zeros((40, 60, 3), dtype=np.uint8)
 FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])
@@ -101,18 +103,29 @@ class Bench(FrameClient):
         self.calibrator = BoundCalibrator(0.01, 0.05, math.log(8))
         self.mailbox, self.watchdog = Mailbox(), Watchdog(self.failures.append)
         self.on_record, self.on_late_record, self.on_failure = (
-            self.records.append, self.late.append, self.failures.append)
+            self.records.append,
+            self.late.append,
+            self.failures.append,
+        )
         self.hear = lambda arrival, found: None
         self.pipelines = []
 
     def build(self, policy=None, network=None, result_type=Detections, reserve_ms=0.0, **rules):
         policy = policy or OnePath()
         network = network or self.network
-        self.times = times = TimeModel(network.path_space, policy, self.calibrator,
-                                       publishing=Reserve(reserve_ms, math.inf, quantile=0.99))
+        self.times = times = TimeModel(
+            network.path_space,
+            policy,
+            self.calibrator,
+            publishing=Reserve(reserve_ms, math.inf, quantile=0.99),
+        )
         pipeline = FramePipeline(
-            Task(network, policy, times, result_type), self, FrameRules(**rules),
-            self.mailbox, self.watchdog)
+            Task(network, policy, times, result_type),
+            self,
+            FrameRules(**rules),
+            self.mailbox,
+            self.watchdog,
+        )
         self.pipelines.append(pipeline)
         return pipeline
 
@@ -134,7 +147,9 @@ class Bench(FrameClient):
         task.process(frame)
 
     def start(self):
-        worker = threading.Thread(target=serve, args=(self.mailbox, self.failures.append), daemon=True)
+        worker = threading.Thread(
+            target=serve, args=(self.mailbox, self.failures.append), daemon=True
+        )
         worker.start()
         return worker
 
@@ -168,7 +183,13 @@ def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
     assert record.deadline_met
     assert record.superseded == 3
     assert record.total_ms == pytest.approx(5.0 + record.overhead_ms + record.network_ms)
-    parts = (record.queue_ms, record.convert_ms, record.decision_ms, record.network_ms, record.publish_ms)
+    parts = (
+        record.queue_ms,
+        record.convert_ms,
+        record.decision_ms,
+        record.network_ms,
+        record.publish_ms,
+    )
     assert record.elapsed_ms == pytest.approx(sum(parts))
     assert min(parts) >= 0.0
     assert record.forecast_ms == 0.01
@@ -197,7 +218,9 @@ def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_im
             bench.mailbox.close()
 
     convert = bench.convert
-    bench.convert = lambda arrival: (pipeline.arrive(arrive()), convert(arrival))[1]  # overload: one always waits
+    bench.convert = lambda arrival: (pipeline.arrive(arrive()), convert(arrival))[
+        1
+    ]  # overload: one always waits
     pipeline.arrive(arrive())
     serve(bench.mailbox, bench.failures.append, between)
     assert done == [1, 2, 3, 4, 5]
@@ -244,7 +267,9 @@ def hang(bench, where):
 
 
 @pytest.mark.parametrize('where', HANGS)
-def test_whatever_hangs_every_image_is_answered_within_its_budget_or_replaced_by_one_that_is(bench, where):
+def test_whatever_hangs_every_image_is_answered_within_its_budget_or_replaced_by_one_that_is(
+    bench, where
+):
     pipeline = bench.build()
     bench.run(pipeline)
     bench.budget_ms, gate = 400.0, hang(bench, where)
@@ -254,14 +279,24 @@ def test_whatever_hangs_every_image_is_answered_within_its_budget_or_replaced_by
         sent.append(arrive(age_ms=0.0))
         pipeline.arrive(sent[-1])
         time.sleep(0.1)
-    wait_until(lambda: len(bench.records) - 1 + sum(record.superseded for record in bench.records[1:]) == len(sent))
+    wait_until(
+        lambda: (
+            len(bench.records) - 1 + sum(record.superseded for record in bench.records[1:])
+            == len(sent)
+        )
+    )
     assert worker.is_alive()
     heard = {arrival: at_ms for arrival, at_ms in bench.heard_ms.items() if arrival in sent}
     for number, arrival in enumerate(sent):
         # A busy machine has a second more; without a watchdog nothing is heard before the gate is open.
-        assert any(later in heard and heard[later] <= arrival.arrived_ms + 400.0 + 1000.0 for later in sent[number:])
+        assert any(
+            later in heard and heard[later] <= arrival.arrived_ms + 400.0 + 1000.0
+            for later in sent[number:]
+        )
     assert {record.outcome for record in bench.records[1:]} == {Outcome.COASTED}
-    assert all(len(found) == 1 and found.scores[0] < FOUND.scores[0] for found in bench.published[1:4])
+    assert all(
+        len(found) == 1 and found.scores[0] < FOUND.scores[0] for found in bench.published[1:4]
+    )
     bench.network.gate, bench.budget_ms = None, 10_000.0
     gate.set()
     pipeline.arrive(arrive())
@@ -279,7 +314,9 @@ def test_images_that_were_left_out_are_answered_for_when_the_first_of_them_is_du
     pipeline.arrive(second)
     due_ms, act = pipeline.look(now_ms())
     assert act is None
-    assert due_ms == pytest.approx(first.arrived_ms + (second.arrived_ms - first.arrived_ms) / 4 + 1980.0, abs=20.0)
+    assert due_ms == pytest.approx(
+        first.arrived_ms + (second.arrived_ms - first.arrived_ms) / 4 + 1980.0, abs=20.0
+    )
 
 
 def test_a_hanging_publication_in_the_watchdogs_own_thread_is_made_by_another(bench):
@@ -369,7 +406,9 @@ def test_a_result_of_another_type_is_stood_in_for_by_the_last_one(bench):
     pipeline = bench.build(result_type=Classification)
     bench.network.error = RuntimeError('gone')
     bench.run(pipeline)
-    assert bench.published == [] and bench.records[0].outcome is Outcome.COASTED  # there is none to repeat
+    assert (
+        bench.published == [] and bench.records[0].outcome is Outcome.COASTED
+    )  # there is none to repeat
     bench.network.error = None
     bench.run(pipeline)
     bench.network.error = RuntimeError('gone')
@@ -400,19 +439,27 @@ def test_a_stopped_pipeline_aborts_the_frame_that_the_network_still_holds(bench)
     assert bench.records == bench.published == []
 
 
-def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_renews_the_tracks(bench):
+def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_renews_the_tracks(
+    bench,
+):
     pipeline = bench.build(OnePath(forecast_ms=1e6))
     for step in range(3):
-        bench.run(pipeline, arrive(stamp_ns=10 ** 18 + step * 10 ** 8))
+        bench.run(pipeline, arrive(stamp_ns=10**18 + step * 10**8))
     assert [record.outcome for record in bench.records] == [Outcome.COASTED] * 3
-    assert all(record.result is None and 'too late before the frame' in record.reason
-               for record in bench.records)
+    assert all(
+        record.result is None and 'too late before the frame' in record.reason
+        for record in bench.records
+    )
     assert not any(record.plan.feasible for record in bench.records)
     assert [len(found) for found in bench.published] == [0, 1, 1]
-    assert [record.evidence_age_ms for record in bench.records] == pytest.approx([math.nan, 100.0, 100.0], nan_ok=True)
+    assert [record.evidence_age_ms for record in bench.records] == pytest.approx(
+        [math.nan, 100.0, 100.0], nan_ok=True
+    )
     assert [record.outcome for record in bench.late] == [Outcome.LATE] * 3
-    assert all(record.network_ms > 0 and record.forecast_ms == 1e6 and record.evidence_age_ms == 0
-               for record in bench.late)
+    assert all(
+        record.network_ms > 0 and record.forecast_ms == 1e6 and record.evidence_age_ms == 0
+        for record in bench.late
+    )
     assert pipeline.late_results == bench.calibrator.frames == 3
 
 
@@ -433,13 +480,17 @@ class TwoPaths(OnePath):
             return Choice(self.SHORT, 1e6, 1e6, False, 0.1)
         self.asked_ms.append(remaining_ms)
         path = self.LONG if remaining_ms >= 50.0 else self.SHORT
-        return Choice(path, self.forecast_ms(path), self.forecast_ms(path), remaining_ms >= 10.0, 0.5)
+        return Choice(
+            path, self.forecast_ms(path), self.forecast_ms(path), remaining_ms >= 10.0, 0.5
+        )
 
     def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, likely=1.0):
         return Choice(path, 1.0, 1.0, True, 0.5)
 
 
-def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_the_next_image(bench):
+def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_the_next_image(
+    bench,
+):
     policy = TwoPaths()
     bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5))
     pipeline = bench.build(policy)
@@ -457,7 +508,10 @@ def test_the_next_image_is_spared_on_demand_once_the_period_is_learnt(bench, spa
     policy = OnePath()
     plan, asked_ms = policy.plan, []
     policy.redecide = lambda path, segment, remaining_ms, factor, *more: plan(remaining_ms, factor)
-    policy.plan = lambda remaining_ms, factor, *more: (asked_ms.append(remaining_ms), plan(remaining_ms, factor))[1]
+    policy.plan = lambda remaining_ms, factor, *more: (
+        asked_ms.append(remaining_ms),
+        plan(remaining_ms, factor),
+    )[1]
     pipeline = bench.build(policy, spare_next_image=spares)
     bench.run(pipeline)
     for before_ms in (800.0, 400.0, 0.0):
@@ -495,14 +549,19 @@ def run_late_while_another_waits(bench, pipeline, other, fits_alone):
     bench.budget_ms = budget_ms
     other.arrive(arrive())
     pipeline._task.policy.plan = lambda remaining_ms, factor, *more: Choice(
-        PATH, 1.0, 1.0, remaining_ms > (5000.0 if fits_alone else 1e9), 0.5)
+        PATH, 1.0, 1.0, remaining_ms > (5000.0 if fits_alone else 1e9), 0.5
+    )
     bench.network.gate.set()
     worker.join(WAIT_S)
     return pipeline.late_results == 1
 
 
-@pytest.mark.parametrize(('fits_alone', 'max_coasted', 'ended'), [(True, 3, False), (False, 3, True), (True, 0, True)])
-def test_late_work_is_left_when_the_next_image_can_be_in_time_only_without_it(bench, fits_alone, max_coasted, ended):
+@pytest.mark.parametrize(
+    ('fits_alone', 'max_coasted', 'ended'), [(True, 3, False), (False, 3, True), (True, 0, True)]
+)
+def test_late_work_is_left_when_the_next_image_can_be_in_time_only_without_it(
+    bench, fits_alone, max_coasted, ended
+):
     policy = OnePath()
     policy.forecast_ms = lambda path, segment=0: 8000.0
     pipeline = bench.build(policy, max_coasted=max_coasted)
@@ -515,7 +574,9 @@ def test_late_work_is_left_when_another_task_waits(bench):
     assert bench.mailbox.take(0)[0] is other
 
 
-def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_is_answered_in_time(bench):
+def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_is_answered_in_time(
+    bench,
+):
     pipeline = bench.build(max_coasted=0)
     bench.budget_ms, bench.network.gate = 30.0, threading.Event()
     bench.start()
@@ -533,11 +594,15 @@ def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_
 
 
 @pytest.mark.parametrize('keeps_bounds', [True, False])
-def test_the_margin_for_late_frames_is_on_all_bounds_of_a_policy_that_keeps_them(bench, keeps_bounds):
+def test_the_margin_for_late_frames_is_on_all_bounds_of_a_policy_that_keeps_them(
+    bench, keeps_bounds
+):
     policy, factors = OnePath(), []
     policy.keeps_bounds, redecide = keeps_bounds, policy.redecide
     policy.redecide = lambda path, segment, remaining_ms, factor, *more: (
-        factors.append(factor), redecide(path, segment, remaining_ms, factor))[1]
+        factors.append(factor),
+        redecide(path, segment, remaining_ms, factor),
+    )[1]
     pipeline = bench.build(policy)
     bench.times.miss_correction.observe(True)
     bench.run(pipeline)
@@ -609,35 +674,38 @@ def test_objects_move_by_the_stamps_and_not_by_the_time_at_which_a_bag_is_played
     pipeline = bench.build()
     for step in range(3):  # 2 px in 0.1 s, played as fast as it goes
         bench.network.found = box_at(2.0 * step)
-        bench.run(pipeline, arrive(stamp_ns=10 ** 18 + step * 10 ** 8))
+        bench.run(pipeline, arrive(stamp_ns=10**18 + step * 10**8))
     bench.network.error = RuntimeError('gone')
-    bench.run(pipeline, arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8))
+    bench.run(pipeline, arrive(stamp_ns=10**18 + 3 * 10**8))
     assert bench.published[3].boxes_xyxy_px[0] == pytest.approx([6.0, 1.0, 26.0, 21.0], abs=0.1)
 
 
 def test_after_a_bag_has_looped_objects_of_its_end_are_not_coasted_into_its_begin(bench):
     pipeline = bench.build()
-    for stamp_ns in (10 ** 18, 10 ** 18 + 10 ** 8):
+    for stamp_ns in (10**18, 10**18 + 10**8):
         bench.run(pipeline, arrive(stamp_ns=stamp_ns))
     bench.network.error = RuntimeError('gone')
-    bench.run(pipeline, arrive(math.nan, 'image stamp went back by 100 ms', 10 ** 18))
+    bench.run(pipeline, arrive(math.nan, 'image stamp went back by 100 ms', 10**18))
     assert bench.records[2].outcome is Outcome.COASTED
     assert len(bench.published[2]) == 0
     bench.network.error = None
     for step in range(2):
         bench.network.found = box_at(20.0 - 2.0 * step)
-        bench.run(pipeline, arrive(stamp_ns=10 ** 18 + (step + 1) * 10 ** 8))
+        bench.run(pipeline, arrive(stamp_ns=10**18 + (step + 1) * 10**8))
     bench.network.error = RuntimeError('gone')
-    bench.run(pipeline, arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8))
+    bench.run(pipeline, arrive(stamp_ns=10**18 + 3 * 10**8))
     assert bench.published[5].boxes_xyxy_px[0] == pytest.approx([16.0, 1.0, 36.0, 21.0], abs=0.1)
 
 
 @pytest.mark.parametrize(('segment_ms', 'misses'), [(0.1, 0), (40_000.0, 1)])
-def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(bench, segment_ms, misses):
+def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(
+    bench, segment_ms, misses
+):
     policy = OnePath(forecast_ms=1.0)
     policy.forecast_ms = lambda path, segment=0: 1000.0 - 1000.0 * segment / len(SPACE.segments)
     policy.redecide = lambda path, segment, remaining_ms, factor, *more: Choice(
-        PATH, 1e9, 1e9, False, 0.5)
+        PATH, 1e9, 1e9, False, 0.5
+    )
     bench.network.segment_ms = segment_ms
     bench.mailbox.holds_other = lambda task: True  # so that what is too late is aborted
     bench.run(bench.build(policy), arrive())
@@ -656,7 +724,9 @@ def test_what_the_node_itself_takes_beyond_its_reserve_counts_as_time_of_the_bou
         if what == slow:
             time.sleep(pause_s[0])
 
-    policy.plan = lambda remaining_ms, factor, *more: (pause('decide'), plan(remaining_ms, factor))[1]
+    policy.plan = lambda remaining_ms, factor, *more: (pause('decide'), plan(remaining_ms, factor))[
+        1
+    ]
     bench.network.segment_ms = 1.0
     pipeline = bench.build(policy)
     bench.hear = lambda arrival, found: pause('publish')
@@ -669,7 +739,9 @@ def test_what_the_node_itself_takes_beyond_its_reserve_counts_as_time_of_the_bou
 def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes(bench):
     policy = OnePath(forecast_ms=10.0)
     plan = policy.plan
-    policy.plan = lambda remaining_ms, factor, *more: (time.sleep(0.2), plan(remaining_ms, factor))[1]
+    policy.plan = lambda remaining_ms, factor, *more: (time.sleep(0.2), plan(remaining_ms, factor))[
+        1
+    ]
     pipeline = bench.build(policy)
     bench.run(pipeline)
     bench.budget_ms = 1000.0
@@ -677,7 +749,9 @@ def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes
     bench.run(pipeline, arrive(age_ms=0.0))
     first, second = bench.records
     assert first.decision_ms >= 200.0
-    assert second.remaining_ms <= 1000.0 - 200.0  # the median of all frames so far is reserved for deciding
+    assert (
+        second.remaining_ms <= 1000.0 - 200.0
+    )  # the median of all frames so far is reserved for deciding
     assert bench.times.reserve.publishing_ms < 200.0
 
 
@@ -685,7 +759,8 @@ def test_aborted_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
     policy = OnePath(forecast_ms=1.0)
     policy.forecast_ms = lambda path, segment=0: 1.0 - segment / len(SPACE.segments)
     policy.redecide = lambda path, segment, remaining_ms, factor, *more: Choice(
-        PATH, 1e9, 1e9, False, 0.5)
+        PATH, 1e9, 1e9, False, 0.5
+    )
     bench.network.segment_ms = 40.0
     pipeline = bench.build(policy)
     bench.mailbox.holds_other = lambda task: True
@@ -702,7 +777,9 @@ def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, segmen
         bench.run(pipeline)
     assert len(bench.published) == 2
     assert bench.calibrator.frames == 1 and 0.0 < bench.calibrator.factor < 1.1
-    assert 'expected positive, finite numbers' in str(bench.failures[0]) and len(bench.failures) == 1
+    assert (
+        'expected positive, finite numbers' in str(bench.failures[0]) and len(bench.failures) == 1
+    )
 
 
 def test_who_works_beside_frames_can_wait_for_the_gap_after_one(bench):

@@ -1,4 +1,5 @@
 """Real threads and processes, with the permissions that they have and with fewer."""
+
 from __future__ import annotations
 
 import json
@@ -25,11 +26,13 @@ from deadline_perception.runtime.priority import (
 )
 
 WAIT_S = 30.0
-as_root = pytest.mark.skipif(not (os.geteuid() == 0 and read_real_time_share().refusal == ''),
-                             reason='needs every permission, to have and to give away')
+as_root = pytest.mark.skipif(
+    not (os.geteuid() == 0 and read_real_time_share().refusal == ''),
+    reason='needs every permission, to have and to give away',
+)
 SHARE = RealTimeShare(0.95, 1.0)
 # Runs in a process of its own, of ordinary niceness; what it calls `report` with is the test's.
-CHILD = '''
+CHILD = """
 import json, os, resource, subprocess, sys, threading, time
 from pathlib import Path
 from deadline_perception.runtime import priority as module
@@ -46,13 +49,18 @@ def drop(**limits):
     os.setgid(65534)
     os.setuid(65534)
 os.setpriority(os.PRIO_PROCESS, 0, 0)
-'''
+"""
 
 
 def in_child(code: str, status: int = 0) -> dict:
     """What a process reports that runs the code."""
-    run = subprocess.run([sys.executable, '-c', CHILD + code], capture_output=True, text=True, timeout=120,
-                         start_new_session=True)
+    run = subprocess.run(
+        [sys.executable, '-c', CHILD + code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        start_new_session=True,
+    )
     if run.returncode == 77:
         pytest.skip('not even root may raise limits here')
     assert run.returncode == status, run.stderr
@@ -77,14 +85,22 @@ def in_thread(call) -> object:
 def standing() -> tuple[int, int, int]:
     """Policy, priority and niceness of this thread."""
     tid = threading.get_native_id()
-    return (os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK, os.sched_getparam(tid).sched_priority,
-            os.getpriority(os.PRIO_PROCESS, tid))
+    return (
+        os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK,
+        os.sched_getparam(tid).sched_priority,
+        os.getpriority(os.PRIO_PROCESS, tid),
+    )
 
 
 @as_root
-@pytest.mark.parametrize(('role', 'raised'), [
-    (Role.INFERENCE, (os.SCHED_FIFO, 10, NICENESS)), (Role.WATCHDOG, (os.SCHED_FIFO, 11, NICENESS)),
-    (Role.SUPPORTING, (os.SCHED_OTHER, 0, NICENESS))])
+@pytest.mark.parametrize(
+    ('role', 'raised'),
+    [
+        (Role.INFERENCE, (os.SCHED_FIFO, 10, NICENESS)),
+        (Role.WATCHDOG, (os.SCHED_FIFO, 11, NICENESS)),
+        (Role.SUPPORTING, (os.SCHED_OTHER, 0, NICENESS)),
+    ],
+)
 def test_a_thread_is_raised_alone_and_lowered_again(role, raised):
     def work():
         priority = ThreadPriority(lock_memory=False, share=SHARE)
@@ -110,7 +126,9 @@ def test_what_a_raised_thread_starts_is_not_raised():
     def work():
         priority = ThreadPriority(lock_memory=False, share=SHARE)
         priority.raise_thread(Role.INFERENCE)
-        said = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            [sys.executable, '-c', code], capture_output=True, text=True, check=True
+        ).stdout
         priority.restore()
         return said.split()
 
@@ -120,7 +138,7 @@ def test_what_a_raised_thread_starts_is_not_raised():
 @as_root
 def test_threads_of_openmp_are_raised_with_the_one_that_started_them():
     pytest.importorskip('torch')
-    found = in_child('''
+    found = in_child("""
 import torch
 torch.set_num_threads(2)
 name_thread('inference')
@@ -132,20 +150,28 @@ priority = ThreadPriority(lock_memory=False)
 priority.raise_thread(Role.INFERENCE)
 named = [int(task.name) for task in Path('/proc/self/task').iterdir() if (task / 'comm').read_text() == 'inference\\n']
 report(named=len(named), fifo=sum(policy(tid) == os.SCHED_FIFO for tid in named), python=policy(elsewhere.native_id))
-''')
+""")
     assert found['named'] >= 3
     assert found['fifo'] == found['named'] - 1
     assert found['python'] == os.SCHED_OTHER
 
 
 @as_root
-@pytest.mark.parametrize(('limits', 'in_force', 'refused'), [
-    ('', 'SCHED_OTHER, nice 0', ('nice -15 is not permitted', 'SCHED_FIFO 10 is not permitted', 'locked memory')),
-    ('NICE=40', 'SCHED_OTHER, nice -15', ('SCHED_FIFO 10 is not permitted', 'locked memory')),
-    ('RTPRIO=10', 'SCHED_FIFO 10, nice 0', ('nice -15 is not permitted', 'locked memory')),
-    ('NICE=40, RTPRIO=10, MEMLOCK=-1', 'SCHED_FIFO 10, nice -15', ())])
+@pytest.mark.parametrize(
+    ('limits', 'in_force', 'refused'),
+    [
+        (
+            '',
+            'SCHED_OTHER, nice 0',
+            ('nice -15 is not permitted', 'SCHED_FIFO 10 is not permitted', 'locked memory'),
+        ),
+        ('NICE=40', 'SCHED_OTHER, nice -15', ('SCHED_FIFO 10 is not permitted', 'locked memory')),
+        ('RTPRIO=10', 'SCHED_FIFO 10, nice 0', ('nice -15 is not permitted', 'locked memory')),
+        ('NICE=40, RTPRIO=10, MEMLOCK=-1', 'SCHED_FIFO 10, nice -15', ()),
+    ],
+)
 def test_takes_what_an_ordinary_user_is_permitted_and_tells_the_rest(limits, in_force, refused):
-    found = in_child(f'''
+    found = in_child(f"""
 drop({limits})
 priority = ThreadPriority()
 priority.raise_thread(Role.INFERENCE)
@@ -153,7 +179,7 @@ told = priority.in_force, priority.refusals
 priority.raise_thread(Role.INFERENCE)
 priority.restore()
 report(told=told, doctor=what_is_permitted(), after=[policy(), os.getpriority(os.PRIO_PROCESS, 0)])
-''')
+""")
     for told, reasons in (found['told'], found['doctor']):
         assert told.startswith(in_force)
         assert told.endswith('memory locked') == (not refused)
@@ -163,10 +189,15 @@ report(told=told, doctor=what_is_permitted(), after=[policy(), os.getpriority(os
 
 
 @as_root
-@pytest.mark.parametrize('before', ['os.setpriority(os.PRIO_PROCESS, 0, 5)',
-                                    'os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(3))'])
+@pytest.mark.parametrize(
+    'before',
+    [
+        'os.setpriority(os.PRIO_PROCESS, 0, 5)',
+        'os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(3))',
+    ],
+)
 def test_what_the_process_was_started_with_stays(before):
-    found = in_child(f'''
+    found = in_child(f"""
 {before}
 before = [policy(), os.getpriority(os.PRIO_PROCESS, 0)]
 priority = ThreadPriority(lock_memory=False)
@@ -175,7 +206,7 @@ priority.between_frames()
 during = [policy(), os.getpriority(os.PRIO_PROCESS, 0)]
 priority.restore()
 report(before=before, during=during, after=[policy(), os.getpriority(os.PRIO_PROCESS, 0)], why=priority.refusals)
-''')
+""")
     assert found['before'] == found['during'] == found['after']
     assert 'was chosen when this process was started' in found['why'][0]
 
@@ -247,46 +278,55 @@ def test_a_thread_that_hangs_loses_its_priority_until_its_next_frame():
 
 @as_root
 def test_a_thread_that_holds_the_interpreter_is_ended_by_the_kernel():
-    in_child('''
+    in_child(
+        """
 module.LONGEST_RUN_S = 1
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 priority = ThreadPriority(lock_memory=False)
 priority.raise_thread(Role.INFERENCE)
 sum(range(10**12))
-''', status=-signal.SIGXCPU)
+""",
+        status=-signal.SIGXCPU,
+    )
 
 
 @as_root
 def test_limit_of_run_and_lock_of_memory_are_given_back():
-    found = in_child('''
+    found = in_child("""
 def locked(): return next(line.split()[1] for line in Path('/proc/self/status').open() if line.startswith('VmLck'))
 priority = ThreadPriority()
 priority.raise_thread(Role.INFERENCE)
 during = [resource.getrlimit(resource.RLIMIT_RTTIME)[0], locked() != '0', priority.in_force]
 priority.restore()
 report(during=during, after=[resource.getrlimit(resource.RLIMIT_RTTIME)[0], locked() != '0'])
-''')
-    assert found['during'][:2] == [10_000_000, True] and found['during'][2].endswith('memory locked')
+""")
+    assert found['during'][:2] == [10_000_000, True] and found['during'][2].endswith(
+        'memory locked'
+    )
     assert found['after'] == [resource.RLIM_INFINITY, False]
 
 
 @as_root
 def test_a_short_limit_of_real_time_work_is_no_place_for_it():
-    found = in_child('''
+    found = in_child("""
 resource.setrlimit(resource.RLIMIT_RTTIME, (200_000, 200_000))
 priority = ThreadPriority(lock_memory=False)
 priority.raise_thread(Role.INFERENCE)
 report(policy=policy(), why=priority.refusals)
-''')
+""")
     assert found['policy'] == os.SCHED_OTHER
-    assert found['why'] == ['SCHED_FIFO is not used: RLIMIT_RTTIME is 200000 us, expected at least 10000000 us or no '
-                            'limit']
+    assert found['why'] == [
+        'SCHED_FIFO is not used: RLIMIT_RTTIME is 200000 us, expected at least 10000000 us or no '
+        'limit'
+    ]
 
 
 @as_root
-@pytest.mark.skipif(module._session_niceness() is None, reason='the kernel does not group by session')
+@pytest.mark.skipif(
+    module._session_niceness() is None, reason='the kernel does not group by session'
+)
 def test_niceness_counts_against_other_sessions_too():
-    found = in_child('''
+    found = in_child("""
 def session(): return int(Path('/proc/self/autogroup').read_text().split()[-1])
 before = session()
 priority = ThreadPriority(lock_memory=False)
@@ -294,14 +334,21 @@ priority.raise_thread(Role.SUPPORTING)
 during = session()
 priority.restore()
 report(seen=[before, during, session()])
-''')
+""")
     assert found['seen'] == [0, NICENESS, 0]
 
 
-@pytest.mark.parametrize(('runtime', 'period', 'refusal'), [
-    ('950000\n', '1000000\n', ''), ('-1\n', '1000000\n', 'sched_rt_runtime_us is -1, expected'),
-    ('1000000\n', '1000000\n', 'sched_rt_runtime_us is 1000000, expected'), ('0', '1000000', 'is 0, expected'),
-    ('much', '1000000', 'cannot be read'), (None, None, 'cannot be read')])
+@pytest.mark.parametrize(
+    ('runtime', 'period', 'refusal'),
+    [
+        ('950000\n', '1000000\n', ''),
+        ('-1\n', '1000000\n', 'sched_rt_runtime_us is -1, expected'),
+        ('1000000\n', '1000000\n', 'sched_rt_runtime_us is 1000000, expected'),
+        ('0', '1000000', 'is 0, expected'),
+        ('much', '1000000', 'cannot be read'),
+        (None, None, 'cannot be read'),
+    ],
+)
 def test_real_time_needs_a_throttle(tmp_path, runtime, period, refusal):
     folder = tmp_path / 'proc/sys/kernel'
     folder.mkdir(parents=True)
@@ -340,7 +387,10 @@ def test_a_thread_that_ran_a_network_is_what_it_was_also_when_that_failed(mode):
     def work():
         name_thread('ordinary')
         before, during = state(), []
-        with pytest.raises(RuntimeError, match='in the midst'), inference_thread(mode, cores={core}) as priority:
+        with (
+            pytest.raises(RuntimeError, match='in the midst'),
+            inference_thread(mode, cores={core}) as priority,
+        ):
             priority.raise_thread(Role.INFERENCE)
             during += state()
             raise RuntimeError('in the midst')

@@ -7,7 +7,7 @@ from deadline_perception.core.device import process_environment
 
 # Resident memory of a thread that freed much, before and after it is given back. Then page faults of what a frame
 # allocates, with a thread that touched memory before and with one that did not.
-PROGRAM = '''
+PROGRAM = """
 import json, resource
 from pathlib import Path
 import numpy as np
@@ -31,12 +31,18 @@ touched.do(touch_memory)
 print(json.dumps([given_back_mb, other.do(faults), touched.do(faults)]))
 touched.close(1.0)
 other.close(1.0)
-'''
+"""
 
 
 def test_freed_memory_is_given_back_and_the_first_frame_of_a_thread_that_touched_memory_faults_no_page_in():
-    run = subprocess.run([sys.executable, '-c', PROGRAM], env={**os.environ, **process_environment(1)},
-                         capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run(
+        [sys.executable, '-c', PROGRAM],
+        env={**os.environ, **process_environment(1)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     given_back_mb, without, touched = json.loads(run.stdout)
     assert given_back_mb > 30
     assert without > 2000 and touched < without / 8
@@ -79,8 +85,14 @@ print(json.dumps({'is_bound': not any(bound), 'cut': cut, 'left': mappings() - w
 
 
 def test_what_was_freed_is_given_back_also_where_memory_is_locked_and_mappings_are_joined():
-    run = subprocess.run([sys.executable, '-c', LOCKED], env={**os.environ, **process_environment(1)},
-                         capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run(
+        [sys.executable, '-c', LOCKED],
+        env={**os.environ, **process_environment(1)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     found = json.loads(run.stdout)
     assert found['given_back_mb'] > 30 and found['unchanged']
     if 'memory locked' in found['in_force']:
@@ -116,7 +128,13 @@ print(json.dumps(found))
 
 
 def test_what_threads_leave_as_they_end_is_given_back():
-    run = subprocess.run([sys.executable, '-c', ENDED], env={**os.environ, **process_environment(1)},
-                         capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run(
+        [sys.executable, '-c', ENDED],
+        env={**os.environ, **process_environment(1)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     found_mb = json.loads(run.stdout)
     assert max(found_mb) - found_mb[0] < 10, found_mb

@@ -21,20 +21,33 @@ def test_weights_of_the_same_shape_fit_and_all_others_are_refused_with_the_diffe
     running = build_detector(SMALL, CLASSES)
     check_replacement(build_detector(SMALL, CLASSES, seed=1), running)
     for config, names, said in (
-            (SMALL, CLASSES[:-1], 'its classes: vehicle, bike, motorbike, traffic_light; expected'),
-            (replace(SMALL, widths=(1.0, 0.75, 0.5)), CLASSES, 'its operators: .*width of 0.5, 0.75, 1.0.*; expected'),
-            (replace(SMALL, pyramid_channels=32), CLASSES, 'its shape: small [0-9a-f]+ on 64 x 96 px; expected')):
+        (SMALL, CLASSES[:-1], 'its classes: vehicle, bike, motorbike, traffic_light; expected'),
+        (
+            replace(SMALL, widths=(1.0, 0.75, 0.5)),
+            CLASSES,
+            'its operators: .*width of 0.5, 0.75, 1.0.*; expected',
+        ),
+        (
+            replace(SMALL, pyramid_channels=32),
+            CLASSES,
+            'its shape: small [0-9a-f]+ on 64 x 96 px; expected',
+        ),
+    ):
         with pytest.raises(ReplacementError, match=said):
             check_replacement(build_detector(config, names), running)
     other = build_detector(SMALL, CLASSES)
     other.result_type = Classification
-    with pytest.raises(ReplacementError, match='its results: Classification; expected .*: Detections'):
+    with pytest.raises(
+        ReplacementError, match='its results: Classification; expected .*: Detections'
+    ):
         check_replacement(other, running)
     other = build_detector(SMALL, CLASSES)
     running.engine = Eager()
     running.engine.identity = 'openvino 2025'
     other.engine = Eager('all segments run eagerly. Prepare them: deadline-perception profile')
-    with pytest.raises(ReplacementError, match='on eager and not, .* on openvino 2025.*Prepare them: deadline-perc'):
+    with pytest.raises(
+        ReplacementError, match='on eager and not, .* on openvino 2025.*Prepare them: deadline-perc'
+    ):
         check_replacement(other, running)
 
 
@@ -43,8 +56,12 @@ def test_the_calibration_goes_on_while_the_times_that_it_holds_for_are_the_same(
     for seed in range(2):
         save_detector(build_detector(SMALL, CLASSES, seed=seed), tmp_path / f'{seed}.safetensors')
     made_up_profile(detector).save(tmp_path / 'profile.json')
-    options = NetworkOptions(str(tmp_path / '0.safetensors'), profile=str(tmp_path / 'profile.json'), engine='eager',
-                             policy='one_path_policies:largest')
+    options = NetworkOptions(
+        str(tmp_path / '0.safetensors'),
+        profile=str(tmp_path / 'profile.json'),
+        engine='eager',
+        policy='one_path_policies:largest',
+    )
     running = load_task(options, tmp_path)
     running.task.times.calibrator.observe(10.0, None)
     other = replace(options, model=str(tmp_path / '1.safetensors'))

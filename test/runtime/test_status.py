@@ -45,9 +45,14 @@ def test_frames_that_were_held_at_the_end_are_in_the_totals():
     status = DetectorStatus()
     status.note(record())
     status.reject('too small')
-    status.halt(SimpleNamespace(arrived=6, replaced=2))  # one was answered, one rejected, and two were held
-    assert (status.values()['frames'], status.values()['replaced_frames'], status.values()['unanswered_frames']) == (
-        '1', '2', '2')
+    status.halt(
+        SimpleNamespace(arrived=6, replaced=2)
+    )  # one was answered, one rejected, and two were held
+    assert (
+        status.values()['frames'],
+        status.values()['replaced_frames'],
+        status.values()['unanswered_frames'],
+    ) == ('1', '2', '2')
 
 
 def test_values_carry_the_last_frame():
@@ -78,7 +83,9 @@ def test_rejections_are_counted_by_cause_and_further_causes_together():
 
 @pytest.mark.parametrize('busy_for_ms, hangs', [(None, False), (10.0, False), (60_000.0, True)])
 def test_a_network_that_does_not_answer_is_noticed(busy_for_ms, hangs):
-    assert ('has not answered' in hanging(None if busy_for_ms is None else now_ms() - busy_for_ms)) == hangs
+    assert (
+        'has not answered' in hanging(None if busy_for_ms is None else now_ms() - busy_for_ms)
+    ) == hangs
 
 
 def test_a_failure_is_a_concern_for_some_seconds():

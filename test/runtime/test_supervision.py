@@ -10,7 +10,12 @@ import pytest
 from waiting import wait_until
 
 from deadline_perception.runtime import supervision
-from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrder, Supervisor, describe_exit
+from deadline_perception.runtime.supervision import (
+    TRY_AGAIN_STATUS,
+    ProcessOrder,
+    Supervisor,
+    describe_exit,
+)
 
 WAIT_S = 20.0
 
@@ -58,12 +63,22 @@ def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervis
     supervisor.start(shell('player', script, ends_run=True, retries=2))
     assert supervisor.run() == 1
     assert (tmp_path / 'tries').read_text() == 'x\nx\nx\n'
-    assert told == ['player is tried again', 'player is tried again', 'stopping: player failed: exit status 75']
+    assert told == [
+        'player is tried again',
+        'player is tried again',
+        'stopping: player failed: exit status 75',
+    ]
 
 
 def test_a_player_that_finds_the_others_at_the_second_try_ends_well(supervisor, told, tmp_path):
-    supervisor.start(shell('player', f'[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; exit {TRY_AGAIN_STATUS}; }}',
-                           ends_run=True, retries=1))
+    supervisor.start(
+        shell(
+            'player',
+            f'[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; exit {TRY_AGAIN_STATUS}; }}',
+            ends_run=True,
+            retries=1,
+        )
+    )
     assert supervisor.run() == 0
     assert told == ['player is tried again', 'stopping: player is done']
 
@@ -72,7 +87,9 @@ def test_a_dead_node_is_named_and_started_again(supervisor, told, tmp_path):
     mark = tmp_path / 'mark'
     again = f'if [ -e {mark} ]; then exec sleep 60; fi; touch {mark}; kill -9 $$'
     supervisor.start(shell('detector', again, respawn=True))
-    supervisor.start(shell('player', f'while ! [ -e {mark} ]; do sleep 0.05; done; sleep 0.3', ends_run=True))
+    supervisor.start(
+        shell('player', f'while ! [ -e {mark} ]; do sleep 0.05; done; sleep 0.3', ends_run=True)
+    )
     assert supervisor.run() == 0
     assert told[:2] == ['detector died: killed by SIGKILL', 'detector is started again in 0 s']
 
@@ -81,7 +98,9 @@ def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
     supervisor.start(shell('detector', 'exit 1', respawn=True))
     assert supervisor.run() == 1
     assert told.count('detector died: exit status 1') == supervision.MAX_RESPAWNS + 1
-    assert told[-2] == 'detector died 6 times within 60 s: it stays down, the others go on without it'
+    assert (
+        told[-2] == 'detector died 6 times within 60 s: it stays down, the others go on without it'
+    )
     assert told[-1] == 'stopping: no process is left'
 
 
@@ -99,30 +118,43 @@ def test_what_follows_starts_only_when_what_it_waits_for_ended_well(supervisor, 
 
 
 def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, monkeypatch):
-    monkeypatch.setattr(supervision, 'STEPS', ((signal.SIGINT, 0.2), (signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0)))
+    monkeypatch.setattr(
+        supervision, 'STEPS', ((signal.SIGINT, 0.2), (signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0))
+    )
     mark = tmp_path / 'mark'
     stubborn = supervisor.start(shell('stubborn', f"trap '' INT TERM; touch {mark}; exec sleep 60"))
     wait_until(mark.exists)
     supervisor.stop()
     assert not is_alive(stubborn)
-    assert told == ['stubborn did not end within 0 s of SIGINT', 'stubborn did not end within 0 s of SIGTERM']
+    assert told == [
+        'stubborn did not end within 0 s of SIGINT',
+        'stubborn did not end within 0 s of SIGTERM',
+    ]
 
 
 def test_processes_get_their_environment(supervisor, tmp_path):
     file = tmp_path / 'value'
-    supervisor.start(shell('player', f'echo $OMP_NUM_THREADS > {file}', environment={'OMP_NUM_THREADS': '7'},
-                           ends_run=True))
+    supervisor.start(
+        shell(
+            'player',
+            f'echo $OMP_NUM_THREADS > {file}',
+            environment={'OMP_NUM_THREADS': '7'},
+            ends_run=True,
+        )
+    )
     assert supervisor.run() == 0
     assert file.read_text() == '7\n'
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_its_supervisor(number):
-    script = ('from deadline_perception.runtime.supervision import ProcessOrder, Supervisor\n'
-              'supervisor = Supervisor()\n'
-              'with supervisor.catch_signals():\n'
-              '    print(supervisor.start(ProcessOrder("node", ("/bin/sleep", "60"))), flush=True)\n'
-              '    raise SystemExit(supervisor.run())\n')
+    script = (
+        'from deadline_perception.runtime.supervision import ProcessOrder, Supervisor\n'
+        'supervisor = Supervisor()\n'
+        'with supervisor.catch_signals():\n'
+        '    print(supervisor.start(ProcessOrder("node", ("/bin/sleep", "60"))), flush=True)\n'
+        '    raise SystemExit(supervisor.run())\n'
+    )
     process = subprocess.Popen([sys.executable, '-c', script], stdout=subprocess.PIPE, text=True)
     child = int(process.stdout.readline())
     try:
@@ -144,7 +176,14 @@ def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-@pytest.mark.parametrize('code, text', [(0, 'exit status 0'), (2, 'exit status 2'), (-11, 'killed by SIGSEGV'),
-                                        (-200, 'killed by signal 200')])
+@pytest.mark.parametrize(
+    'code, text',
+    [
+        (0, 'exit status 0'),
+        (2, 'exit status 2'),
+        (-11, 'killed by SIGSEGV'),
+        (-200, 'killed by signal 200'),
+    ],
+)
 def test_exits_are_described_for_a_person(code, text):
     assert describe_exit(code) == text

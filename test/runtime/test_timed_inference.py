@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-
 from baselines import FixedPath
+
 from deadline_perception.core.detections import Detections
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -15,8 +15,13 @@ from deadline_perception.runtime.timed_inference import ImagePeriod, NextImages,
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.time_model import FrameReserve, FrameTimes
 
-SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50),
-                         heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 50),
+    heads=2,
+)
 IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
@@ -30,8 +35,15 @@ class CountedForecast:
             return 0.0 if path[name] == 'skip' else 10.0 * path['width']
         if name.startswith('stage'):
             return 10.0 * path['width']
-        return {'pre': 1.0, 'pyramid': 4.0 * path['pyramid_width'], 'rpn': 2.0, 'regions': 0.0,
-                'proposals': 1.0 + path['proposals'] / 50, 'head': 3.0 * (int(path['head']) + 1), 'post': 1.0}[name]
+        return {
+            'pre': 1.0,
+            'pyramid': 4.0 * path['pyramid_width'],
+            'rpn': 2.0,
+            'regions': 0.0,
+            'proposals': 1.0 + path['proposals'] / 50,
+            'head': 3.0 * (int(path['head']) + 1),
+            'post': 1.0,
+        }[name]
 
     def forecast_ms(self, path, segment=0):
         return sum(self.segment_ms(index, path) for index in range(segment, len(SPACE.segments)))
@@ -74,7 +86,9 @@ class CountingRun:
         self.path = path
 
     def run_segment(self, begun_ms):
-        took_ms = FORECAST.segment_ms(self.segment, self.path) * self.network.factor_at(self.segment)
+        took_ms = FORECAST.segment_ms(self.segment, self.path) * self.network.factor_at(
+            self.segment
+        )
         self.network.now_ms += took_ms
         self.network.ran.append(SPACE.segments[self.segment].name)
         self.segment += 1
@@ -104,8 +118,20 @@ class Late:
         return self.why()
 
 
-def run(network, budget_ms, *, late=None, may_abort=True, slowdown=1.0, calibration_factor=1.0, p10_factor=1.0,
-        policy=POLICY, p90_share=1.0, deciding_ms=0.0, next_images=None):
+def run(
+    network,
+    budget_ms,
+    *,
+    late=None,
+    may_abort=True,
+    slowdown=1.0,
+    calibration_factor=1.0,
+    p10_factor=1.0,
+    policy=POLICY,
+    p90_share=1.0,
+    deciding_ms=0.0,
+    next_images=None,
+):
     """The record of a job as its network ends, and what became of its image."""
     job, late = Job(IMAGE, network.now_ms, StampReading(0.0, '', 0)), late or Late(network)
 
@@ -113,10 +139,22 @@ def run(network, budget_ms, *, late=None, may_abort=True, slowdown=1.0, calibrat
         job.attempts = int(len(network.ran) >= late.answered_after)
 
     network.hear = hear
-    job.times = FrameTimes(FORECAST, slowdown, slowdown * calibration_factor, p90_share, slowdown * p10_factor,
-                           FrameReserve(deciding_ms, 0.0))
+    job.times = FrameTimes(
+        FORECAST,
+        slowdown,
+        slowdown * calibration_factor,
+        p90_share,
+        slowdown * p10_factor,
+        FrameReserve(deciding_ms, 0.0),
+    )
     TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
-        IMAGE, job, late, due_ms=network.now_ms + budget_ms, may_abort=may_abort, next_images=next_images)
+        IMAGE,
+        job,
+        late,
+        due_ms=network.now_ms + budget_ms,
+        may_abort=may_abort,
+        next_images=next_images,
+    )
     return job.record(Outcome.DETECTED, network.now_ms), late
 
 
@@ -128,7 +166,8 @@ def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
     assert frame.phase_ms['conv'] == pytest.approx(44.0)
     assert frame.decision_ms == pytest.approx(0.0)
     assert [decision.operator for decision in frame.decisions] == [
-        segment.operator for segment in SPACE.segments if segment.operator]
+        segment.operator for segment in SPACE.segments if segment.operator
+    ]
     assert not any(decision.changed for decision in frame.decisions)
 
 
@@ -140,9 +179,13 @@ def test_the_plan_fits_the_time_left_and_the_calibration_factor():
 
 
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
-def test_what_is_likely_to_fit_is_begun_and_a_slow_frame_is_brought_home_by_its_later_operators(pace):
+def test_what_is_likely_to_fit_is_begun_and_a_slow_frame_is_brought_home_by_its_later_operators(
+    pace,
+):
     bound, _ = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0)
-    frame, late = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=0.5)
+    frame, late = run(
+        CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=0.5
+    )
     assert frame.plan.feasible and frame.plan.quality > bound.plan.quality
     assert frame.elapsed_ms <= 70.0 and late.given_up_after is None
     if pace == 1.0:
@@ -155,17 +198,24 @@ def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recours
     images = NextImages(first_ms=1000.0 + 30.0, period_ms=100.0)
     with_recourse, without = (
         run(CountingNetwork(), 60.0, calibration_factor=1.5, p90_share=share, next_images=images)[0]
-        for share in (0.7, 1.0))
+        for share in (0.7, 1.0)
+    )
     assert with_recourse.plan == without.plan and with_recourse.path == without.path
 
 
 def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():
-    without, frame = (run(CountingNetwork(), 1000.0, deciding_ms=deciding_ms)[0] for deciding_ms in (0.0, 10.0))
+    without, frame = (
+        run(CountingNetwork(), 1000.0, deciding_ms=deciding_ms)[0] for deciding_ms in (0.0, 10.0)
+    )
     assert (without.remaining_ms, frame.remaining_ms) == (1000.0, 990.0)
-    reserved_ms = [before.remaining_ms - after.remaining_ms
-                   for before, after in zip(without.decisions, frame.decisions)]
+    reserved_ms = [
+        before.remaining_ms - after.remaining_ms
+        for before, after in zip(without.decisions, frame.decisions)
+    ]
     decided = [index for index, segment in enumerate(SPACE.segments) if segment.operator]
-    assert reserved_ms == pytest.approx([10.0 - 10.0 * segment / len(SPACE.segments) for segment in decided])
+    assert reserved_ms == pytest.approx(
+        [10.0 - 10.0 * segment / len(SPACE.segments) for segment in decided]
+    )
 
 
 def test_a_slow_start_makes_later_operators_choose_less_and_the_frame_is_in_time():
@@ -191,10 +241,16 @@ def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goe
     assert (frame.path['head'], frame.path['skip0']) == (SPACE.smallest['head'], 'skip')
 
 
-@pytest.mark.parametrize(('free_ms', 'slowdown'), [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)])
-def test_when_nothing_fits_takes_the_best_path_that_is_expected_to_end_before_the_next_image(free_ms, slowdown):
+@pytest.mark.parametrize(
+    ('free_ms', 'slowdown'), [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)]
+)
+def test_when_nothing_fits_takes_the_best_path_that_is_expected_to_end_before_the_next_image(
+    free_ms, slowdown
+):
     network = CountingNetwork(lambda segment: slowdown)
-    frame, late = run(network, 5.0, late=Late(network, free_ms), slowdown=slowdown, calibration_factor=3.0)
+    frame, late = run(
+        network, 5.0, late=Late(network, free_ms), slowdown=slowdown, calibration_factor=3.0
+    )
     assert late.given_up_after == []
     assert frame.reason.startswith('too late before the frame')
     assert not frame.plan.feasible
@@ -220,8 +276,9 @@ def test_a_frame_that_was_answered_meanwhile_takes_what_is_left_until_the_next_i
 
 def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
     network = CountingNetwork()
-    late = Late(network, answered_after=1,
-                abandoned=lambda: 'enough' if len(network.ran) >= 3 else '')
+    late = Late(
+        network, answered_after=1, abandoned=lambda: 'enough' if len(network.ran) >= 3 else ''
+    )
     frame, _ = run(network, 1000.0, late=late)
     assert len(network.ran) == 3
     assert frame.result is None
@@ -263,7 +320,9 @@ def test_takes_the_best_path_that_is_expected_to_end_before_the_next_image():
     network = CountingNetwork()
     frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), calibration_factor=1.3)
     assert frame.plan.path == POLICY.plan(45.0, 1.0).path
-    assert frame.plan.feasible and frame.plan.bound_ms == pytest.approx(1.3 * frame.plan.forecast_ms)
+    assert frame.plan.feasible and frame.plan.bound_ms == pytest.approx(
+        1.3 * frame.plan.forecast_ms
+    )
     assert network.now_ms <= 1045.0
     assert frame.remaining_ms == 1000.0
 
@@ -303,8 +362,12 @@ def test_another_thread_sees_what_is_running():
     assert record.elapsed_ms == pytest.approx(20.0)
 
 
-@pytest.mark.parametrize(('period_ms', 'calibration_factor'), [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)])
-def test_images_of_any_distance_under_any_calibration_are_looked_at_in_a_few_steps(period_ms, calibration_factor):
+@pytest.mark.parametrize(
+    ('period_ms', 'calibration_factor'), [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)]
+)
+def test_images_of_any_distance_under_any_calibration_are_looked_at_in_a_few_steps(
+    period_ms, calibration_factor
+):
     """A slowdown of 1e15 made the factor 1e-9, and stepping from image to image took a thousand million rounds."""
     network, plans = CountingNetwork(), []
 
@@ -313,8 +376,14 @@ def test_images_of_any_distance_under_any_calibration_are_looked_at_in_a_few_ste
             plans.append(given)
             return super().plan(*given)
 
-    frame, _ = run(network, 300.0, calibration_factor=calibration_factor, policy=Counted(SPACE, FORECAST, QUALITY),
-                   slowdown=1.0, next_images=spared(network, 1.0, period_ms))
+    frame, _ = run(
+        network,
+        300.0,
+        calibration_factor=calibration_factor,
+        policy=Counted(SPACE, FORECAST, QUALITY),
+        slowdown=1.0,
+        next_images=spared(network, 1.0, period_ms),
+    )
     assert frame.result is not None and len(plans) <= 5
 
 

@@ -4,10 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.runtime.tracks import MAX_OBJECTS, LatePolicy, Tracks, match_objects, pairwise_iou
+from deadline_perception.runtime.tracks import (
+    MAX_OBJECTS,
+    LatePolicy,
+    Tracks,
+    match_objects,
+    pairwise_iou,
+)
 
 SIZE = (380, 640)
 
@@ -20,7 +27,9 @@ def objects(*rows) -> Detections:
 
 def test_iou_computed_by_hand():
     boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [3, 3, 3, 3]], dtype=float)
-    assert pairwise_iou(boxes, boxes) == pytest.approx(np.array([[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 0]]))
+    assert pairwise_iou(boxes, boxes) == pytest.approx(
+        np.array([[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 0]])
+    )
     assert pairwise_iou(np.zeros((0, 4)), boxes).shape == (0, 3)
 
 
@@ -29,8 +38,10 @@ def test_pairs_have_the_largest_overlap_together_and_never_cross_labels():
     second = objects((3, 0, 13, 10, 0.9, 0), (0, 0, 10, 10, 0.6, 2))
     assert [pair.tolist() for pair in match_objects(first, second, 0.3)] == [[1], [0]]
     # The nearest pair first would leave the second object alone: 9/11 + 0 against 7/13 + 7/13.
-    first, second = objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0)), objects(
-        (3, 0, 13, 10, 0.9, 0), (7, 0, 17, 10, 0.8, 0))
+    first, second = (
+        objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0)),
+        objects((3, 0, 13, 10, 0.9, 0), (7, 0, 17, 10, 0.8, 0)),
+    )
     assert [pair.tolist() for pair in match_objects(first, second, 0.02)] == [[0, 1], [0, 1]]
     assert [len(pair) for pair in match_objects(first, Detections.none(), 0.3)] == [0, 0]
     assert [len(pair) for pair in match_objects(first, second, 0.9)] == [0, 0]
@@ -68,7 +79,9 @@ def test_noise_of_detections_is_smoothed():
         left = 100 + 2 * step
         seen = left + rng.normal(0, 2)
         tracks.update(objects((seen, 100, seen + 40, 140, 0.8, 0)), 0.1 * step)
-        errors.append((abs(tracks.predict(0.1 * step).boxes_xyxy_px[0, 0] - left), abs(seen - left)))
+        errors.append(
+            (abs(tracks.predict(0.1 * step).boxes_xyxy_px[0, 0] - left), abs(seen - left))
+        )
     filtered, raw = np.mean(errors[10:], axis=0)
     assert filtered < 0.95 * raw
 
@@ -125,10 +138,16 @@ def test_no_more_objects_are_kept_beside_a_result_than_the_limit():
     tracks, rng = Tracks(SIZE), np.random.default_rng(0)
     for step in range(5):
         corners = rng.uniform(0, 300, (MAX_OBJECTS // 2, 2))
-        tracks.update(Detections(np.hstack([corners, corners + 4]), np.full(len(corners), 0.5),
-                                 np.arange(len(corners)) + 100 * step), 0.1 * step)
+        tracks.update(
+            Detections(
+                np.hstack([corners, corners + 4]),
+                np.full(len(corners), 0.5),
+                np.arange(len(corners)) + 100 * step,
+            ),
+            0.1 * step,
+        )
     assert len(tracks.predict(0.4)) == MAX_OBJECTS
-    assert (tracks.predict(0.4).labels[:MAX_OBJECTS // 2] >= 400).all()
+    assert (tracks.predict(0.4).labels[: MAX_OBJECTS // 2] >= 400).all()
 
 
 @pytest.mark.parametrize('later_s', [5.0, 12.0])
@@ -151,8 +170,11 @@ def test_predictions_are_always_valid_and_never_more_certain(seed, stamps_s):
     for stamp_s in stamps_s:
         count = int(rng.integers(0, 6))
         corners = rng.uniform(-20, 600, (count, 2))
-        found = Detections(np.hstack([corners, corners + rng.uniform(0, 80, (count, 2))]),
-                           np.sort(rng.uniform(0, 1, count))[::-1], rng.integers(0, 2, count))
+        found = Detections(
+            np.hstack([corners, corners + rng.uniform(0, 80, (count, 2))]),
+            np.sort(rng.uniform(0, 1, count))[::-1],
+            rng.integers(0, 2, count),
+        )
         tracks.update(found, stamp_s)
         highest = max(highest, found.scores.max(initial=0.0))
         predicted = tracks.predict(stamp_s + float(rng.uniform(0, 0.9)))

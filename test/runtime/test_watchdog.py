@@ -110,7 +110,9 @@ def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watc
 
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
-def test_threads_that_end_are_replaced_while_there_is_another_and_noticed_when_there_is_none(watchdog):
+def test_threads_that_end_are_replaced_while_there_is_another_and_noticed_when_there_is_none(
+    watchdog,
+):
     def end():
         raise SystemExit
 

@@ -33,8 +33,12 @@ def fresh() -> BoundCalibrator:
 
 def attack(move: str | float, log_factor: float, lowest: float, width: float) -> float:
     """The score that the adversary picks: always within [lowest, lowest + width]."""
-    wanted = {'just_over': log_factor + 1e-6, 'just_under': log_factor - 1e-6, 'highest': math.inf,
-              'lowest': -math.inf}.get(move, move)
+    wanted = {
+        'just_over': log_factor + 1e-6,
+        'just_under': log_factor - 1e-6,
+        'highest': math.inf,
+        'lowest': -math.inf,
+    }.get(move, move)
     return min(max(wanted, lowest), lowest + width)
 
 
@@ -45,7 +49,9 @@ def frames_of(calibrator: BoundCalibrator, moves, lowest: float, aborted: bool =
         score = attack(move, calibrator.log_factor, lowest, calibrator.score_width)
         latency_ms = forecast_ms * math.exp(score)
         is_missed = latency_ms > calibrator.bound_ms(forecast_ms)
-        calibrator.observe(forecast_ms, None if is_missed and aborted and number % 2 else latency_ms)
+        calibrator.observe(
+            forecast_ms, None if is_missed and aborted and number % 2 else latency_ms
+        )
         yield is_missed
 
 
@@ -59,9 +65,16 @@ def assert_certificate_holds(calibrator: BoundCalibrator) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(alpha=st.floats(0.001, 0.5), eta=st.floats(0.001, 3.0), width=st.floats(0.05, 5.0),
-       offset=st.floats(0.0, 1.0), start=st.floats(-1.0, 1.0),
-       moves=st.lists(st.one_of(st.sampled_from(ATTACKS), st.floats(-10.0, 10.0)), min_size=1, max_size=150))
+@given(
+    alpha=st.floats(0.001, 0.5),
+    eta=st.floats(0.001, 3.0),
+    width=st.floats(0.05, 5.0),
+    offset=st.floats(0.0, 1.0),
+    start=st.floats(-1.0, 1.0),
+    moves=st.lists(
+        st.one_of(st.sampled_from(ATTACKS), st.floats(-10.0, 10.0)), min_size=1, max_size=150
+    ),
+)
 def test_certificate_holds_for_every_sequence(alpha, eta, width, offset, start, moves):
     calibrator = BoundCalibrator(alpha, eta, width, initial_log_factor=start * width)
     lowest = start * width - offset * width  # an interval of the width that contains the first q
@@ -111,7 +124,9 @@ def test_factor_returns_after_scores_left_the_interval_and_the_certificate_admit
     for _ in range(100):  # a hang: every frame takes a hundred times its forecast
         calibrator.observe(10.0, 1000.0)
     certificate = calibrator.certificate()
-    assert certificate.misses / 100 > 0.1 + (0.5 + 0.1) / (0.1 * 100)  # more than the interval would allow
+    assert certificate.misses / 100 > 0.1 + (0.5 + 0.1) / (
+        0.1 * 100
+    )  # more than the interval would allow
     assert certificate.guaranteed_miss_ratio >= certificate.misses / 100 - 1e-9
     for _ in range(2000):
         calibrator.observe(10.0, 10.0)
@@ -131,8 +146,19 @@ def test_bound_stays_a_finite_number_however_far_the_factor_drifts():
     assert rising.certificate().misses == 50
 
 
-@pytest.mark.parametrize(('forecast_ms', 'latency_ms'), [(math.nan, 1.0), (0.0, 1.0), (-1.0, 1.0), (math.inf, 1.0),
-                                                         (1.0, math.nan), (1.0, -1.0), (1.0, 0.0), (1.0, math.inf)])
+@pytest.mark.parametrize(
+    ('forecast_ms', 'latency_ms'),
+    [
+        (math.nan, 1.0),
+        (0.0, 1.0),
+        (-1.0, 1.0),
+        (math.inf, 1.0),
+        (1.0, math.nan),
+        (1.0, -1.0),
+        (1.0, 0.0),
+        (1.0, math.inf),
+    ],
+)
 def test_impossible_frames_are_refused_and_leave_no_trace(forecast_ms, latency_ms):
     calibrator = fresh()
     before = calibrator.state()
@@ -141,9 +167,20 @@ def test_impossible_frames_are_refused_and_leave_no_trace(forecast_ms, latency_m
     assert calibrator.state() == before
 
 
-@pytest.mark.parametrize(('name', 'value'), [
-    ('alpha', 0.0), ('alpha', 1.0), ('alpha', math.nan), ('eta', 0.0), ('eta', math.inf), ('score_width', -1.0),
-    ('score_width', math.nan), ('initial_log_factor', 1.1), ('initial_log_factor', math.nan)])
+@pytest.mark.parametrize(
+    ('name', 'value'),
+    [
+        ('alpha', 0.0),
+        ('alpha', 1.0),
+        ('alpha', math.nan),
+        ('eta', 0.0),
+        ('eta', math.inf),
+        ('score_width', -1.0),
+        ('score_width', math.nan),
+        ('initial_log_factor', 1.1),
+        ('initial_log_factor', math.nan),
+    ],
+)
 def test_impossible_parameters_are_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f'^{name} is'):
         BoundCalibrator(**{'alpha': 0.1, 'eta': 0.1, 'score_width': 1.0, name: value})
@@ -155,7 +192,9 @@ def test_nothing_is_promised_without_frames():
 
 @pytest.mark.parametrize(('misses', 'frames'), [(0, 1), (0, 299), (3, 1000), (17, 20)])
 def test_upper_limit_is_that_of_clopper_and_pearson(misses, frames):
-    assert clopper_pearson_upper(misses, frames) == pytest.approx(beta.ppf(0.95, misses + 1, frames - misses))
+    assert clopper_pearson_upper(misses, frames) == pytest.approx(
+        beta.ppf(0.95, misses + 1, frames - misses)
+    )
     assert clopper_pearson_upper(frames, frames) == 1.0
 
 
@@ -165,14 +204,28 @@ def test_upper_limit_refuses_impossible_counts(misses):
         clopper_pearson_upper(misses, 1)
 
 
-@pytest.mark.parametrize(('change', 'message'), [
-    ({'alpha': 2.0}, 'alpha is 2.0'), ({'frames': -1}, 'misses is 0 of -1'), ({'misses': 9}, 'misses is 9 of 0'),
-    ({'eta': 'fast'}, 'eta'), ({'frames': 1.5}, 'frames'), ({'misses': True}, 'misses'), ({'eta': None}, 'eta'),
-    ({'frames': 10**400}, 'at most 9007199254740992'), ({'eta': 10**400}, 'eta'), ({'alpha': math.nan}, 'alpha'),
-    ({'score_width': 1e9, 'initial_log_factor': math.log(65.0)}, 'calibration factor is 65, expected 0.125 to 64'),
-    ({'score_width': 1e9, 'initial_log_factor': 690.0}, 'calibration factor is 4.6'),
-    ({'score_width': 1e9, 'initial_log_factor': -1e9}, 'factor is 0,'),
-    ({'frames': 50, 'misses': 50}, 'calibration factor is 90')])
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'alpha': 2.0}, 'alpha is 2.0'),
+        ({'frames': -1}, 'misses is 0 of -1'),
+        ({'misses': 9}, 'misses is 9 of 0'),
+        ({'eta': 'fast'}, 'eta'),
+        ({'frames': 1.5}, 'frames'),
+        ({'misses': True}, 'misses'),
+        ({'eta': None}, 'eta'),
+        ({'frames': 10**400}, 'at most 9007199254740992'),
+        ({'eta': 10**400}, 'eta'),
+        ({'alpha': math.nan}, 'alpha'),
+        (
+            {'score_width': 1e9, 'initial_log_factor': math.log(65.0)},
+            'calibration factor is 65, expected 0.125 to 64',
+        ),
+        ({'score_width': 1e9, 'initial_log_factor': 690.0}, 'calibration factor is 4.6'),
+        ({'score_width': 1e9, 'initial_log_factor': -1e9}, 'factor is 0,'),
+        ({'frames': 50, 'misses': 50}, 'calibration factor is 90'),
+    ],
+)
 def test_an_impossible_state_is_refused_by_name(change, message):
     state = {**fresh().state(), **change}
     with pytest.raises(ValueError, match=message):
@@ -180,14 +233,22 @@ def test_an_impossible_state_is_refused_by_name(change, message):
 
 
 @settings(max_examples=150, deadline=None)
-@given(alpha=st.floats(0.001, 0.5), eta=st.floats(0.001, 0.3), late=st.lists(st.booleans(), min_size=1, max_size=200))
-def test_correction_counts_late_frames_whatever_the_sequence_until_it_is_at_its_most(alpha, eta, late):
+@given(
+    alpha=st.floats(0.001, 0.5),
+    eta=st.floats(0.001, 0.3),
+    late=st.lists(st.booleans(), min_size=1, max_size=200),
+)
+def test_correction_counts_late_frames_whatever_the_sequence_until_it_is_at_its_most(
+    alpha, eta, late
+):
     correction, at_most = MissCorrection(alpha, eta), False
     for number, is_late in enumerate(late, 1):
         correction.observe(is_late)
         at_most = at_most or correction.factor == pytest.approx(2.0)
         assert 1.0 <= correction.factor <= 2.0 + 1e-9
-        assert at_most or correction.late <= alpha * number + math.log(correction.factor) / eta + 1e-9
+        assert (
+            at_most or correction.late <= alpha * number + math.log(correction.factor) / eta + 1e-9
+        )
     assert (correction.frames, correction.late) == (len(late), sum(late))
 
 
@@ -203,12 +264,17 @@ def test_correction_goes_as_frames_are_in_time():
     assert correction.factor == 1.0
 
 
-GARBAGE = st.one_of(st.floats(), st.floats(1e-3, 1e3), st.sampled_from([0.0, -0.0, 5e-324, 1.7e308]))
+GARBAGE = st.one_of(
+    st.floats(), st.floats(1e-3, 1e3), st.sampled_from([0.0, -0.0, 5e-324, 1.7e308])
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(alpha=st.floats(0.001, 0.999), eta=st.floats(1e-6, 1e6),
-       frames=st.lists(st.tuples(GARBAGE, st.one_of(st.none(), GARBAGE)), max_size=60))
+@given(
+    alpha=st.floats(0.001, 0.999),
+    eta=st.floats(1e-6, 1e6),
+    frames=st.lists(st.tuples(GARBAGE, st.one_of(st.none(), GARBAGE)), max_size=60),
+)
 def test_no_sequence_of_numbers_makes_a_bound_negative_or_no_number(alpha, eta, frames):
     calibrator = BoundCalibrator(alpha, eta, score_width=2.0)
     for forecast_ms, latency_ms in frames:
@@ -220,10 +286,14 @@ def test_no_sequence_of_numbers_makes_a_bound_negative_or_no_number(alpha, eta, 
         assert 0.0 <= calibrator.bound_ms(5e-324) <= calibrator.bound_ms(20.0) < math.inf
         assert 0.0 < calibrator.bound_ms(20.0)
         certificate = calibrator.certificate()
-        assert 0.0 <= certificate.guaranteed_miss_ratio <= 1.0 and 0.0 <= certificate.upper_95 <= 1.0
+        assert (
+            0.0 <= certificate.guaranteed_miss_ratio <= 1.0 and 0.0 <= certificate.upper_95 <= 1.0
+        )
 
 
-NUMBERS = st.one_of(st.floats(), st.integers(), st.integers(min_value=10**300), st.none(), st.booleans(), st.text())
+NUMBERS = st.one_of(
+    st.floats(), st.integers(), st.integers(min_value=10**300), st.none(), st.booleans(), st.text()
+)
 
 
 STATE = ['alpha', 'eta', 'score_width', 'initial_log_factor', 'frames', 'misses']
@@ -259,20 +329,39 @@ def test_state_survives_a_restart(place):
     assert restarted.bound_ms(12.0) == calibrator.bound_ms(12.0)
 
 
-@pytest.mark.parametrize(('name', 'there', 'here'), [
-    ('profile', "'abc'", 'def'), ('PyTorch version', "'2.9'", '3.0'), ('threads', '2', 1), ('alpha', '0.1', 0.2),
-    ('eta', '0.1', 0.2)])
-def test_what_was_learnt_with_another_profile_version_setting_target_or_step_is_refused(place, name, there, here):
+@pytest.mark.parametrize(
+    ('name', 'there', 'here'),
+    [
+        ('profile', "'abc'", 'def'),
+        ('PyTorch version', "'2.9'", '3.0'),
+        ('threads', '2', 1),
+        ('alpha', '0.1', 0.2),
+        ('eta', '0.1', 0.2),
+    ],
+)
+def test_what_was_learnt_with_another_profile_version_setting_target_or_step_is_refused(
+    place, name, there, here
+):
     place.save(fresh().state())
     wanted = {'alpha': 0.1, 'eta': 0.1}
     (wanted if name in wanted else place.origin)[name] = here
-    with pytest.raises(CalibrationMismatch, match=f'{name} is {there} in the file and {here!r} here'):
+    with pytest.raises(
+        CalibrationMismatch, match=f'{name} is {there} in the file and {here!r} here'
+    ):
         place.load(**wanted)
 
 
-@pytest.mark.parametrize(('change', 'message'), [
-    ({'score_width': 'wide'}, 'cannot be used: .*score_width'), ({'origin': [3]}, "profile is None in the file"),
-    ({'score_width': 1e9, 'initial_log_factor': 1e3}, 'cannot be used: calibration factor is .* expected 0.125')])
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'score_width': 'wide'}, 'cannot be used: .*score_width'),
+        ({'origin': [3]}, 'profile is None in the file'),
+        (
+            {'score_width': 1e9, 'initial_log_factor': 1e3},
+            'cannot be used: calibration factor is .* expected 0.125',
+        ),
+    ],
+)
 def test_a_damaged_state_is_refused_by_name_and_may_be_replaced(place, change, message):
     state = fresh().state()
     place.save(state)
@@ -283,11 +372,15 @@ def test_a_damaged_state_is_refused_by_name_and_may_be_replaced(place, change, m
     assert place.load(alpha=0.1, eta=0.1).state() == state
 
 
-@pytest.mark.parametrize('content', ['export PATH=/opt/bin:$PATH\n', '{"frames": 3}', '[]', '{"alpha"', '[' * 50_000])
+@pytest.mark.parametrize(
+    'content', ['export PATH=/opt/bin:$PATH\n', '{"frames": 3}', '[]', '{"alpha"', '[' * 50_000]
+)
 def test_a_file_that_is_none_of_ours_is_left_as_it_is(place, content):
     place.file.parent.mkdir()
     place.file.write_text(content)
-    with pytest.raises(ForeignFile, match='calibration_file is .*factor.json, which .* is left as it is'):
+    with pytest.raises(
+        ForeignFile, match='calibration_file is .*factor.json, which .* is left as it is'
+    ):
         place.save(fresh().state())
     assert place.file.read_text() == content
 

@@ -1,13 +1,19 @@
 """Interruptions measured by the clock, and response times under them."""
+
 from __future__ import annotations
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
-from deadline_perception.timing.interference import Interference, interference_of, watch_interruptions
+from deadline_perception.timing.interference import (
+    Interference,
+    interference_of,
+    watch_interruptions,
+)
 
 
 def test_every_window_by_hand() -> None:
@@ -15,7 +21,18 @@ def test_every_window_by_hand() -> None:
     gaps = [(10.0 * number, 3.0) for number in range(100)]
     found = interference_of(gaps, 1000.0, 1.0)
     assert dict(zip(found.windows_ms, found.taken_ms)) == pytest.approx(
-        {0.5: 0.5, 1.0: 1.0, 2.0: 2.0, 5.0: 3.0, 10.0: 3.0, 20.0: 6.0, 50.0: 15.0, 100.0: 30.0, 200.0: 60.0})
+        {
+            0.5: 0.5,
+            1.0: 1.0,
+            2.0: 2.0,
+            5.0: 3.0,
+            10.0: 3.0,
+            20.0: 6.0,
+            50.0: 15.0,
+            100.0: 30.0,
+            200.0: 60.0,
+        }
+    )
 
 
 def test_a_rare_interruption_is_no_matter_of_most_windows() -> None:
@@ -30,7 +47,9 @@ def test_response_time_by_hand() -> None:
     interference = Interference((5.0, 10.0, 20.0), (3.0, 3.0, 6.0))
     assert float(interference.response_ms(6.0)) == pytest.approx(9.0)
     assert float(interference.response_ms(0.0)) == 0.0
-    assert float(interference.response_ms(70.0)) == pytest.approx(100.0), 'three tenths, beyond the longest window'
+    assert float(interference.response_ms(70.0)) == pytest.approx(100.0), (
+        'three tenths, beyond the longest window'
+    )
     assert interference.response_ms(np.array([[6.0], [70.0]])).shape == (2, 1)
 
 
@@ -42,9 +61,14 @@ def test_what_takes_all_there_is_never_ends() -> None:
     assert float(Interference((10.0,), (10.0,)).response_ms(1.0)) == math.inf
 
 
-@given(st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(0.05, 20.0)), max_size=20), st.floats(0.5, 1.0),
-       st.lists(st.floats(0.0, 100.0), min_size=2, max_size=6))
-def test_responses_hold_their_own_interruptions(gaps: list, probability: float, executions: list[float]) -> None:
+@given(
+    st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(0.05, 20.0)), max_size=20),
+    st.floats(0.5, 1.0),
+    st.lists(st.floats(0.0, 100.0), min_size=2, max_size=6),
+)
+def test_responses_hold_their_own_interruptions(
+    gaps: list, probability: float, executions: list[float]
+) -> None:
     apart, end = [], 0.0
     for begin, length in sorted(gaps):
         apart.append((max(begin, end), length))
@@ -64,8 +88,17 @@ def test_watches_the_clock() -> None:
     assert all(after[0] >= before[0] + before[1] - 1e-6 for before, after in zip(gaps, gaps[1:]))
 
 
-@pytest.mark.parametrize('windows, taken', [((1.0,), (2.0,)), ((2.0, 1.0), (0.0, 0.0)), ((1.0, 2.0), (1.0, 0.5)),
-                                            ((1.0,), ()), ((1.0,), (math.nan,)), ((math.inf,), (1.0,))])
+@pytest.mark.parametrize(
+    'windows, taken',
+    [
+        ((1.0,), (2.0,)),
+        ((2.0, 1.0), (0.0, 0.0)),
+        ((1.0, 2.0), (1.0, 0.5)),
+        ((1.0,), ()),
+        ((1.0,), (math.nan,)),
+        ((math.inf,), (1.0,)),
+    ],
+)
 def test_refuses_interference_that_cannot_be(windows: tuple, taken: tuple) -> None:
     with pytest.raises(ValueError, match='interference is'):
         Interference(windows, taken)

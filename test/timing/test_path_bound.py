@@ -13,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadline_perception.core.device import DeviceFacts
-from deadline_perception.core.execution_path import SKIP, WIDTH, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.core.execution_path import (
+    SKIP,
+    WIDTH,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.timing.interference import Interference, WcetTable
@@ -21,12 +28,26 @@ from deadline_perception.timing.path_bound import PathForecast, WcetForecast
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.timing.quantiles import Quantiles
 
-SPACE = multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40),
-                         heads=2)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 2),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 40),
+    heads=2,
+)
 FACTS = DeviceFacts(name='board', kind='cpu', cores=1, threads=1)
 # In whole frames, kinds of segments take this much longer or shorter than their medians.
-TRUE_FACTORS = {'pre': 1.0, 'stage': 1.1, 'skip': 1.3, 'pyramid': 0.9, 'rpn': 1.2, 'proposals': 1.0,
-                'regions': 1.1, 'head': 1.05, 'post': 1.0}
+TRUE_FACTORS = {
+    'pre': 1.0,
+    'stage': 1.1,
+    'skip': 1.3,
+    'pyramid': 0.9,
+    'rpn': 1.2,
+    'proposals': 1.0,
+    'regions': 1.1,
+    'head': 1.05,
+    'post': 1.0,
+}
 
 
 def constant(duration_ms: float) -> Quantiles:
@@ -39,28 +60,46 @@ def median_ms(name: str) -> float:
 
 
 def true_ms(path: ExecutionPath, segment: int = 0) -> float:
-    return sum(median_ms(SPACE.key(at, path)) * TRUE_FACTORS[SPACE.segments[at].name.rstrip('0123456789')]
-               for at in range(segment, len(SPACE.segments)) if SPACE.key(at, path) is not None)
+    return sum(
+        median_ms(SPACE.key(at, path)) * TRUE_FACTORS[SPACE.segments[at].name.rstrip('0123456789')]
+        for at in range(segment, len(SPACE.segments))
+        if SPACE.key(at, path) is not None
+    )
 
 
 def made_profile(paths=(), spread=(1.0,)) -> LatencyProfile:
     """A profile whose whole paths take their true time multiplied by each of `spread`."""
     return LatencyProfile(
-        facts=FACTS, config_name='made', network_hash='abc', input_size=(1, 1), image_size=(1, 1), date='',
-        load_before=0.0, segments={name: constant(median_ms(name)) for name in SPACE.carriers()},
-        paths={str(path): Quantiles.from_samples([true_ms(path) * factor for factor in spread]) for path in paths})
+        facts=FACTS,
+        config_name='made',
+        network_hash='abc',
+        input_size=(1, 1),
+        image_size=(1, 1),
+        date='',
+        load_before=0.0,
+        segments={name: constant(median_ms(name)) for name in SPACE.carriers()},
+        paths={
+            str(path): Quantiles.from_samples([true_ms(path) * factor for factor in spread])
+            for path in paths
+        },
+    )
 
 
 def test_forecast_without_whole_paths_is_the_sum_of_medians():
     forecast = PathForecast(made_profile(), SPACE)
     path = SPACE.parse('s010-w0.50-f0.50-p10-h1')
-    assert forecast.forecast_ms(path) == pytest.approx(sum(median_ms(name) for name in SPACE.keys(path)))
+    assert forecast.forecast_ms(path) == pytest.approx(
+        sum(median_ms(name) for name in SPACE.keys(path))
+    )
     assert set(forecast.corrections.values()) == {1.0}
 
 
 def test_in_place_factors_bring_forecasts_near_paths_never_measured():
     measured = distinct_paths(SPACE, 40, random.Random(0))
-    forecast, plain = PathForecast(made_profile(measured), SPACE), PathForecast(made_profile(), SPACE)
+    forecast, plain = (
+        PathForecast(made_profile(measured), SPACE),
+        PathForecast(made_profile(), SPACE),
+    )
     others = [path for path in SPACE if path not in measured]
     error = np.array([forecast.forecast_ms(path) / true_ms(path) - 1.0 for path in others])
     plain_error = np.array([plain.forecast_ms(path) / true_ms(path) - 1.0 for path in others])
@@ -77,7 +116,7 @@ def test_factors_are_never_negative_whatever_was_measured():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10 ** 6), st.integers(0, len(SPACE.segments) - 1))
+@given(st.integers(0, 10**6), st.integers(0, len(SPACE.segments) - 1))
 def test_what_is_left_never_costs_more_than_what_was_to_do(seed, segment):
     path = random.Random(seed).choice(list(SPACE))
     forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
@@ -110,10 +149,16 @@ def test_a_forecast_that_nobody_uses_goes_without_the_garbage_collector():
 
 
 def test_a_network_without_skips_has_forecasts():
-    space = multi_path_space(skips_per_stage=(0, 0), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1)
+    space = multi_path_space(
+        skips_per_stage=(0, 0), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1
+    )
     profile = replace(made_profile(), segments={name: constant(2.0) for name in space.carriers()})
     forecast = PathForecast(profile, space)
-    assert forecast.forecast_ms(space.largest) == forecast.table([space.largest])[0] == 2.0 * len(space.segments)
+    assert (
+        forecast.forecast_ms(space.largest)
+        == forecast.table([space.largest])[0]
+        == 2.0 * len(space.segments)
+    )
 
 
 def test_residuals_show_how_far_frames_lie_from_their_forecast():
@@ -121,7 +166,11 @@ def test_residuals_show_how_far_frames_lie_from_their_forecast():
     exact = PathForecast(made_profile(paths), SPACE)
     assert abs(exact.residual_quantile(0.01)) < 0.05 and abs(exact.residual_quantile(0.99)) < 0.05
     spread = PathForecast(made_profile(paths, spread=np.linspace(0.9, 1.5, 101)), SPACE)
-    assert spread.residual_quantile(0.0) < spread.residual_quantile(0.5) < spread.residual_quantile(1.0)
+    assert (
+        spread.residual_quantile(0.0)
+        < spread.residual_quantile(0.5)
+        < spread.residual_quantile(1.0)
+    )
     assert math.exp(spread.residual_quantile(1.0)) == pytest.approx(1.5 / 1.2, rel=0.05)
 
 
@@ -134,14 +183,23 @@ def test_residuals_need_whole_paths_and_a_probability():
 
 def test_a_profile_without_some_segments_is_refused_with_what_to_run():
     profile = made_profile()
-    segments = {name: times for name, times in profile.segments.items() if not name.startswith('head@h1')}
-    with pytest.raises(ProfileMismatch, match=r"lacks 4 of \d+ segments, 'head@h1.*deadline-perception profile"):
+    segments = {
+        name: times for name, times in profile.segments.items() if not name.startswith('head@h1')
+    }
+    with pytest.raises(
+        ProfileMismatch, match=r"lacks 4 of \d+ segments, 'head@h1.*deadline-perception profile"
+    ):
         PathForecast(replace(profile, segments=segments), SPACE)
 
 
-@pytest.mark.parametrize(('name', 'took_ms', 'message'), [
-    ('s000000-w1.00-p10-h0', 1.0, "path 's000000-w1.00-p10-h0'"), ('no path', 1.0, "path 'no path'"),
-    (str(SPACE.largest), 0.0, 'takes 0 ms')])
+@pytest.mark.parametrize(
+    ('name', 'took_ms', 'message'),
+    [
+        ('s000000-w1.00-p10-h0', 1.0, "path 's000000-w1.00-p10-h0'"),
+        ('no path', 1.0, "path 'no path'"),
+        (str(SPACE.largest), 0.0, 'takes 0 ms'),
+    ],
+)
 def test_a_profile_with_foreign_paths_or_times_of_nothing_is_refused(name, took_ms, message):
     with pytest.raises(ProfileMismatch, match=message):
         PathForecast(replace(made_profile(), paths={name: constant(took_ms)}), SPACE)
@@ -162,19 +220,34 @@ def test_forecasts_of_measured_times_are_positive_and_ordered(network, images):
     forecast = PathForecast(profile, network.path_space)
     table = forecast.table(list(network.path_space))
     assert table.min() > 0.0 and np.isfinite(table).all()
-    assert forecast.forecast_ms(network.path_space.largest) > forecast.forecast_ms(network.path_space.smallest)
+    assert forecast.forecast_ms(network.path_space.largest) > forecast.forecast_ms(
+        network.path_space.smallest
+    )
 
 
-WCET_SPACE = PathSpace((Operator('width', WIDTH, (0.5, 1.0), 'w'), Operator('skip', SKIP, ('0', '1'), 's')),
-                  (Segment('first', 'conv', 'width', ('width',)), Segment('more', 'conv', 'skip', ('width',)),
-                   Segment('last', 'post')))
-WCET_MS = {'first@w0.50': 2.0, 'first@w1.00': 4.0, 'more@w0.50': 1.0, 'more@w1.00': 3.0, 'last': 1.0}
+WCET_SPACE = PathSpace(
+    (Operator('width', WIDTH, (0.5, 1.0), 'w'), Operator('skip', SKIP, ('0', '1'), 's')),
+    (
+        Segment('first', 'conv', 'width', ('width',)),
+        Segment('more', 'conv', 'skip', ('width',)),
+        Segment('last', 'post'),
+    ),
+)
+WCET_MS = {
+    'first@w0.50': 2.0,
+    'first@w1.00': 4.0,
+    'more@w0.50': 1.0,
+    'more@w1.00': 3.0,
+    'last': 1.0,
+}
 
 
 def test_interruptions_are_added_once_to_what_is_left() -> None:
     worst = WcetForecast(WCET_SPACE, WcetTable(WCET_MS, Interference((1.0, 100.0), (0.5, 0.5))))
     largest = WCET_SPACE.largest
-    assert [worst.forecast_ms(largest, segment) for segment in range(4)] == pytest.approx([8.5, 4.5, 1.5, 0.0])
+    assert [worst.forecast_ms(largest, segment) for segment in range(4)] == pytest.approx(
+        [8.5, 4.5, 1.5, 0.0]
+    )
     assert worst.table([largest, WCET_SPACE.smallest], 0).tolist() == pytest.approx([8.5, 3.5])
     assert worst.segment_ms(1, largest) == 3.0
 

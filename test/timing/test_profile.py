@@ -16,26 +16,54 @@ from deadline_perception.timing.profile import (
 )
 from deadline_perception.timing.quantiles import Quantiles
 
-FACTS = DeviceFacts(name='Test Board (R) 9', kind='cpu', cores=4, threads=2, wait_policy='passive',
-                    allocator='retaining', power_mode='15W', torch_version='2.9', cpu_capability='AVX2')
+FACTS = DeviceFacts(
+    name='Test Board (R) 9',
+    kind='cpu',
+    cores=4,
+    threads=2,
+    wait_policy='passive',
+    allocator='retaining',
+    power_mode='15W',
+    torch_version='2.9',
+    cpu_capability='AVX2',
+)
 TIMES = Quantiles.from_samples([1.0, 2.0, 3.0])
 WCET_MS = {'pre': 3.5, 'post@p10': 4.0}
-PROFILE = LatencyProfile(facts=FACTS, config_name='compact', network_hash='abc', input_size=(384, 640),
-                         image_size=(380, 640), date='2026-01-02T03:04:05+00:00', load_before=0.1,
-                         segments={'pre': TIMES, 'post@p10': TIMES}, paths={})
+PROFILE = LatencyProfile(
+    facts=FACTS,
+    config_name='compact',
+    network_hash='abc',
+    input_size=(384, 640),
+    image_size=(380, 640),
+    date='2026-01-02T03:04:05+00:00',
+    load_before=0.1,
+    segments={'pre': TIMES, 'post@p10': TIMES},
+    paths={},
+)
 
 
 def test_measures_every_segment_often_enough_and_the_extreme_paths(network, images):
     seen = []
-    profile = measure_profile(network, images, repeats=6, whole_paths=5, path_repeats=3, seed=1,
-                              progress=lambda done, planned, elapsed_s: seen.append((done, planned, elapsed_s)))
+    profile = measure_profile(
+        network,
+        images,
+        repeats=6,
+        whole_paths=5,
+        path_repeats=3,
+        seed=1,
+        progress=lambda done, planned, elapsed_s: seen.append((done, planned, elapsed_s)),
+    )
     assert list(profile.segments) == list(network.path_space.carriers())
     assert min(times.count for times in profile.segments.values()) >= 6
     assert len(profile.paths) == 5 and {times.count for times in profile.paths.values()} == {3}
     assert {str(network.path_space.smallest), str(network.path_space.largest)} <= set(profile.paths)
     assert [done for done, _, _ in seen] == list(range(1, len(network.started) + 1))
     assert seen[-1][0] == seen[-1][1]
-    assert (profile.input_size, profile.image_size, profile.network_hash) == ((32, 64), (32, 64), network.network_hash)
+    assert (profile.input_size, profile.image_size, profile.network_hash) == (
+        (32, 64),
+        (32, 64),
+        network.network_hash,
+    )
     assert profile.facts == read_device_facts('cpu')
 
 
@@ -43,12 +71,16 @@ def test_first_calls_and_whole_paths_are_kept_out_of_the_segments(network, image
     profile = measure_profile(network, images, repeats=2, whole_paths=2, path_repeats=4, seed=1)
     warm_up_frames = len(network.started) - 2 * 4 - profile.segments['pre'].count
     assert warm_up_frames >= 8  # as many as it takes to run every segment once
-    first = {name for path in network.started[:warm_up_frames] for name in network.path_space.keys(path)}
+    first = {
+        name for path in network.started[:warm_up_frames] for name in network.path_space.keys(path)
+    }
     assert first == set(network.path_space.carriers())
 
 
 def test_time_limit_stops_as_soon_as_every_segment_has_some_samples(network, images):
-    profile = measure_profile(network, images, repeats=500, whole_paths=2, path_repeats=100, time_limit_s=0.0)
+    profile = measure_profile(
+        network, images, repeats=500, whole_paths=2, path_repeats=100, time_limit_s=0.0
+    )
     counts = [times.count for times in profile.segments.values()]
     assert 5 <= min(counts) < 20
     assert min(times.count for times in profile.paths.values()) >= 1
@@ -67,8 +99,14 @@ def test_time_of_a_frame_covers_its_segments(network, images):
     assert total_ms >= sum(segments_ms) > 0.0
 
 
-@pytest.mark.parametrize(('change', 'message'), [({'repeats': 0}, 'repeats'), ({'whole_paths': 1}, 'whole_paths'),
-                                                 ({'path_repeats': 0}, 'path_repeats')])
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'repeats': 0}, 'repeats'),
+        ({'whole_paths': 1}, 'whole_paths'),
+        ({'path_repeats': 0}, 'path_repeats'),
+    ],
+)
 def test_impossible_counts_are_refused(network, images, change, message):
     with pytest.raises(ValueError, match=message):
         measure_profile(network, images, **change)
@@ -91,66 +129,109 @@ def test_file_round_trip_is_exact_and_readable(tmp_path, network, images):
         text = file.read_text()
         kept.save(file)
         assert file.read_text() == text
-        assert len([line for line in text.splitlines() if '"p50"' in line]) == len(kept.segments) + len(kept.paths)
+        assert len([line for line in text.splitlines() if '"p50"' in line]) == len(
+            kept.segments
+        ) + len(kept.paths)
 
 
 def test_a_profile_fits_what_it_was_measured_for():
     single = replace(FACTS, threads=1)
-    for measured, facts in ((FACTS, FACTS), (FACTS, replace(FACTS, cores=1)),
-                            (single, replace(single, wait_policy='active'))):  # one thread waits for nobody
+    for measured, facts in (
+        (FACTS, FACTS),
+        (FACTS, replace(FACTS, cores=1)),
+        (single, replace(single, wait_policy='active')),
+    ):  # one thread waits for nobody
         profile = replace(PROFILE, facts=measured)
-        assert profile.mismatches(network_hash='abc', facts=facts, input_size=(384, 640), engine='eager') == []
+        assert (
+            profile.mismatches(
+                network_hash='abc', facts=facts, input_size=(384, 640), engine='eager'
+            )
+            == []
+        )
 
 
-@pytest.mark.parametrize(('change', 'there', 'here'), [
-    ({'network_hash': 'xyz'}, "'abc'", "'xyz'"),
-    ({'facts': replace(FACTS, threads=1)}, 'threads is 2', '1 here'),
-    ({'facts': replace(FACTS, power_mode='MAXN')}, "'15W'", "'MAXN'"),
-    ({'input_size': (512, 864)}, "'384x640'", "'512x864'"), ({'engine': 'cuda_graphs'}, "'eager'", "'cuda_graphs'"),
-    ({'facts': replace(FACTS, kind='cuda')}, "'cpu'", "'cuda'"),
-    ({'facts': replace(FACTS, name='Other')}, "'Test Board (R) 9'", "'Other'"),
-    ({'facts': replace(FACTS, multiprocessors=16)}, 'multiprocessors is 0', '16 here'),
-    ({'facts': replace(FACTS, torch_version='3.0')}, "PyTorch version is '2.9'", "'3.0'"),
-    ({'facts': replace(FACTS, cpu_capability='AVX512')}, "'AVX2'", "'AVX512'"),
-    ({'facts': replace(FACTS, allocator='default')}, "'retaining'", "'default'"),
-    ({'facts': replace(FACTS, wait_policy='active')}, "'passive'", "'active'")])
+@pytest.mark.parametrize(
+    ('change', 'there', 'here'),
+    [
+        ({'network_hash': 'xyz'}, "'abc'", "'xyz'"),
+        ({'facts': replace(FACTS, threads=1)}, 'threads is 2', '1 here'),
+        ({'facts': replace(FACTS, power_mode='MAXN')}, "'15W'", "'MAXN'"),
+        ({'input_size': (512, 864)}, "'384x640'", "'512x864'"),
+        ({'engine': 'cuda_graphs'}, "'eager'", "'cuda_graphs'"),
+        ({'facts': replace(FACTS, kind='cuda')}, "'cpu'", "'cuda'"),
+        ({'facts': replace(FACTS, name='Other')}, "'Test Board (R) 9'", "'Other'"),
+        ({'facts': replace(FACTS, multiprocessors=16)}, 'multiprocessors is 0', '16 here'),
+        ({'facts': replace(FACTS, torch_version='3.0')}, "PyTorch version is '2.9'", "'3.0'"),
+        ({'facts': replace(FACTS, cpu_capability='AVX512')}, "'AVX2'", "'AVX512'"),
+        ({'facts': replace(FACTS, allocator='default')}, "'retaining'", "'default'"),
+        ({'facts': replace(FACTS, wait_policy='active')}, "'passive'", "'active'"),
+    ],
+)
 def test_a_mismatch_names_both_values(change, there, here):
-    at_hand = {'network_hash': 'abc', 'facts': FACTS, 'input_size': (384, 640), 'engine': 'eager', **change}
-    difference, = PROFILE.mismatches(**at_hand)
+    at_hand = {
+        'network_hash': 'abc',
+        'facts': FACTS,
+        'input_size': (384, 640),
+        'engine': 'eager',
+        **change,
+    }
+    (difference,) = PROFILE.mismatches(**at_hand)
     assert there in difference and here in difference
 
 
-@pytest.mark.parametrize(('damage', 'message'), [
-    (lambda content: content.update(format=1), 'no latency profile of format 2'),
-    (lambda content: content.pop('segments'), 'segments'),
-    (lambda content: content['segments']['pre'].update(p05=float('nan')), 'finite'),
-    (lambda content: content.update(segments={}), 'no segment'),
-    (lambda content: content['facts'].update(threads=0), 'threads'),
-    (lambda content: content['facts'].update(name=3), 'name of device is 3, expected str'),
-    (lambda content: content['segments']['pre'].update(max=10**29), 'from 0 to 3600000'),
-    (lambda content: content.update(input_size=[384]), 'input_size'),
-    (lambda content: content.update(image_size=[10**6, 10**6]), 'image_size is .* at most 67108864 px'),
-    (lambda content: content.update(surprise=1), 'surprise'),
-    (lambda content: content.update(paths=[]), 'cannot be used'),
-    (lambda content: content.update(wcet_ms={'pre': 1.0}), '1 segments have worst-case times, expected the 2'),
-    (lambda content: content.update(wcet_ms={**WCET_MS, 'pre': -1.0}), 'worst-case times, expected .* at least 0'),
-    (lambda content: content.update(wcet_ms=[1.0]), 'cannot be used'),
-    (lambda content: content.update(wcet_ms=WCET_MS, interference_ms=[[1.0, 2.0]]), 'interference is'),
-    (lambda content: content.update(wcet_ms=WCET_MS, interference_ms=5), 'cannot be used')])
+@pytest.mark.parametrize(
+    ('damage', 'message'),
+    [
+        (lambda content: content.update(format=1), 'no latency profile of format 2'),
+        (lambda content: content.pop('segments'), 'segments'),
+        (lambda content: content['segments']['pre'].update(p05=float('nan')), 'finite'),
+        (lambda content: content.update(segments={}), 'no segment'),
+        (lambda content: content['facts'].update(threads=0), 'threads'),
+        (lambda content: content['facts'].update(name=3), 'name of device is 3, expected str'),
+        (lambda content: content['segments']['pre'].update(max=10**29), 'from 0 to 3600000'),
+        (lambda content: content.update(input_size=[384]), 'input_size'),
+        (
+            lambda content: content.update(image_size=[10**6, 10**6]),
+            'image_size is .* at most 67108864 px',
+        ),
+        (lambda content: content.update(surprise=1), 'surprise'),
+        (lambda content: content.update(paths=[]), 'cannot be used'),
+        (
+            lambda content: content.update(wcet_ms={'pre': 1.0}),
+            '1 segments have worst-case times, expected the 2',
+        ),
+        (
+            lambda content: content.update(wcet_ms={**WCET_MS, 'pre': -1.0}),
+            'worst-case times, expected .* at least 0',
+        ),
+        (lambda content: content.update(wcet_ms=[1.0]), 'cannot be used'),
+        (
+            lambda content: content.update(wcet_ms=WCET_MS, interference_ms=[[1.0, 2.0]]),
+            'interference is',
+        ),
+        (lambda content: content.update(wcet_ms=WCET_MS, interference_ms=5), 'cannot be used'),
+    ],
+)
 def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, damage, message):
     file = tmp_path / 'profile.json'
     PROFILE.save(file)
     content = json.loads(file.read_text())
     damage(content)
     file.write_text(json.dumps(content))
-    with pytest.raises(JsonFileError, match=f'{message}.*deadline-perception profile .* --threads {DEFAULT_THREADS}$'):
+    with pytest.raises(
+        JsonFileError,
+        match=f'{message}.*deadline-perception profile .* --threads {DEFAULT_THREADS}$',
+    ):
         LatencyProfile.load(file)
 
 
 def test_the_digest_tells_one_measurement_from_another():
     assert replace(PROFILE).digest == PROFILE.digest
-    others = [replace(PROFILE, date='2026-01-03T03:04:05+00:00'), replace(PROFILE, engine='cuda_graphs'),
-              replace(PROFILE, facts=replace(FACTS, torch_version='3.0'))]
+    others = [
+        replace(PROFILE, date='2026-01-03T03:04:05+00:00'),
+        replace(PROFILE, engine='cuda_graphs'),
+        replace(PROFILE, facts=replace(FACTS, torch_version='3.0')),
+    ]
     assert len({PROFILE.digest, *(other.digest for other in others)}) == 4
 
 

@@ -30,7 +30,9 @@ def test_impossible_samples_are_refused(durations):
         Quantiles.from_samples(durations)
 
 
-@pytest.mark.parametrize('change', [{'p25': 9.0}, {'count': -1}, {'p05': -1.0}, {'max': math.nan}, {'p50': '2'}])
+@pytest.mark.parametrize(
+    'change', [{'p25': 9.0}, {'count': -1}, {'p05': -1.0}, {'max': math.nan}, {'p50': '2'}]
+)
 def test_impossible_values_are_refused(change):
     times = Quantiles.from_samples([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match='expected'):
@@ -44,8 +46,12 @@ def test_a_record_with_other_names_is_refused():
         Quantiles.from_record(record)
 
 
-@pytest.mark.parametrize(('probability', 'needed'), [(0.99, 299), (0.95, 59), (0.9, 29), (0.999, 2995), (0.01, 1)])
-def test_number_of_samples_whose_largest_bounds_a_quantile_is_the_published_one(probability, needed):
+@pytest.mark.parametrize(
+    ('probability', 'needed'), [(0.99, 299), (0.95, 59), (0.9, 29), (0.999, 2995), (0.01, 1)]
+)
+def test_number_of_samples_whose_largest_bounds_a_quantile_is_the_published_one(
+    probability, needed
+):
     assert samples_needed(probability) == needed
 
 

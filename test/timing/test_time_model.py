@@ -1,4 +1,5 @@
 """What single frames teach the time model, by hand: finished, answered beside their network, and aborted."""
+
 from __future__ import annotations
 
 import math
@@ -27,35 +28,74 @@ from deadline_perception.timing.time_model import (
 )
 
 PATH = CLASSIFIER.largest
-FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER})
-SHORTER = SegmentForecast(CLASSIFIER, {'input': 4.0, CLASSIFIER.key(1, PATH): 6.0,
-                                       CLASSIFIER.key(1, CLASSIFIER.smallest): 1.0})
+FORECAST = SegmentForecast(
+    CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER}
+)
+SHORTER = SegmentForecast(
+    CLASSIFIER,
+    {'input': 4.0, CLASSIFIER.key(1, PATH): 6.0, CLASSIFIER.key(1, CLASSIFIER.smallest): 1.0},
+)
 WIDTH = math.log(2.0)
 BEFORE_MS = 4.0  # forecast of the first segment
 
 
-def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
-        slowdown: float = 1.0, decided_after_ms: float | None = None, plan: Choice | None = None, path=PATH) -> Job:
+def ran(
+    network_ms: float,
+    elapsed_ms: float | None = None,
+    *,
+    result: object | None = 'found',
+    segment: int = 2,
+    slowdown: float = 1.0,
+    decided_after_ms: float | None = None,
+    plan: Choice | None = None,
+    path=PATH,
+) -> Job:
     """Of the network's two segments the second one is decided, after so much time."""
     job = Job('message', 0.0, StampReading(0.0, '', 0))
-    job.times, job.plan, job.path, job.result, job.segment = FrameTimes(FORECAST, slowdown), plan, path, result, segment
+    job.times, job.plan, job.path, job.result, job.segment = (
+        FrameTimes(FORECAST, slowdown),
+        plan,
+        path,
+        result,
+        segment,
+    )
     job.begun_ms, job.ended_ms = 0.0, network_ms if elapsed_ms is None else elapsed_ms
     job.leave('body', network_ms)
     if decided_after_ms is not None:
-        job.decisions.append(Decision('level', 1, decided_after_ms,
-                                      job.times.progress(BEFORE_MS, decided_after_ms), False, 90.0, 6.0, 8.0, 5.0))
+        job.decisions.append(
+            Decision(
+                'level',
+                1,
+                decided_after_ms,
+                job.times.progress(BEFORE_MS, decided_after_ms),
+                False,
+                90.0,
+                6.0,
+                8.0,
+                5.0,
+            )
+        )
     return job
 
 
 class Learnt:
     """A time model of `FORECAST`, which says 10 ms, and what it takes in."""
 
-    def __init__(self, log_factor: float = 0.0, *, forecast=FORECAST, width: float = WIDTH, **given) -> None:
+    def __init__(
+        self, log_factor: float = 0.0, *, forecast=FORECAST, width: float = WIDTH, **given
+    ) -> None:
         self.calibrator = BoundCalibrator(0.01, 0.05, width, log_factor)
-        self.model = TimeModel(CLASSIFIER, forecast, self.calibrator, publishing=Reserve(3.0), **given)
+        self.model = TimeModel(
+            CLASSIFIER, forecast, self.calibrator, publishing=Reserve(3.0), **given
+        )
 
-    def take(self, job: Job, publish_ms: float | None = 0.0,
-             reserve: FrameReserve = FrameReserve(0.0, 0.0), in_time: bool = True) -> None:
+    def take(
+        self,
+        job: Job,
+        publish_ms: float | None = 0.0,
+        reserve: FrameReserve = FrameReserve(0.0, 0.0),
+        in_time: bool = True,
+    ) -> None:
         job.times = replace(self.model.begin(job.times.slowdown), reserve=reserve)
         job.publish_ms, job.is_in_time = publish_ms, in_time
         self.model.observe(job)
@@ -90,7 +130,9 @@ def test_frames_as_fast_as_expected_are_no_misses_and_the_slowdown_counts(learnt
 
 
 def test_time_that_was_not_kept_for_deciding_and_publishing_counts_against_the_bound(learnt):
-    learnt.take(ran(9.0, 11.5), publish_ms=3.0, reserve=FrameReserve(2.5, 3.0))  # 2.5 and 3 ms, as kept
+    learnt.take(
+        ran(9.0, 11.5), publish_ms=3.0, reserve=FrameReserve(2.5, 3.0)
+    )  # 2.5 and 3 ms, as kept
     assert learnt.calibrator.misses == 0
     learnt.take(ran(9.0, 11.5), publish_ms=9.0, reserve=FrameReserve(2.5, 3.0))  # 6 ms more
     assert learnt.calibrator.misses == 1
@@ -102,7 +144,10 @@ def test_what_a_slow_frame_skipped_counts_as_if_it_had_been_run():
     assert FrameTimes(SHORTER, 1.5).skipped_ms(PATH, 7.5) == 7.5
     assert FrameTimes(SHORTER).skipped_ms(shorter, 10.0) == 0.0
     learnt, plan = Learnt(math.log(1.4), forecast=SHORTER), Choice(PATH, 10.0, 10.0, True, 0.5)
-    for network_ms, misses in ((8.9, 0), (9.1, 1)):  # and 5 ms, which 10 times 1.4 bounds; 8.9 of 5 alone would not fit
+    for network_ms, misses in (
+        (8.9, 0),
+        (9.1, 1),
+    ):  # and 5 ms, which 10 times 1.4 bounds; 8.9 of 5 alone would not fit
         learnt.take(ran(network_ms, plan=plan, path=shorter))
         assert learnt.calibrator.misses == misses
 
@@ -125,11 +170,16 @@ def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_ha
 
 def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(learnt):
     learnt.take(ran(9.0, 500.0), publish_ms=None)
-    assert learnt.model.reserve.deciding_ms == 0.0 and (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 1)
+    assert learnt.model.reserve.deciding_ms == 0.0 and (
+        learnt.calibrator.misses,
+        learnt.calibrator.frames,
+    ) == (0, 1)
 
 
 @pytest.mark.parametrize('network_ms, teaches', [(0.0, False), (3.0, False), (30.0, True)])
-def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(learnt, network_ms, teaches):
+def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(
+    learnt, network_ms, teaches
+):
     before = learnt.p10_factor
     learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
     assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
@@ -177,17 +227,25 @@ def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
     assert learnt.rest(0.0) == learnt.rest(4.0)  # nothing is known of the begin
 
 
-@pytest.mark.parametrize('spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)])
-def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(learnt, spent_ms, decided_after_ms,
-                                                                             teaches):
+@pytest.mark.parametrize(
+    'spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)]
+)
+def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(
+    learnt, spent_ms, decided_after_ms, teaches
+):
     learnt.take(ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms))
     assert (learnt.rest() > 1.04) is teaches
 
 
 def test_late_frames_count_for_the_margin_unless_they_were_never_to_be_in_time(learnt):
     planned, hopeless = (Choice(PATH, 10.0, 10.0, feasible, 0.5) for feasible in (True, False))
-    for plan, in_time, counts in ((planned, False, (1, 1)), (planned, True, (1, 2)), (hopeless, False, (1, 2)),
-                                  (hopeless, True, (1, 3)), (None, False, (1, 3))):
+    for plan, in_time, counts in (
+        (planned, False, (1, 1)),
+        (planned, True, (1, 2)),
+        (hopeless, False, (1, 2)),
+        (hopeless, True, (1, 3)),
+        (None, False, (1, 3)),
+    ):
         learnt.take(ran(9.0, plan=plan), in_time=in_time)
         corrected = learnt.model.miss_correction
         assert (corrected.late, corrected.frames) == counts
@@ -197,7 +255,10 @@ def test_late_frames_raise_the_bound_of_the_whole_and_of_what_is_left(learnt):
     learnt.model.miss_correction.observe(True)
     factor = math.exp(0.05 * 0.99)
     times = learnt.model.begin(1.0)
-    assert (times.factor, times.factor_from(1, 1.0)) == (pytest.approx(factor), pytest.approx(factor))
+    assert (times.factor, times.factor_from(1, 1.0)) == (
+        pytest.approx(factor),
+        pytest.approx(factor),
+    )
     assert learnt.model.begin(1.0, keeps_bounds=False).factor == 1.0
 
 
@@ -228,7 +289,9 @@ def test_an_aborted_slow_frame_makes_fewer_paths_fit():
     assert after.p90_share * after.factor > before.p90_share * before.factor
 
 
-def test_a_bound_is_the_forecast_times_slowdown_and_factors_and_the_slowdown_is_in_all_of_them(learnt):
+def test_a_bound_is_the_forecast_times_slowdown_and_factors_and_the_slowdown_is_in_all_of_them(
+    learnt,
+):
     times = learnt.model.begin(2.0)
     assert (times.expected_ms(PATH), times.expected_ms(PATH, 1)) == (20.0, 12.0)
     assert times.bound_ms(PATH) == learnt.model.bound_ms(PATH, slowdown=2.0) == 20.0
@@ -247,10 +310,22 @@ def test_no_factor_is_one_that_a_policy_refuses(factor, slowdown):
     assert limited == min(slowdown * factor, MAX_FACTOR)
 
 
-@pytest.mark.parametrize('off', ['slowdown', 'calibration', 'remaining', 'progress', 'miss_correction', 'p90', 'p10',
-                                 'reserve'])
+@pytest.mark.parametrize(
+    'off',
+    [
+        'slowdown',
+        'calibration',
+        'remaining',
+        'progress',
+        'miss_correction',
+        'p90',
+        'p10',
+        'reserve',
+    ],
+)
 def test_each_part_can_be_switched_off_alone(off):
     """After frames that began slowly, ended slowly, and came late, each part leaves its trace in a frame's times."""
+
     def times_of(parts: TimeParts) -> dict[str, object]:
         learnt = Learnt(math.log(1.5), width=math.log(8.0), parts=parts)
         for pace in (1.2, 1.6) * 30:
@@ -259,22 +334,43 @@ def test_each_part_can_be_switched_off_alone(off):
             learnt.take(ran(10.0, 11.0))
         learnt.model.miss_correction.observe(True)
         times = learnt.model.begin(2.0)
-        even, slow = (times.factor_from(1, times.progress(BEFORE_MS, spent_ms)) for spent_ms in (8.0, 12.0))
-        return {'slowdown': times.slowdown, 'calibration': times.factor / times.slowdown / times.miss_correction,
-                'remaining': even == slow == times.factor, 'progress': slow / even,
-                'miss_correction': times.miss_correction, 'p90': times.p90_share,
-                'p10': times.p10_factor / times.slowdown, 'reserve': times.reserve}
+        even, slow = (
+            times.factor_from(1, times.progress(BEFORE_MS, spent_ms)) for spent_ms in (8.0, 12.0)
+        )
+        return {
+            'slowdown': times.slowdown,
+            'calibration': times.factor / times.slowdown / times.miss_correction,
+            'remaining': even == slow == times.factor,
+            'progress': slow / even,
+            'miss_correction': times.miss_correction,
+            'p90': times.p90_share,
+            'p10': times.p10_factor / times.slowdown,
+            'reserve': times.reserve,
+        }
 
     with_all, without = times_of(TimeParts()), times_of(TimeParts(**{off: False}))
     assert with_all[off] != without[off]
-    assert without[off] == {'slowdown': 1.0, 'calibration': pytest.approx(1.5), 'remaining': True, 'progress': 1.0,
-                            'miss_correction': 1.0, 'p90': 1.0, 'p10': 1.0, 'reserve': FrameReserve(0.0, 0.0)}[off]
+    assert (
+        without[off]
+        == {
+            'slowdown': 1.0,
+            'calibration': pytest.approx(1.5),
+            'remaining': True,
+            'progress': 1.0,
+            'miss_correction': 1.0,
+            'p90': 1.0,
+            'p10': 1.0,
+            'reserve': FrameReserve(0.0, 0.0),
+        }[off]
+    )
 
 
 class TestWorstCase:
     """Of 12 ms where 10 are expected, and of 9 where 6 are."""
 
-    WCET = SegmentForecast(CLASSIFIER, {'input': 3.0} | {CLASSIFIER.key(1, path): 9.0 for path in CLASSIFIER})
+    WCET = SegmentForecast(
+        CLASSIFIER, {'input': 3.0} | {CLASSIFIER.key(1, path): 9.0 for path in CLASSIFIER}
+    )
 
     def model(self, bounds: str, log_factor: float = math.log(1.9)) -> Learnt:
         return Learnt(log_factor, wcet=self.WCET, parts=TimeParts(bounds=bounds))
@@ -306,8 +402,11 @@ class TestWorstCase:
 
     def test_of_no_path_is_a_bound_below_its_worst_case(self):
         """The factor is one for all paths, so it is that of the path whose worst case lies farthest above."""
-        worse = SegmentForecast(CLASSIFIER, {'input': 3.0} | {
-            CLASSIFIER.key(1, path): 6.0 + number for number, path in enumerate(CLASSIFIER)})
+        worse = SegmentForecast(
+            CLASSIFIER,
+            {'input': 3.0}
+            | {CLASSIFIER.key(1, path): 6.0 + number for number, path in enumerate(CLASSIFIER)},
+        )
         model = Learnt(wcet=worse, parts=TimeParts(bounds='wcet')).model
         for path in CLASSIFIER:
             for segment in (0, 1):
@@ -320,7 +419,9 @@ class TestWorstCase:
         assert math.isnan(Learnt().model.begin(2.0).worst_ms(PATH))
 
     def test_other_bounds_are_refused(self):
-        with pytest.raises(ValueError, match="bounds is 'tight', expected one of calibrated, wcet, both"):
+        with pytest.raises(
+            ValueError, match="bounds is 'tight', expected one of calibrated, wcet, both"
+        ):
             TimeParts(bounds='tight')
 
 
@@ -333,11 +434,20 @@ def test_the_first_frames_that_end_are_remembered_and_a_successor_keeps_the_rese
     calibrator = BoundCalibrator(0.01, 0.05, WIDTH)
     after = learnt.model.successor(SHORTER, calibrator)
     assert after.reserve == learnt.model.reserve == FrameReserve(3.0, 7.0)
-    assert (after.forecast, after.calibrator, after.parts) == (SHORTER, calibrator, learnt.model.parts)
-    assert after.first_frames == [] and after.begin(1.0).factor == 1.0 and after.miss_correction.frames == 0
+    assert (after.forecast, after.calibrator, after.parts) == (
+        SHORTER,
+        calibrator,
+        learnt.model.parts,
+    )
+    assert (
+        after.first_frames == []
+        and after.begin(1.0).factor == 1.0
+        and after.miss_correction.frames == 0
+    )
 
 
 # --- the reserve ---
+
 
 def test_reserves_the_floor_until_more_was_seen():
     reserve = Reserve(2.0)
@@ -357,7 +467,9 @@ def test_one_long_pause_costs_no_more_than_the_ceiling_and_is_forgotten():
     assert reserve.reserve_ms == 1.0
 
 
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=60), st.integers(1, 20), st.floats(0.5, 1.0))
+@given(
+    st.lists(st.floats(0, 100), min_size=1, max_size=60), st.integers(1, 20), st.floats(0.5, 1.0)
+)
 def test_is_the_quantile_of_the_window(overheads_ms, window, quantile):
     reserve = Reserve(0.0, quantile=quantile, window=window)
     for overhead_ms in overheads_ms:
@@ -373,9 +485,20 @@ def test_refuses_what_is_no_time(overhead_ms):
         Reserve(1.0).observe(overhead_ms)
 
 
-@pytest.mark.parametrize('deciding_ms, publishing_ms, overrun_ms', [
-    (1.0, 2.0, 0.0), (1.5, 2.0, 0.5), (1.5, 0.0, 0.5), (1.0, 5.0, 3.0), (0.25, 5.0, 2.25), (0.25, 2.5, 0.0)])
-def test_time_saved_by_deciding_may_be_spent_on_publishing_but_not_the_reverse(deciding_ms, publishing_ms, overrun_ms):
+@pytest.mark.parametrize(
+    'deciding_ms, publishing_ms, overrun_ms',
+    [
+        (1.0, 2.0, 0.0),
+        (1.5, 2.0, 0.5),
+        (1.5, 0.0, 0.5),
+        (1.0, 5.0, 3.0),
+        (0.25, 5.0, 2.25),
+        (0.25, 2.5, 0.0),
+    ],
+)
+def test_time_saved_by_deciding_may_be_spent_on_publishing_but_not_the_reverse(
+    deciding_ms, publishing_ms, overrun_ms
+):
     assert FrameReserve(1.0, 2.0).overrun_ms(deciding_ms, publishing_ms) == overrun_ms
 
 
@@ -392,14 +515,20 @@ class Drive:
         time_ms = self.calibrator.bound_ms(forecast_ms) + kept.deciding_ms + kept.publishing_ms
         ended_ms = network_ms + deciding_ms
         rounding_ms = 1e-9 * time_ms
-        self.calibrator.observe(forecast_ms, network_ms + kept.overrun_ms(deciding_ms, publishing_ms))
+        self.calibrator.observe(
+            forecast_ms, network_ms + kept.overrun_ms(deciding_ms, publishing_ms)
+        )
         self.deciding.observe(deciding_ms)
         self.publishing.observe(publishing_ms)
-        return (ended_ms > time_ms - kept.publishing_ms + rounding_ms
-                or ended_ms + publishing_ms > time_ms + rounding_ms)
+        return (
+            ended_ms > time_ms - kept.publishing_ms + rounding_ms
+            or ended_ms + publishing_ms > time_ms + rounding_ms
+        )
 
 
-TIMES_MS = st.tuples(st.floats(1.0, 200.0), st.floats(0.5, 4.0), st.floats(0.0, 50.0), st.floats(0.0, 50.0))
+TIMES_MS = st.tuples(
+    st.floats(1.0, 200.0), st.floats(0.5, 4.0), st.floats(0.0, 50.0), st.floats(0.0, 50.0)
+)
 
 
 @given(st.lists(TIMES_MS, max_size=80), st.sampled_from([0.01, 0.1, 0.5]))
@@ -414,12 +543,16 @@ def test_whatever_the_times_are_every_missed_deadline_is_counted_as_a_missed_bou
 def objects_in_sight(rng, count):
     """Publishing takes 0.7 ms and 0.04 ms per object, of which there are few or, for seconds, as many as can be."""
     dense = np.repeat(rng.random(count // 20 + 1) < 0.15, 20)[:count]
-    return (0.7 + 0.04 * np.where(dense, 95, rng.poisson(10, count))) * rng.lognormal(0.0, 0.2, count)
+    return (0.7 + 0.04 * np.where(dense, 95, rng.poisson(10, count))) * rng.lognormal(
+        0.0, 0.2, count
+    )
 
 
 def pauses(rng, count):
     """A millisecond, and now and then a pause of another program's length."""
-    return rng.lognormal(0.0, 0.3, count) + np.where(rng.random(count) < 0.02, rng.pareto(1.5, count) * 4.0, 0.0)
+    return rng.lognormal(0.0, 0.3, count) + np.where(
+        rng.random(count) < 0.02, rng.pareto(1.5, count) * 4.0, 0.0
+    )
 
 
 @pytest.mark.parametrize('publishing', [objects_in_sight, pauses])

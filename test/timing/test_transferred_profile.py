@@ -1,4 +1,5 @@
 """A profile of another device, brought to this one by a few paths."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -13,46 +14,88 @@ from deadline_perception.timing import transferred_profile
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, measure_profile
 from deadline_perception.timing.quantiles import Quantiles
-from deadline_perception.timing.transferred_profile import find_reference, rescaled, scaled_segments, transfer
+from deadline_perception.timing.transferred_profile import (
+    find_reference,
+    rescaled,
+    scaled_segments,
+    transfer,
+)
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)
 
 
 def times(median_ms: float) -> Quantiles:
-    return Quantiles(*(median_ms * factor for factor in (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 2.0)), count=50)
+    return Quantiles(
+        *(median_ms * factor for factor in (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 2.0)), count=50
+    )
 
 
 def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind():
-    reference = {'stage1@w1.00': times(2.0), 'stage2@w1.00': times(4.0), 'stage2@w0.50': times(1.0),
-                 'stage2@w0.25': times(0.5), 'head@h0': times(3.0), 'head@h1': times(5.0), 'post': times(1.0)}
-    here = {'stage1@w1.00': times(4.0), 'stage2@w1.00': times(12.0), 'stage2@w0.50': times(5.0), 'head@h0': times(9.0)}
+    reference = {
+        'stage1@w1.00': times(2.0),
+        'stage2@w1.00': times(4.0),
+        'stage2@w0.50': times(1.0),
+        'stage2@w0.25': times(0.5),
+        'head@h0': times(3.0),
+        'head@h1': times(5.0),
+        'post': times(1.0),
+    }
+    here = {
+        'stage1@w1.00': times(4.0),
+        'stage2@w1.00': times(12.0),
+        'stage2@w0.50': times(5.0),
+        'head@h0': times(9.0),
+    }
     scaled = scaled_segments(reference, here)
     assert list(scaled) == list(reference) and all(scaled[key] is here[key] for key in here)
     assert scaled['stage2@w0.25'].p50 == pytest.approx(0.5 * 3.0)  # of 2, 3 and 5
-    assert scaled['head@h1'].p50 == pytest.approx(5.0 * 3.0) and scaled['head@h1'].max == pytest.approx(5.0 * 3.0 * 2.0)
-    assert scaled['post'].p50 == pytest.approx(1.0 * 3.0)  # no segment of its kind was timed: of 2, 3, 5 and 3
-    assert [scaled[key].count for key in ('stage1@w1.00', 'stage2@w0.25', 'post')] == [50, 0, 0]  # 0: an estimate
-    assert scaled_segments(reference, {}) == {key: replace(found, count=0) for key, found in reference.items()}
+    assert scaled['head@h1'].p50 == pytest.approx(5.0 * 3.0) and scaled[
+        'head@h1'
+    ].max == pytest.approx(5.0 * 3.0 * 2.0)
+    assert scaled['post'].p50 == pytest.approx(
+        1.0 * 3.0
+    )  # no segment of its kind was timed: of 2, 3, 5 and 3
+    assert [scaled[key].count for key in ('stage1@w1.00', 'stage2@w0.25', 'post')] == [
+        50,
+        0,
+        0,
+    ]  # 0: an estimate
+    assert scaled_segments(reference, {}) == {
+        key: replace(found, count=0) for key, found in reference.items()
+    }
 
 
 def test_times_of_frames_mend_a_profile_that_was_timed_beside_frames(reference):
     """Its segments take twice, its whole paths some five times as long as frames do."""
     paths = [CLASSIFIER.smallest.replace(level=level) for level in (1, 2, 3, 4)]
-    segments = {'input': times(4.0)} | {CLASSIFIER.key(1, path): times(4.0 * number)
-                                        for number, path in enumerate(paths, 1)}
-    rough = replace(reference, scaled_from='Another board', segments=segments,
-                    paths={str(paths[0]): times(20.0), str(paths[3]): times(50.0)})
-    frames = [(paths[0], took_ms) for took_ms in (3.9, 4.0, 4.1)] + [(paths[2], took_ms) for took_ms in (7.9, 8.0, 8.1)]
+    segments = {'input': times(4.0)} | {
+        CLASSIFIER.key(1, path): times(4.0 * number) for number, path in enumerate(paths, 1)
+    }
+    rough = replace(
+        reference,
+        scaled_from='Another board',
+        segments=segments,
+        paths={str(paths[0]): times(20.0), str(paths[3]): times(50.0)},
+    )
+    frames = [(paths[0], took_ms) for took_ms in (3.9, 4.0, 4.1)] + [
+        (paths[2], took_ms) for took_ms in (7.9, 8.0, 8.1)
+    ]
     mended = rescaled(rough, CLASSIFIER, frames)
-    assert mended.segments['input'].p50 == pytest.approx(2.0) and mended.segments['input'].max == pytest.approx(4.0)
+    assert mended.segments['input'].p50 == pytest.approx(2.0) and mended.segments[
+        'input'
+    ].max == pytest.approx(4.0)
     assert {name: (took.p50, took.count) for name, took in mended.paths.items()} == {
-        str(paths[0]): (4.0, 3), str(paths[2]): (8.0, 3)}
+        str(paths[0]): (4.0, 3),
+        str(paths[2]): (8.0, 3),
+    }
     assert mended.scaled_from == rough.scaled_from and mended.digest != rough.digest
     before, after = PathForecast(rough, CLASSIFIER), PathForecast(mended, CLASSIFIER)
     for path, would_take_ms in zip(paths, (4.0, 6.0, 8.0, 10.0)):
         assert after.forecast_ms(path) == pytest.approx(would_take_ms, rel=0.01)
         assert before.forecast_ms(path) > 4.0 * would_take_ms
-    assert 1.2 < np.exp(after.residual_quantile(0.99)) < 1.25  # the margin of scaled times, and 2.5 % of scatter
+    assert (
+        1.2 < np.exp(after.residual_quantile(0.99)) < 1.25
+    )  # the margin of scaled times, and 2.5 % of scatter
 
 
 @pytest.fixture(scope='module')
@@ -64,13 +107,23 @@ def detector():
 
 @pytest.fixture(scope='module')
 def reference(detector):
-    return measure_profile(detector, [IMAGE], repeats=1, whole_paths=3, path_repeats=1, time_limit_s=5.0)
+    return measure_profile(
+        detector, [IMAGE], repeats=1, whole_paths=3, path_repeats=1, time_limit_s=5.0
+    )
 
 
-def test_a_transferred_profile_forecasts_every_path_and_says_where_its_times_come_from(detector, reference, tmp_path):
-    there = replace(reference, facts=replace(reference.facts, name='Another', cores=64), engine='other 1.0', segments={
-        key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
-        for key, of_key in reference.segments.items()})
+def test_a_transferred_profile_forecasts_every_path_and_says_where_its_times_come_from(
+    detector, reference, tmp_path
+):
+    there = replace(
+        reference,
+        facts=replace(reference.facts, name='Another', cores=64),
+        engine='other 1.0',
+        segments={
+            key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
+            for key, of_key in reference.segments.items()
+        },
+    )
     found = transfer(there, detector, paths=5, repeats=4)
     assert found.scaled_from == str(there.facts) and 'Another' in found.scaled_from
     assert found.facts == read_device_facts('cpu') and found.engine == detector.engine.identity
@@ -86,7 +139,9 @@ def test_a_transferred_profile_forecasts_every_path_and_says_where_its_times_com
 
 
 @pytest.mark.parametrize(('enough_s', 'count'), [(0.0, 2), (1000.0, 5)])
-def test_a_slow_network_is_timed_less_often_but_never_too_little(detector, reference, monkeypatch, enough_s, count):
+def test_a_slow_network_is_timed_less_often_but_never_too_little(
+    detector, reference, monkeypatch, enough_s, count
+):
     monkeypatch.setattr(transferred_profile, '_ENOUGH_S', enough_s)
     found = transfer(reference, detector, paths=2, repeats=10)
     assert {of_path.count for of_path in found.paths.values()} == {count}
@@ -98,17 +153,28 @@ def test_too_few_paths_or_frames_are_refused(detector, reference):
             transfer(reference, detector, **options)
 
 
-def test_the_reference_is_of_the_same_network_and_processor_and_best_of_the_same_engine(reference, tmp_path):
+def test_the_reference_is_of_the_same_network_and_processor_and_best_of_the_same_engine(
+    reference, tmp_path
+):
     facts = reference.facts
-    variants = {'a': replace(reference, engine='openvino 1'), 'b': replace(reference, engine='eager'),
-                'c': replace(reference, engine='openvino 2', facts=replace(facts, threads=facts.threads + 1)),
-                'd': replace(reference, engine='openvino 2', network_hash='other'),
-                'e': replace(reference, engine='openvino 2', facts=replace(facts, kind='cuda'))}
+    variants = {
+        'a': replace(reference, engine='openvino 1'),
+        'b': replace(reference, engine='eager'),
+        'c': replace(
+            reference, engine='openvino 2', facts=replace(facts, threads=facts.threads + 1)
+        ),
+        'd': replace(reference, engine='openvino 2', network_hash='other'),
+        'e': replace(reference, engine='openvino 2', facts=replace(facts, kind='cuda')),
+    }
     for name, profile in variants.items():
         profile.save(tmp_path / f'{reference.config_name}-{name}.json')
     (tmp_path / f'{reference.config_name}-damaged.json').write_text('{')
-    at_hand = {'config_name': reference.config_name, 'network_hash': reference.network_hash,
-               'input_size': reference.input_size, 'facts': facts}
+    at_hand = {
+        'config_name': reference.config_name,
+        'network_hash': reference.network_hash,
+        'input_size': reference.input_size,
+        'facts': facts,
+    }
     assert find_reference(tmp_path, engine='openvino 2', **at_hand).engine == 'openvino 1'
     assert find_reference(tmp_path, engine='eager', **at_hand).engine == 'eager'
     assert find_reference(tmp_path, engine='eager', **(at_hand | {'network_hash': 'third'})) is None

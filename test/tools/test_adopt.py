@@ -1,4 +1,5 @@
 """The command `deadline-perception adopt` on real exports with random weights."""
+
 from __future__ import annotations
 
 import json
@@ -25,12 +26,22 @@ def test_writes_the_set_its_profile_and_its_qualities(adopted):
     assert adopted.run.returncode == 0, adopted.run.stderr
     content = SetFile.load(adopted.set_file)
     assert [model.name for model in content.models] == ['yolo', 'ssdlite']  # ascending in time
-    assert content.classes == ('vehicle', 'person') and content.models[0].classes == ('vehicle', 'person', None)
+    assert content.classes == ('vehicle', 'person') and content.models[0].classes == (
+        'vehicle',
+        'person',
+        None,
+    )
     assert all(model.memory_mb > 0 for model in content.models)
     network = load_set(adopted.set_file)
     profile = LatencyProfile.load(adopted.set_file.with_suffix('.profile.json'))
-    assert profile.network_hash == network.network_hash and set(profile.paths) == {'myolo', 'mssdlite'}
-    assert (profile.facts.threads, profile.facts.allocator) == (DEFAULT_THREADS, 'retaining')  # as the node runs it
+    assert profile.network_hash == network.network_hash and set(profile.paths) == {
+        'myolo',
+        'mssdlite',
+    }
+    assert (profile.facts.threads, profile.facts.allocator) == (
+        DEFAULT_THREADS,
+        'retaining',
+    )  # as the node runs it
     assert profile.engine == network.engine.identity
     assert list((adopted.folder / 'cache').rglob(f'{network.config_name}-*-t2.json'))
     quality = PathQuality.load(adopted.set_file.with_suffix('.quality.json'), network.path_space)
@@ -41,19 +52,55 @@ def test_writes_the_set_its_profile_and_its_qualities(adopted):
 
 def test_says_what_it_found_and_what_to_run_next(adopted):
     told = adopted.run.stdout
-    for words in ('p99 ms', 'bound ms', 'memory MB', 'boxes left out, because no model finds their class: 8 of train',
-                  'not scored, because', f'model:={adopted.set_file}', 'profile --weights'):
+    for words in (
+        'p99 ms',
+        'bound ms',
+        'memory MB',
+        'boxes left out, because no model finds their class: 8 of train',
+        'not scored, because',
+        f'model:={adopted.set_file}',
+        'profile --weights',
+    ):
         assert words in told.replace('\n', ' ') or words in told, words
-    assert 'yolo is read as rgb, 0 to 1, letterbox, yolov8 px (AP 100.0 on 8 images' in adopted.run.stderr
-    assert 'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr and 'ssdlite: torchvision' in adopted.run.stderr
+    assert (
+        'yolo is read as rgb, 0 to 1, letterbox, yolov8 px (AP 100.0 on 8 images'
+        in adopted.run.stderr
+    )
+    assert (
+        'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr
+        and 'ssdlite: torchvision' in adopted.run.stderr
+    )
 
 
-def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path, monkeypatch, capsys):
+def test_the_other_commands_take_the_set_as_they_take_weights(
+    adopted, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     at_hand = ensure_profile(adopted.set_file, 'cpu', DEFAULT_THREADS, tmp_path)
-    assert (at_hand.file, at_hand.measured) == (adopted.set_file.with_suffix('.profile.json'), False)
-    assert main(['evaluate', '--weights', str(adopted.set_file), '--data', str(adopted.folder / 'val.json'), '--paths',
-                 'all', '--limit', '2', '--rank-by', '2', '--json', str(tmp_path / 'quality.json')]) == 0
+    assert (at_hand.file, at_hand.measured) == (
+        adopted.set_file.with_suffix('.profile.json'),
+        False,
+    )
+    assert (
+        main(
+            [
+                'evaluate',
+                '--weights',
+                str(adopted.set_file),
+                '--data',
+                str(adopted.folder / 'val.json'),
+                '--paths',
+                'all',
+                '--limit',
+                '2',
+                '--rank-by',
+                '2',
+                '--json',
+                str(tmp_path / 'quality.json'),
+            ]
+        )
+        == 0
+    )
     quality = PathQuality.load(tmp_path / 'quality.json', load_set(adopted.set_file).path_space)
     assert {str(path) for path in quality.known} == {'myolo', 'mssdlite'}
 
@@ -64,50 +111,104 @@ def folder(tmp_path_factory):
     small_yolo(folder)
     (folder / 'yolov8n.pt').write_bytes(b'weights')
     openvino = load_openvino()
-    openvino.save_model(openvino.convert_model(folder / 'small_yolo.onnx'), folder / 'small_yolo.xml')
+    openvino.save_model(
+        openvino.convert_model(folder / 'small_yolo.onnx'), folder / 'small_yolo.xml'
+    )
     return folder
 
 
-@pytest.mark.parametrize(('arguments', 'said'), [
-    (['small_yolo.onnx'], 'the classes of .*small_yolo.onnx are not known: name them with --classes'),
-    (['small_yolo.onnx', '--classes', 'a,b,c', '--out', 'set.json'], 'expected a file that ends with .yaml or .yml'),
-    (['small_yolo.onnx', '--classes', 'none.txt'], "'none.txt', a file that does not exist"),
-    (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an exported detector"),
-    (['yolov8n.pt', '--classes', 'a'], "model is 'yolov8n.pt', expected an exported detector .* as ARCHITECTURE:FILE"),
-    (['small_yolo.onnx', '--classes', 'a,b,c', '--keep-paths', '3'], '--keep-paths is given without --data'),
-    (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected 0.001 to 600'),
-    (['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
-     'model small_yolo is an exported file, .*, and the device cuda, expected cpu'),
-    (['none.yaml'], 'set of models .*none.yaml cannot be read')])
-def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments, said, refusal, monkeypatch):
+@pytest.mark.parametrize(
+    ('arguments', 'said'),
+    [
+        (
+            ['small_yolo.onnx'],
+            'the classes of .*small_yolo.onnx are not known: name them with --classes',
+        ),
+        (
+            ['small_yolo.onnx', '--classes', 'a,b,c', '--out', 'set.json'],
+            'expected a file that ends with .yaml or .yml',
+        ),
+        (['small_yolo.onnx', '--classes', 'none.txt'], "'none.txt', a file that does not exist"),
+        (
+            ['nothing_like_that', '--classes', 'a'],
+            "model is 'nothing_like_that', expected an exported detector",
+        ),
+        (
+            ['yolov8n.pt', '--classes', 'a'],
+            "model is 'yolov8n.pt', expected an exported detector .* as ARCHITECTURE:FILE",
+        ),
+        (
+            ['small_yolo.onnx', '--classes', 'a,b,c', '--keep-paths', '3'],
+            '--keep-paths is given without --data',
+        ),
+        (
+            ['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'],
+            '--minutes is 0.0, expected 0.001 to 600',
+        ),
+        (
+            ['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
+            'model small_yolo is an exported file, .*, and the device cuda, expected cpu',
+        ),
+        (['none.yaml'], 'set of models .*none.yaml cannot be read'),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_in_one_line(
+    folder, arguments, said, refusal, monkeypatch
+):
     monkeypatch.chdir(folder)
     assert re.search(said, refusal('adopt', *arguments))
 
 
-@pytest.mark.parametrize('name, shape, value, said', [
-    ('logits', (1, 1000), 0.0, 'as of a classifier: expected a detector'),
-    ('output0', (1, 5, 100), np.nan, 'net.xml gave NaN or infinity, expected finite outputs'),
-    ('output0', (1, 5, 100), 0.25, 'each output of .*net.xml holds one value only, 0.25 in all places')])
+@pytest.mark.parametrize(
+    'name, shape, value, said',
+    [
+        ('logits', (1, 1000), 0.0, 'as of a classifier: expected a detector'),
+        ('output0', (1, 5, 100), np.nan, 'net.xml gave NaN or infinity, expected finite outputs'),
+        (
+            'output0',
+            (1, 5, 100),
+            0.25,
+            'each output of .*net.xml holds one value only, 0.25 in all places',
+        ),
+    ],
+)
 def test_a_file_is_refused_before_torch_is_loaded(tmp_path, name, shape, value, said):
     file = exported(tmp_path / 'net.xml', {name: np.full(shape, value, np.float32)})
-    code = ('import sys\nfrom deadline_perception.tools.command_line import main\n'
-            f'status = main(["adopt", {str(file)!r}, "--classes", "car"])\nprint(status, "torch" in sys.modules)')
+    code = (
+        'import sys\nfrom deadline_perception.tools.command_line import main\n'
+        f'status = main(["adopt", {str(file)!r}, "--classes", "car"])\nprint(status, "torch" in sys.modules)'
+    )
     run = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=240)
     assert run.stdout == '1 False\n' and re.search(said, run.stderr) and run.stderr.count('\n') == 1
 
 
-@pytest.mark.parametrize(('words', 'said'), [
-    (('--classes', 'a,b,c,d,e', '--data', 'val.json'), r'small_yolo\.onnx: .*of 3 classes: name as many'),
-    (('--classes', 'vehicle,b,c', '--images', 'none.json'), r'none\.json'),
-    (('--classes', 'car,b,c', '--data', 'val.json'),
-     'the models find car, b, c and .* names vehicle, train: expected a class in common. Bring .* with --rename'),
-    (('--classes', 'vehicle,b,c', '--data', 'val.json'),  # sure of wrong boxes
-     r'small_yolo.onnx was tried in \d+ ways, .* AP on 8 annotated images is [0-2]\.\d %.* Tried: .*letterbox, yolo')])
-def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(folder, tmp_path, capsys, monkeypatch, words,
-                                                                         said):
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        (
+            ('--classes', 'a,b,c,d,e', '--data', 'val.json'),
+            r'small_yolo\.onnx: .*of 3 classes: name as many',
+        ),
+        (('--classes', 'vehicle,b,c', '--images', 'none.json'), r'none\.json'),
+        (
+            ('--classes', 'car,b,c', '--data', 'val.json'),
+            'the models find car, b, c and .* names vehicle, train: expected a class in common. Bring .* with --rename',
+        ),
+        (
+            ('--classes', 'vehicle,b,c', '--data', 'val.json'),  # sure of wrong boxes
+            r'small_yolo.onnx was tried in \d+ ways, .* AP on 8 annotated images is [0-2]\.\d %.* Tried: .*letterbox, yolo',
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(
+    folder, tmp_path, capsys, monkeypatch, words, said
+):
     for name, value in process_environment(DEFAULT_THREADS).items():
         monkeypatch.setenv(name, value)  # so that this process is not started anew
     monkeypatch.chdir(tmp_path)
     write_annotations(tmp_path)
     assert main(['adopt', str(folder / 'small_yolo.onnx'), *words, '--out', 'set.yaml']) == 1
-    assert re.search(said, capsys.readouterr().err.splitlines()[-1]) and not (tmp_path / 'set.yaml').exists()
+    assert (
+        re.search(said, capsys.readouterr().err.splitlines()[-1])
+        and not (tmp_path / 'set.yaml').exists()
+    )

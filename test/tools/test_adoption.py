@@ -15,22 +15,33 @@ pytest.importorskip('openvino')
 IMAGES = [np.zeros((60, 90, 3), np.uint8)]
 
 
-def test_a_file_of_one_class_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(tmp_path, monkeypatch):
+def test_a_file_of_one_class_is_tried_in_8_bit_unless_an_earlier_set_has_it_so(
+    tmp_path, monkeypatch
+):
     """Without a number of classes its head is not recognised."""
+
     def quantised(*args):
         raise ModelError('no ranges')
 
     monkeypatch.setattr(adoption, 'quantised', quantised)
     file = exported(tmp_path / 'yolo.xml', {'output0': np.zeros((1, 5, 100), np.float32)})
-    one = adoption.Measured(ModelSpec('yolo', 'onnx', file, ('car',), outputs='yolov8 px'), None, {})
+    one = adoption.Measured(
+        ModelSpec('yolo', 'onnx', file, ('car',), outputs='yolov8 px'), None, {}
+    )
     known = replace(one, spec=replace(one.spec, name='yolo_8bit'))
     args = argparse.Namespace(out=tmp_path / 'set.yaml')
     assert adoption._in_8_bit(args, one, [one], IMAGES, ('car',), None, [], {}) == (
-        [], ['yolo stays in floating point: no ranges'])
+        [],
+        ['yolo stays in floating point: no ranges'],
+    )
     assert adoption._in_8_bit(args, one, [one, known], IMAGES, ('car',), None, [], {}) == ([], [])
 
 
 def test_what_a_set_file_states_is_neither_searched_nor_taken_at_other_sizes(tmp_path):
-    file = exported(tmp_path / 'open.xml', {'output0': np.zeros((1, 20, 6), np.float32)}, size=(None, None))
+    file = exported(
+        tmp_path / 'open.xml', {'output0': np.zeros((1, 20, 6), np.float32)}, size=(None, None)
+    )
     spec = ModelSpec('yolo_96x64', 'onnx', file, ('car',), input_size=(64, 96), resize='stretch')
-    assert adoption._with_conventions(argparse.Namespace(input_size=None), [spec], None, IMAGES) == [spec]
+    assert adoption._with_conventions(
+        argparse.Namespace(input_size=None), [spec], None, IMAGES
+    ) == [spec]

@@ -10,11 +10,21 @@ from deadline_perception.tools.command_line import main
 
 def test_writes_a_drive_says_so_in_one_line_and_replaces_it_when_asked(tmp_path, capsys):
     out = tmp_path / 'drive.mcap'
-    arguments = ['bag', 'drive:seconds=3,width=96,height=64', str(out), '--rate-hz', '5', '--max-frames', '4']
+    arguments = [
+        'bag',
+        'drive:seconds=3,width=96,height=64',
+        str(out),
+        '--rate-hz',
+        '5',
+        '--max-frames',
+        '4',
+    ]
     assert main(arguments) == 0
     printed = capsys.readouterr().out.strip()
     assert printed.count('\n') == 0
-    assert f'wrote {out}: 4 frames of drive-seed0 over 0.6 s' in printed and '16 messages' in printed
+    assert (
+        f'wrote {out}: 4 frames of drive-seed0 over 0.6 s' in printed and '16 messages' in printed
+    )
     assert main(arguments) == 1
     assert 'exists already, expected a new name' in capsys.readouterr().err
     assert main([*arguments, '--overwrite', '--compressed']) == 0
@@ -25,10 +35,32 @@ def test_a_class_mapping_renames_what_is_written(tmp_path):
     (tmp_path / 'classes.json').write_text('{"vehicle": "car", "bike": "car", "motorbike": "car"}')
     with pytest.warns(UserWarning, match='the class mapping names none of car'):
         (tmp_path / 'other.json').write_text('{"tram": null}')
-        assert main(['bag', 'drive:seconds=1,seed=2', str(tmp_path / 'a.mcap'), '--rate-hz', '1', '--classes',
-                     str(tmp_path / 'classes.json')]) == 0
-        assert main(['bag', str(tmp_path / 'a.mcap'), str(tmp_path / 'b.mcap'), '--classes',
-                     str(tmp_path / 'other.json')]) == 0
+        assert (
+            main(
+                [
+                    'bag',
+                    'drive:seconds=1,seed=2',
+                    str(tmp_path / 'a.mcap'),
+                    '--rate-hz',
+                    '1',
+                    '--classes',
+                    str(tmp_path / 'classes.json'),
+                ]
+            )
+            == 0
+        )
+        assert (
+            main(
+                [
+                    'bag',
+                    str(tmp_path / 'a.mcap'),
+                    str(tmp_path / 'b.mcap'),
+                    '--classes',
+                    str(tmp_path / 'other.json'),
+                ]
+            )
+            == 0
+        )
     names = set(read_bag(tmp_path / 'b.mcap').class_names)
     assert 'car' in names and not names & {'vehicle', 'bike', 'motorbike'}
 
@@ -38,7 +70,9 @@ def test_gives_a_speed_to_a_source_without_one(tmp_path, coco_like, speed):
     (tmp_path / 'trace.csv').write_text('stamp_s,speed_mps\n0,7.5\n60,7.5\n')
     given = str(tmp_path / speed) if speed.endswith('.csv') else speed
     assert main(['bag', str(coco_like), str(tmp_path / 'a.mcap'), '--speed', given]) == 0
-    assert [frame.speed_mps for frame in read_bag(tmp_path / 'a.mcap').frames] == pytest.approx([7.5, 7.5])
+    assert [frame.speed_mps for frame in read_bag(tmp_path / 'a.mcap').frames] == pytest.approx(
+        [7.5, 7.5]
+    )
 
 
 @pytest.fixture
@@ -48,11 +82,15 @@ def coco_like(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(('arguments', 'message'), [
-    (['nowhere', 'out.mcap'], "source 'nowhere' does not exist"),
-    (['drive', 'out.mcap', '--max-frames', '0'], '--max-frames is 0'),
-    (['drive:seconds=0.2', 'out.mcap', '--speed', 'gone.csv'], 'gone.csv does not exist'),
-    (['drive', 'out.mcap', '--rate-hz', '-1'], 'rate is -1.0 Hz')])
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['nowhere', 'out.mcap'], "source 'nowhere' does not exist"),
+        (['drive', 'out.mcap', '--max-frames', '0'], '--max-frames is 0'),
+        (['drive:seconds=0.2', 'out.mcap', '--speed', 'gone.csv'], 'gone.csv does not exist'),
+        (['drive', 'out.mcap', '--rate-hz', '-1'], 'rate is -1.0 Hz'),
+    ],
+)
 def test_expected_errors_are_told(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     assert main(['bag', *arguments]) == 1

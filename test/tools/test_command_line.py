@@ -1,4 +1,5 @@
 """The command `deadline-perception`, called as a person calls it."""
+
 from __future__ import annotations
 
 import argparse
@@ -6,8 +7,8 @@ import errno
 import signal
 import subprocess
 import sys
-import warnings
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,25 +19,35 @@ from deadline_perception.tools import command_line
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[argparse.Namespace], int]], None]:
+def command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Callable[[argparse.Namespace], int]], None]:
     """Puts a function in the place of the sub-command `bag`, with one argument `--frames`."""
+
     def install(run: Callable[[argparse.Namespace], int]) -> None:
         module = types.ModuleType('bag', 'Stands in for a command.')
-        module.add_arguments = lambda parser: parser.add_argument('--frames', type=int, default=3, help='how many')
+        module.add_arguments = lambda parser: parser.add_argument(
+            '--frames', type=int, default=3, help='how many'
+        )
         module.run = run
         monkeypatch.setitem(sys.modules, 'deadline_perception.tools.bag', module)
+
     return install
 
 
 def raiser(error: BaseException) -> Callable[[argparse.Namespace], int]:
     """A command that ends with an error."""
+
     def fail(args: argparse.Namespace) -> int:
         raise error
+
     return fail
 
 
-ALL = [*command_line.COMMANDS, *(f'{group} {name}' for group, (_, members) in command_line.GROUPS.items()
-                                 for name in members)]
+ALL = [
+    *command_line.COMMANDS,
+    *(f'{group} {name}' for group, (_, members) in command_line.GROUPS.items() for name in members),
+]
 
 
 @pytest.mark.parametrize('name', ALL)
@@ -51,9 +62,13 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
 
 
 def test_help_lists_all_commands_without_loading_them(repository: Path) -> None:
-    code = ('import sys\nfrom deadline_perception.tools.command_line import main\n'
-            'try:\n    main(["--help"])\nfinally:\n    print("torch" in sys.modules or "numpy" in sys.modules)')
-    shown = subprocess.run([sys.executable, '-c', code], cwd=repository, capture_output=True, text=True, timeout=60)
+    code = (
+        'import sys\nfrom deadline_perception.tools.command_line import main\n'
+        'try:\n    main(["--help"])\nfinally:\n    print("torch" in sys.modules or "numpy" in sys.modules)'
+    )
+    shown = subprocess.run(
+        [sys.executable, '-c', code], cwd=repository, capture_output=True, text=True, timeout=60
+    )
     assert shown.returncode == 0, shown.stderr
     assert all(name.split()[-1] in shown.stdout for name in ALL)
     assert shown.stdout.splitlines()[-1] == 'False'
@@ -70,23 +85,33 @@ FORGED = 'class is \x1b]0;title\x07\x9b31m\u202e, their log ends with:\n  \x1b[2
 HARMLESS = 'class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends with:\n  \\x1b[2Jlast line'
 
 
-@pytest.mark.parametrize(('error', 'said'), [
-    (ValueError('frames is -1, expected at least 1'), 'frames is -1, expected at least 1'),
-    (FileNotFoundError('no such bag'), 'no such bag'), (OSError('no bag'), 'no bag'),
-    (DeadlinePerceptionError('profile of another network'), 'profile of another network'),
-    (OSError(errno.ENOSPC, 'No space left on device', 'state.safetensors'),
-     'state.safetensors cannot be written: no space left on device; free some, or name another place, and run the '
-     'command again'),
-    # Nothing that a terminal would obey is printed.
-    *((kind(FORGED), HARMLESS) for kind in (ValueError, OSError, DeadlinePerceptionError))])
-def test_expected_errors_are_told_without_a_traceback(command, capsys: pytest.CaptureFixture[str], error: Exception,
-                                                      said: str) -> None:
+@pytest.mark.parametrize(
+    ('error', 'said'),
+    [
+        (ValueError('frames is -1, expected at least 1'), 'frames is -1, expected at least 1'),
+        (FileNotFoundError('no such bag'), 'no such bag'),
+        (OSError('no bag'), 'no bag'),
+        (DeadlinePerceptionError('profile of another network'), 'profile of another network'),
+        (
+            OSError(errno.ENOSPC, 'No space left on device', 'state.safetensors'),
+            'state.safetensors cannot be written: no space left on device; free some, or name another place, and run the '
+            'command again',
+        ),
+        # Nothing that a terminal would obey is printed.
+        *((kind(FORGED), HARMLESS) for kind in (ValueError, OSError, DeadlinePerceptionError)),
+    ],
+)
+def test_expected_errors_are_told_without_a_traceback(
+    command, capsys: pytest.CaptureFixture[str], error: Exception, said: str
+) -> None:
     command(raiser(error))
     assert command_line.main(['bag']) == 1
     assert capsys.readouterr().err == f'deadline-perception bag: {said}\n'
 
 
-def test_a_warning_is_one_line_that_no_terminal_obeys(command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_is_one_line_that_no_terminal_obeys(
+    command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(warnings, 'formatwarning', None)
     command(lambda args: 0)
     assert command_line.main(['bag']) == 0
@@ -94,12 +119,15 @@ def test_a_warning_is_one_line_that_no_terminal_obeys(command, monkeypatch: pyte
     assert said == f'deadline-perception bag: {" ".join(HARMLESS.split())}.jpg\n'
 
 
-def test_a_file_that_cannot_be_used_is_named_in_one_line(command, tmp_path: Path,
-                                                         capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_used_is_named_in_one_line(
+    command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command(lambda args: (tmp_path / 'folder').mkdir() or (tmp_path / 'folder').read_text())
     assert command_line.main(['bag']) == 1
     error = capsys.readouterr().err
-    assert error.startswith(f'deadline-perception bag: {tmp_path / "folder"} cannot be used: is a directory; expected')
+    assert error.startswith(
+        f'deadline-perception bag: {tmp_path / "folder"} cannot be used: is a directory; expected'
+    )
     assert error.count('\n') == 1
 
 
@@ -114,8 +142,10 @@ def test_a_program_without_a_status_has_done_its_work() -> None:
 
 
 def test_ctrl_c_while_a_command_loads_ends_it_without_a_traceback() -> None:
-    code = ('import importlib, signal\nfrom deadline_perception.tools import command_line\n'
-            'importlib.import_module = lambda name: signal.raise_signal(signal.SIGINT)\ncommand_line.main(["bag"])')
+    code = (
+        'import importlib, signal\nfrom deadline_perception.tools import command_line\n'
+        'importlib.import_module = lambda name: signal.raise_signal(signal.SIGINT)\ncommand_line.main(["bag"])'
+    )
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b'')
 
@@ -125,9 +155,12 @@ def test_interruption_ends_quietly(command) -> None:
     assert command_line.main(['bag']) == 130
 
 
-@pytest.mark.parametrize('arguments', [[], ['unheard-of'], ['doctor', '--unheard-of'], ['network'],
-                                       ['network', 'grade']])
-def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    'arguments', [[], ['unheard-of'], ['doctor', '--unheard-of'], ['network'], ['network', 'grade']]
+)
+def test_wrong_arguments_show_the_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)
     assert 'usage: deadline-perception' in capsys.readouterr().err

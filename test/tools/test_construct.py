@@ -1,4 +1,5 @@
 """The command as a user calls it, on a family that is small enough to be measured within a second."""
+
 import shutil
 import tempfile
 from contextlib import nullcontext
@@ -20,9 +21,19 @@ from deadline_perception.networks.multi_path.construction import activation_byte
 from deadline_perception.tools import construct
 from deadline_perception.tools.command_line import main
 
-FAMILY = replace(COMPACT, name='small', input_size=(64, 64), stem_channels=16, stage_channels=(16, 32, 32, 64),
-                 pyramid_channels=16, norm_group_channels=8, widths=(1.0, 0.5), scales=(1.0,), proposals=(5, 10),
-                 heads=(HeadConfig(0, (8,)), HeadConfig(1, (16,))))
+FAMILY = replace(
+    COMPACT,
+    name='small',
+    input_size=(64, 64),
+    stem_channels=16,
+    stage_channels=(16, 32, 32, 64),
+    pyramid_channels=16,
+    norm_group_channels=8,
+    widths=(1.0, 0.5),
+    scales=(1.0,),
+    proposals=(5, 10),
+    heads=(HeadConfig(0, (8,)), HeadConfig(1, (16,))),
+)
 
 
 @pytest.fixture
@@ -32,8 +43,14 @@ def family(tmp_path, monkeypatch):
     monkeypatch.setattr(construct, 'is_installed', lambda: False)
     monkeypatch.setattr(construct, 'SKIP_OPERATORS', 3)
     save_configuration(FAMILY, tmp_path / 'small.json')
-    return ['network', 'construct', '--family', str(tmp_path / 'small.json'),
-            '--out', str(tmp_path / 'out' / 'built.json')]
+    return [
+        'network',
+        'construct',
+        '--family',
+        str(tmp_path / 'small.json'),
+        '--out',
+        str(tmp_path / 'out' / 'built.json'),
+    ]
 
 
 def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
@@ -42,7 +59,12 @@ def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
     assert 'ms at worst predicted' in shown and 'ms measured' in shown and 'built.json' in shown
     built = find_configuration(str(tmp_path / 'out' / 'built.json'))
     assert built.name == 'small-10000ms-500mb' and len(built.path_space.of_kind('skip')) == 3
-    assert [kept + sum(groups) for kept, groups in zip(built.kept_blocks, built.skip_groups)] == [3, 4, 6, 3]
+    assert [kept + sum(groups) for kept, groups in zip(built.kept_blocks, built.skip_groups)] == [
+        3,
+        4,
+        6,
+        3,
+    ]
     assert built.heads == FAMILY.heads
     assert build_detector(str(tmp_path / 'out' / 'built.json'), ('vehicle',)).config == built
 
@@ -51,8 +73,12 @@ def test_parts_add_up_to_the_whole_network():
     detector = build_detector(building_blocks(FAMILY), ('vehicle',))
     parts = construct.measure_bytes(detector)
     assert sum(parts.values()) == weight_bytes(detector)
-    assert sum(parts.values()) > sum(parameter.nbytes for parameter in detector.parameters()), 'narrow copies count'
-    assert set(construct.measure_times(detector)) >= set(detector.path_space.keys(detector.path_space.largest))
+    assert sum(parts.values()) > sum(parameter.nbytes for parameter in detector.parameters()), (
+        'narrow copies count'
+    )
+    assert set(construct.measure_times(detector)) >= set(
+        detector.path_space.keys(detector.path_space.largest)
+    )
 
 
 def test_what_cannot_fit_is_told_in_one_line(family, refusal, tmp_path):
@@ -62,10 +88,17 @@ def test_what_cannot_fit_is_told_in_one_line(family, refusal, tmp_path):
     assert not (tmp_path / 'out').exists()
 
 
-@pytest.mark.parametrize('limits, message', [(('0', '100'), 'deadline is 0.0 ms, expected'),
-                                             (('100', '-3'), 'memory is -3.0 MB, expected'),
-                                             (('100', '100', '--out', '.'), '--out is ., which is a folder')])
-def test_limits_that_are_none_are_refused_before_measuring(family, refusal, limits, message, monkeypatch):
+@pytest.mark.parametrize(
+    'limits, message',
+    [
+        (('0', '100'), 'deadline is 0.0 ms, expected'),
+        (('100', '-3'), 'memory is -3.0 MB, expected'),
+        (('100', '100', '--out', '.'), '--out is ., which is a folder'),
+    ],
+)
+def test_limits_that_are_none_are_refused_before_measuring(
+    family, refusal, limits, message, monkeypatch
+):
     monkeypatch.setattr(construct, 'measure_bytes', lambda detector: pytest.fail('measured'))
     assert message in refusal(*family, '--deadline-ms', limits[0], '--memory-mb', *limits[1:])
 
@@ -75,13 +108,17 @@ def test_blocks_are_timed_in_the_engine_that_will_run_them(prepared, tmp_path, m
     detector = prepared.network()
     before, space = detector.engine, detector.path_space
     shutil.copytree(prepared.folder, tmp_path / 'segments')
-    for segment in list(SegmentStore.load(prepared.folder, store_origin(read_device_facts())).segments.values())[:2]:
+    for segment in list(
+        SegmentStore.load(prepared.folder, store_origin(read_device_facts())).segments.values()
+    )[:2]:
         (tmp_path / 'segments' / segment.file).unlink()
     monkeypatch.setattr(tempfile, 'TemporaryDirectory', lambda: nullcontext(tmp_path))
     with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):
         assert detector.engine.identity.startswith('openvino ')
         assert len(detector.detect(prepared.images[0], space.smallest)) >= 0
-        assert detector.engine.forms.keys() >= set(space.keys(space.smallest)) - {space.key(0, space.smallest)}
+        assert detector.engine.forms.keys() >= set(space.keys(space.smallest)) - {
+            space.key(0, space.smallest)
+        }
     assert detector.engine is before
     monkeypatch.setattr(construct, 'is_installed', lambda: False)
     with construct.engine_in_use(detector, read_device_facts(), [space.smallest]):

@@ -1,4 +1,5 @@
 """The command `deadline-perception demo`: what it plays, and what it says when it cannot."""
+
 from __future__ import annotations
 
 import argparse
@@ -45,54 +46,83 @@ def test_networks_under_contention_keep_to_the_cores_that_the_units_share(levels
     last_core = str(max(os.sched_getaffinity(0)))
     assert demo.network_cores(1) == last_core
     text = demo.parameters_text(1, levels)
-    assert not any(isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text))
+    assert not any(
+        isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text)
+    )
     kept = {} if levels is None else {'priority': 'off', 'cores': last_core}
     nodes = {name: {'threads': 1, **kept} for name in ('detector', 'qos_scheduler')}
     if levels is not None:
         nodes['contention_monitor'] = {'priority': 'off', 'levels': 'levels.json'}
-    assert yaml.safe_load(text) == {name: {'ros__parameters': values} for name, values in nodes.items()}
+    assert yaml.safe_load(text) == {
+        name: {'ros__parameters': values} for name, values in nodes.items()
+    }
 
 
 def test_the_levels_are_graded_on_frames_of_half_the_longest_time():
     def times(ms):
         return Quantiles(*[ms] * 8, 5)
 
-    profile = LatencyProfile(read_device_facts('cpu'), 'made up', 'hash', (64, 64), (64, 64), '2026-01-01T00:00:00',
-                             0.0, {'all': times(1.0)},
-                             {'small': times(5.0), 'middle': times(21.0), 'large': times(46.0)})
+    profile = LatencyProfile(
+        read_device_facts('cpu'),
+        'made up',
+        'hash',
+        (64, 64),
+        (64, 64),
+        '2026-01-01T00:00:00',
+        0.0,
+        {'all': times(1.0)},
+        {'small': times(5.0), 'middle': times(21.0), 'large': times(46.0)},
+    )
     assert demo.graded_path(profile) == 'middle'
     assert demo.graded_path(replace(profile, paths={})) == ''
 
 
 def test_the_levels_that_were_found_are_told():
-    grading = ContentionGrading('made up', 'hash', 'path', 'device', 'date', 'units', (
-        ContentionLevel(10.0, 0.5, 1.0, {}, 10.0), ContentionLevel(16.0, 0.5, 1.6, {'core': 1}, 16.5)), ())
+    grading = ContentionGrading(
+        'made up',
+        'hash',
+        'path',
+        'device',
+        'date',
+        'units',
+        (
+            ContentionLevel(10.0, 0.5, 1.0, {}, 10.0),
+            ContentionLevel(16.0, 0.5, 1.6, {'core': 1}, 16.5),
+        ),
+        (),
+    )
     assert demo.levels_note(grading) == (
         'Levels of contention, graded before the run on the core of the network: 0 is 1.00 times as slow as idle '
-        '(none), 1 is 1.60 times as slow as idle (1 core).')
+        '(none), 1 is 1.60 times as slow as idle (1 core).'
+    )
 
 
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
     video = repository.parent / 'shared' / 'data' / 'highway' / 'solid_white_right.mp4'
     if not video.is_file():
         pytest.skip('the highway video is not here')
-    sequence, notes = demo.open_sequence(arguments('--source', str(video), '--seconds', '2', '--load', '1'))
+    sequence, notes = demo.open_sequence(
+        arguments('--source', str(video), '--seconds', '2', '--load', '1')
+    )
     assert all(frame.speed_mps is not None for frame in sequence.frames)
     assert sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns < 2 * SECOND_NS
     assert any('left out' in note for note in notes) and any('made-up' in note for note in notes)
     assert 'Busy programs beside the nodes: 1.' in notes
 
 
-@pytest.mark.parametrize(('words', 'message'), [
-    (['--model', 'nowhere.safetensors'], 'weights file nowhere.safetensors does not exist'),
-    (['--source', 'nowhere'], "source 'nowhere' does not exist"),
-    (['--threads', '0'], '--threads is 0, expected 1 to 1024'),
-    (['--load', '-1'], '--load is -1'),
-    (['--contention', 'waves'], 'contention schedule waves cannot be read'),
-    (['--networks', '0'], '--networks is 0, expected 1 to 16'),
-    (['--device', 'gpu'], "device is 'gpu', expected cpu, cuda or cuda:INDEX"),
-    (['--seconds', '1'], 'weights.safetensors cannot be read as safetensors'),
-])
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['--model', 'nowhere.safetensors'], 'weights file nowhere.safetensors does not exist'),
+        (['--source', 'nowhere'], "source 'nowhere' does not exist"),
+        (['--threads', '0'], '--threads is 0, expected 1 to 1024'),
+        (['--load', '-1'], '--load is -1'),
+        (['--contention', 'waves'], 'contention schedule waves cannot be read'),
+        (['--networks', '0'], '--networks is 0, expected 1 to 16'),
+        (['--device', 'gpu'], "device is 'gpu', expected cpu, cuda or cuda:INDEX"),
+        (['--seconds', '1'], 'weights.safetensors cannot be read as safetensors'),
+    ],
+)
 def test_one_line_says_what_is_wrong(monkeypatch, tmp_path, refusal, words, message):
     monkeypatch.setattr(demo, 'check_ros', lambda: None)
     weights = tmp_path / 'weights.safetensors'
@@ -103,13 +133,19 @@ def test_one_line_says_what_is_wrong(monkeypatch, tmp_path, refusal, words, mess
 
 def test_without_ros_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setenv('PYTHONPATH', '')
-    code = ('import sys; sys.modules["rclpy"] = None\n'
-            'from deadline_perception.tools import demo, import_probe\n'
-            'import_probe._PRELUDE += "import sys; sys.modules[\'rclpy\'] = None\\n"\n'
-            'demo.check_ros()')
+    code = (
+        'import sys; sys.modules["rclpy"] = None\n'
+        'from deadline_perception.tools import demo, import_probe\n'
+        'import_probe._PRELUDE += "import sys; sys.modules[\'rclpy\'] = None\\n"\n'
+        'demo.check_ros()'
+    )
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert 'ROS 2 cannot be used here' in done.stderr and 'make setup' in done.stderr and 'doctor' in done.stderr
+    assert (
+        'ROS 2 cannot be used here' in done.stderr
+        and 'make setup' in done.stderr
+        and 'doctor' in done.stderr
+    )
 
 
 def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsys):

@@ -1,4 +1,5 @@
 """The command `deadline-perception doctor`."""
+
 from __future__ import annotations
 
 import argparse
@@ -13,23 +14,32 @@ from deadline_perception.tools import doctor
 from deadline_perception.tools.machine_findings import Finding, State
 
 GOOD = Finding('ROS 2', State.FINE, 'jazzy [Errno 2] is no markup')
-NOTED = Finding('clocks', State.NOTE, 'governor powersave', 'sudo cpupower frequency-set -g performance')
+NOTED = Finding(
+    'clocks', State.NOTE, 'governor powersave', 'sudo cpupower frequency-set -g performance'
+)
 BAD = Finding('torch', State.MISSING, 'not installed', 'make setup')
 
 
 @pytest.mark.parametrize(('findings', 'status'), [([GOOD, NOTED], 0), ([GOOD, BAD, NOTED], 1)])
-def test_status_says_whether_the_demo_can_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-                                              findings: list[Finding], status: int) -> None:
+def test_status_says_whether_the_demo_can_run(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    findings: list[Finding],
+    status: int,
+) -> None:
     monkeypatch.setattr(doctor, 'examine_machine', lambda: findings)
     assert doctor.run(argparse.Namespace(json=True)) == status
     shown = json.loads(capsys.readouterr().out)
     assert shown['ready'] == (status == 0)
-    assert [row['state'] for row in shown['findings']] == [finding.state.value for finding in findings]
+    assert [row['state'] for row in shown['findings']] == [
+        finding.state.value for finding in findings
+    ]
 
 
 @pytest.mark.parametrize('with_rich', [True, False])
-def test_table_shows_every_finding_and_remedy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-                                              with_rich: bool) -> None:
+def test_table_shows_every_finding_and_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], with_rich: bool
+) -> None:
     if not with_rich:
         monkeypatch.setitem(sys.modules, 'rich.console', None)
     doctor.print_table([GOOD, NOTED, BAD])
@@ -39,23 +49,48 @@ def test_table_shows_every_finding_and_remedy(monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_tells_about_this_machine(repository: Path) -> None:
-    shown = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'doctor', '--json'],
-                           cwd=repository, capture_output=True, text=True, timeout=300)
+    shown = subprocess.run(
+        [sys.executable, '-m', 'deadline_perception.tools.command_line', 'doctor', '--json'],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     answer = json.loads(shown.stdout)
     assert shown.returncode == (0 if answer['ready'] else 1), shown.stderr
     states = {row['topic']: row['state'] for row in answer['findings']}
-    assert {'Python', 'ROS 2', 'message types', 'torch', 'CUDA', 'load sensors', 'GPU sensors', 'clocks', 'environment',
-            'weights', 'latency profile', 'disk'} <= set(states)
+    assert {
+        'Python',
+        'ROS 2',
+        'message types',
+        'torch',
+        'CUDA',
+        'load sensors',
+        'GPU sensors',
+        'clocks',
+        'environment',
+        'weights',
+        'latency profile',
+        'disk',
+    } <= set(states)
     assert states['Python'] == states['torch'] == states['libraries'] == 'fine'
     assert all(row['remedy'] for row in answer['findings'] if row['state'] != 'fine')
 
 
 def test_works_without_any_library(tmp_path: Path, repository: Path) -> None:
     """The command's own process sees the standard library and the source tree: no NumPy, no rich."""
-    code = (f'import sys; sys.path.insert(0, {str(repository)!r})\n'
-            'from deadline_perception.tools.command_line import main; sys.exit(main(["doctor"]))')
-    shown = subprocess.run([sys.executable, '-I', '-S', '-c', code], cwd=tmp_path, env={'PATH': '/usr/bin:/bin'},
-                           capture_output=True, text=True, timeout=300)
+    code = (
+        f'import sys; sys.path.insert(0, {str(repository)!r})\n'
+        'from deadline_perception.tools.command_line import main; sys.exit(main(["doctor"]))'
+    )
+    shown = subprocess.run(
+        [sys.executable, '-I', '-S', '-c', code],
+        cwd=tmp_path,
+        env={'PATH': '/usr/bin:/bin'},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert shown.returncode == 1, shown.stderr
     assert shown.stderr == ''
     assert 'not installed: opencv-python-headless' in shown.stdout

@@ -1,4 +1,5 @@
 """The command elastic as a user calls it: a network with its weights, made elastic."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -22,8 +23,20 @@ def made(tmp_path_factory) -> tuple[Path, list[str], str]:
     data = write_class_folders(folder / 'images', 40)
     source = NetworkSource('mobilenet_v3_small', CLASSES, (32, 32))
     torch.save(source.ordinary().state_dict(), folder / 'user.pth')
-    ran = run_command('network', 'elastic', 'mobilenet_v3_small', '--weights', folder / 'user.pth', '--data', data,
-                      '--size', 32, 32, '--out', folder / 'net.safetensors')
+    ran = run_command(
+        'network',
+        'elastic',
+        'mobilenet_v3_small',
+        '--weights',
+        folder / 'user.pth',
+        '--data',
+        data,
+        '--size',
+        32,
+        32,
+        '--out',
+        folder / 'net.safetensors',
+    )
     assert ran.returncode == 0, ran.stderr
     return folder, ['--data', str(data)], ran.stdout
 
@@ -31,19 +44,35 @@ def made(tmp_path_factory) -> tuple[Path, list[str], str]:
 def test_one_command_makes_a_network_elastic(made):
     folder, _, said = made
     network, file = load_network(str(folder / 'net.safetensors'), 'cpu', folder)
-    assert file == folder / 'net.safetensors' and network.class_names == CLASSES and network.input_size == (32, 32)
+    assert (
+        file == folder / 'net.safetensors'
+        and network.class_names == CLASSES
+        and network.input_size == (32, 32)
+    )
     quality = PathQuality.load(folder / 'net.quality.json', network.path_space)
     quality.check(network.weights_hash)
     assert set(quality.known) == set(network.path_space) and quality.metric == 'accuracy'
     assert '0.10' in said and '1.00' in said and 'groups of channels can be narrowed' in said
 
 
-@pytest.mark.parametrize('words, message', [
-    (['no_such_network'], "model is 'no_such_network', expected the name"),
-    (['resnet18'], 'weights do not fit resnet18')])
+@pytest.mark.parametrize(
+    'words, message',
+    [
+        (['no_such_network'], "model is 'no_such_network', expected the name"),
+        (['resnet18'], 'weights do not fit resnet18'),
+    ],
+)
 def test_refuses_in_one_line(made, words, message, monkeypatch, refusal, tmp_path):
     folder, data, _ = made
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')
-    assert message in refusal('network', 'elastic', *words, '--weights', folder / 'user.pth', *data, '--out',
-                              tmp_path / 'out.safetensors')
+    assert message in refusal(
+        'network',
+        'elastic',
+        *words,
+        '--weights',
+        folder / 'user.pth',
+        *data,
+        '--out',
+        tmp_path / 'out.safetensors',
+    )
     assert not (tmp_path / 'out.safetensors').exists()

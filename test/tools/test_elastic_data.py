@@ -1,4 +1,5 @@
 """What elastic and tune learn from and score with: folders of classes, objects cut out, annotated images; tables."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -22,7 +23,10 @@ def class_folders(folder: Path, counts: dict[str, int]) -> str:
     for label, (name, count) in enumerate(counts.items()):
         (folder / name).mkdir(parents=True)
         for number in range(count):
-            cv2.imwrite(str(folder / name / f'{number:03}.png'), np.full((20, 20, 3), (label, number, 0), np.uint8))
+            cv2.imwrite(
+                str(folder / name / f'{number:03}.png'),
+                np.full((20, 20, 3), (label, number, 0), np.uint8),
+            )
     return str(folder)
 
 
@@ -38,9 +42,14 @@ def annotated(folder: Path, count: int, names: tuple[str, ...] = ('thing', 'othe
 def test_of_a_folder_of_classes_each_fourth_image_scores_and_none_of_them_is_learnt_from(tmp_path):
     data = read_data(class_folders(tmp_path, {'cat': 6, 'dog': 10}), False, SIZE, 100)
     assert data.class_names == data.scoring.class_names == ('cat', 'dog')
-    assert (len(data.learning), len(data.scoring)) == (12, 4) and data.learning[0].shape == (*SIZE, 3)
-    learnt, scored = ([(int(image[0, 0, 0]), int(image[0, 0, 1])) for image in images]
-                      for images in (data.learning, data.scoring.images))
+    assert (len(data.learning), len(data.scoring)) == (12, 4) and data.learning[0].shape == (
+        *SIZE,
+        3,
+    )
+    learnt, scored = (
+        [(int(image[0, 0, 0]), int(image[0, 0, 1])) for image in images]
+        for images in (data.learning, data.scoring.images)
+    )
     assert not set(learnt) & set(scored) and len(set(learnt + scored)) == 16
     assert [label for label, _ in learnt] == list(data.labels)
     assert [label for label, _ in scored] == list(data.scoring.labels)
@@ -48,7 +57,11 @@ def test_of_a_folder_of_classes_each_fourth_image_scores_and_none_of_them_is_lea
 
 def test_the_limit_holds_for_each_class(tmp_path):
     data = read_data(class_folders(tmp_path, {'cat': 4, 'dog': 30}), False, SIZE, 6)
-    numbers = sorted(int(image[0, 0, 1]) for image in (*data.learning, *data.scoring.images) if image[0, 0, 0] == 1)
+    numbers = sorted(
+        int(image[0, 0, 1])
+        for image in (*data.learning, *data.scoring.images)
+        if image[0, 0, 0] == 1
+    )
     assert numbers == [0, 5, 10, 15, 20, 25] and len(data.learning) + len(data.scoring) == 4 + 6
 
 
@@ -61,16 +74,25 @@ def test_a_classifier_learns_from_the_objects_of_annotated_images(tmp_path):
     assert np.bincount(labels).tolist() == [6, 6]
     shades = {int(image[12, 16, 0]) - 100 for image in (*data.learning, *data.scoring.images)}
     assert len(shades) == 12 and {0, 23} <= shades  # spread over all images
-    assert all((int(image[12, 16, 0]) - 100) % 2 == label for image, label in zip(data.learning, data.labels))
+    assert all(
+        (int(image[12, 16, 0]) - 100) % 2 == label
+        for image, label in zip(data.learning, data.labels)
+    )
 
 
 def test_a_detector_learns_from_whole_images_and_scores_on_others(tmp_path):
     data = read_data(annotated(tmp_path, 12), True, SIZE, 8)
-    assert data.labels is None and isinstance(data.scoring, Sequence) and data.scoring.class_names == ('thing', 'other')
+    assert (
+        data.labels is None
+        and isinstance(data.scoring, Sequence)
+        and data.scoring.class_names == ('thing', 'other')
+    )
     assert (len(data.learning), len(data.scoring.frames)) == (6, 2)
     assert data.learning[0].shape == (40, 64, 3)
-    shades = [[int(image[15, 24, 0]) for image in images]
-              for images in (data.learning, [frame.load_bgr() for frame in data.scoring.frames])]
+    shades = [
+        [int(image[15, 24, 0]) for image in images]
+        for images in (data.learning, [frame.load_bgr() for frame in data.scoring.frames])
+    ]
     assert not set(shades[0]) & set(shades[1])
 
 
@@ -81,7 +103,9 @@ def test_seven_images_are_too_few(tmp_path, detects):
 
 
 def test_what_is_neither_folders_nor_annotated_is_told_as_folders_are(tmp_path):
-    with pytest.raises(ValueError, match='holds images of 0 classes, expected a folder of images for each of at'):
+    with pytest.raises(
+        ValueError, match='holds images of 0 classes, expected a folder of images for each of at'
+    ):
         read_data(str(tmp_path), False, SIZE, 100)
 
 
@@ -95,19 +119,33 @@ def test_a_classifier_has_accuracy_and_its_table_belongs_to_its_weights(tmp_path
     file = save_quality(network, scores, 'my images', tmp_path / 'net.safetensors')
     table = PathQuality.load(file, network.path_space)
     table.check(network.weights_hash)
-    assert (file.name, table.metric, table.dataset, table.known) == ('net.quality.json', 'accuracy', 'my images',
-                                                                     scores)
+    assert (file.name, table.metric, table.dataset, table.known) == (
+        'net.quality.json',
+        'accuracy',
+        'my images',
+        scores,
+    )
 
 
 def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):
-    network = make_magnifier()  # finds one box of the class thing, from a quarter to half of width and height
+    network = (
+        make_magnifier()
+    )  # finds one box of the class thing, from a quarter to half of width and height
     paths = list(network.path_space)[:2]
-    data = read_data(annotated(tmp_path, 8, ('other', 'thing')), True, SIZE, 8)  # the objects that score are things
+    data = read_data(
+        annotated(tmp_path, 8, ('other', 'thing')), True, SIZE, 8
+    )  # the objects that score are things
     scores = score_paths(network, data, paths)
     assert scores == pytest.approx(dict.fromkeys(paths, 1.0))
-    assert PathQuality.load(save_quality(network, scores, 'd', tmp_path / 'n.safetensors'),
-                            network.path_space).metric == 'ap'
+    assert (
+        PathQuality.load(
+            save_quality(network, scores, 'd', tmp_path / 'n.safetensors'), network.path_space
+        ).metric
+        == 'ap'
+    )
     (tmp_path / 'foreign').mkdir()
     foreign = read_data(annotated(tmp_path / 'foreign', 8, ('cow', 'sheep')), True, SIZE, 8)
-    with pytest.raises(ValueError, match='names cow, sheep, the network knows thing; expected one class in common'):
+    with pytest.raises(
+        ValueError, match='names cow, sheep, the network knows thing; expected one class in common'
+    ):
         score_paths(network, foreign, paths)

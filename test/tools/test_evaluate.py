@@ -1,4 +1,5 @@
 """The command `deadline-perception evaluate` on a small annotated set and a network with random weights."""
+
 from __future__ import annotations
 
 import argparse
@@ -12,7 +13,11 @@ import pytest
 from annotated_images import write_coco
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.networks.multi_path.checkpoint import (
+    build_detector,
+    load_detector,
+    save_detector,
+)
 from deadline_perception.tools import evaluate
 from deadline_perception.tools.command_line import main
 
@@ -29,16 +34,31 @@ def weights(tmp_path_factory):
 @pytest.fixture
 def annotations(tmp_path):
     """Three grey images with one vehicle each, in COCO format."""
-    images = {f'images/{index}.jpg': np.full((96, 160, 3), 60 * index, np.uint8) for index in range(1, 4)}
-    return write_coco(tmp_path / 'val.json', images, [(number, 0, (20, 20, 40, 40)) for number in range(3)], NAMES)
+    images = {
+        f'images/{index}.jpg': np.full((96, 160, 3), 60 * index, np.uint8) for index in range(1, 4)
+    }
+    return write_coco(
+        tmp_path / 'val.json', images, [(number, 0, (20, 20, 40, 40)) for number in range(3)], NAMES
+    )
 
 
 @pytest.fixture
 def words(weights, annotations, tmp_path):
     """Words of the command for some paths; of options behind them that are given again the last one counts."""
+
     def command(paths, *more):
-        return ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', str(paths), '--json',
-                str(tmp_path / 'q.json'), *map(str, more)]
+        return [
+            'evaluate',
+            '--data',
+            str(annotations),
+            '--weights',
+            str(weights),
+            '--paths',
+            str(paths),
+            '--json',
+            str(tmp_path / 'q.json'),
+            *map(str, more),
+        ]
 
     return command
 
@@ -49,18 +69,29 @@ def test_writes_a_table_that_the_decision_can_load(words, weights, tmp_path, cap
     paths = f'{space.smallest},{space.largest}'
     assert main(words(paths, '--limit', 2, '--rank-by', 2, '--json', table)) == 0
     content = json.loads(table.read_text())
-    assert (content['metric'], content['ranked_by'], content['images']) == ('pooled_ap', {'vehicle': 2}, 2)
+    assert (content['metric'], content['ranked_by'], content['images']) == (
+        'pooled_ap',
+        {'vehicle': 2},
+        2,
+    )
     assert set(content['paths']) == {str(space.smallest), str(space.largest)}
     for scores in content['paths'].values():
-        assert 0 <= scores['ap'] <= scores['ap50'] <= 1 and scores['per_class']['vehicle']['ground_truths'] == 2
+        assert (
+            0 <= scores['ap'] <= scores['ap50'] <= 1
+            and scores['per_class']['vehicle']['ground_truths'] == 2
+        )
         assert 0 <= scores['pooled_ap_error'] < 0.5
     quality = PathQuality.load(table, space)
     quality.check(load_detector(weights).weights_hash)
-    assert quality.quality(space.largest) == pytest.approx(content['paths'][str(space.largest)]['ap'], abs=1e-9)
+    assert quality.quality(space.largest) == pytest.approx(
+        content['paths'][str(space.largest)]['ap'], abs=1e-9
+    )
     assert content['prediction_error']['paths'] == content['prediction_error']['folds'] == 2
     printed = capsys.readouterr().out
     assert 'paths are ranked by the mean AP of vehicle (2 objects)' in printed
-    assert str(space.smallest) in printed and 'error of predicting a path from the others' in printed
+    assert (
+        str(space.smallest) in printed and 'error of predicting a path from the others' in printed
+    )
 
 
 def test_two_processes_write_the_table_of_one(words, weights, tmp_path):
@@ -69,15 +100,31 @@ def test_two_processes_write_the_table_of_one(words, weights, tmp_path):
     paths = f'cheapest,{small},{str(small).replace("p10", "p25")},{str(small).replace("h0", "h1")}'
     one, two = tmp_path / 'one.json', tmp_path / 'two.json'
     assert main(words(paths, '--json', one)) == 0
-    done = subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', '-m',
-                           'deadline_perception.tools.command_line', *words(paths, '--json', two)],
-                          capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [
+            sys.executable,
+            '-m',
+            'torch.distributed.run',
+            '--standalone',
+            '--nproc-per-node',
+            '2',
+            '-m',
+            'deadline_perception.tools.command_line',
+            *words(paths, '--json', two),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(one.read_text()) == json.loads(two.read_text())
     assert done.stdout.count('wrote') == 1 and len(json.loads(one.read_text())['paths']) == 3
 
 
-def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(words, annotations, tmp_path, capsys):
+def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(
+    words, annotations, tmp_path, capsys
+):
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'tram'}]
     content['annotations'][1]['category_id'] = 2
@@ -86,21 +133,31 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(words, an
     assert main(words('cheapest')) == 0
     said = capsys.readouterr().out
     assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in said
-    assert 'no model finds their class: 1 of tram; --classes brings' in said and 'none has 50 objects' in said
+    assert (
+        'no model finds their class: 1 of tram; --classes brings' in said
+        and 'none has 50 objects' in said
+    )
     scores = json.loads(table.read_text())
     assert scores['metric'] == 'ap'
     assert next(iter(scores['paths'].values()))['per_class']['vehicle']['ground_truths'] == 2
     classes.write_text('{"tram": "vehicle"}')
     assert main(words('cheapest', '--classes', classes)) == 0
     assert 'no model finds' not in capsys.readouterr().out
-    assert next(iter(json.loads(table.read_text())['paths'].values()))['per_class']['vehicle']['ground_truths'] == 3
+    assert (
+        next(iter(json.loads(table.read_text())['paths'].values()))['per_class']['vehicle'][
+            'ground_truths'
+        ]
+        == 3
+    )
     classes.write_text('{"vehicle": "car"}')
     assert main(words('cheapest', '--classes', classes)) == 1
     error = capsys.readouterr().err
     assert 'names car, tram, the weights know vehicle' in error and 'see --classes' in error
 
 
-def test_several_sources_are_scored_together_and_each_class_where_it_is_named(words, annotations, tmp_path, capsys):
+def test_several_sources_are_scored_together_and_each_class_where_it_is_named(
+    words, annotations, tmp_path, capsys
+):
     other, table = tmp_path / 'other.json', tmp_path / 'q.json'
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'bike'}, {'id': 2, 'name': 'tram'}]
@@ -108,7 +165,10 @@ def test_several_sources_are_scored_together_and_each_class_where_it_is_named(wo
     assert main(words('cheapest', '--data', annotations, other)) == 0
     written = json.loads(table.read_text())
     assert written['images'] == 6 and ' + ' in written['dataset']
-    counts = {name: row['ground_truths'] for name, row in next(iter(written['paths'].values()))['per_class'].items()}
+    counts = {
+        name: row['ground_truths']
+        for name, row in next(iter(written['paths'].values()))['per_class'].items()
+    }
     assert (counts['vehicle'], counts['bike'], counts['motorbike']) == (3, 3, 0)
     assert 'no model finds' not in capsys.readouterr().out, 'nothing is marked as a tram'
 
@@ -122,10 +182,16 @@ def test_an_evaluation_that_breaks_off_leaves_the_old_table(words, annotations, 
     assert sorted(file.name for file in tmp_path.glob('*q*')) == ['q.json']
 
 
-def test_images_that_cannot_be_read_are_named_and_left_out(words, annotations, tmp_path, capsys, refusal):
-    cut_off = cv2.imencode('.png', np.zeros((96, 160, 3), np.uint8))[1].tobytes()[:60]  # its header is whole
+def test_images_that_cannot_be_read_are_named_and_left_out(
+    words, annotations, tmp_path, capsys, refusal
+):
+    cut_off = cv2.imencode('.png', np.zeros((96, 160, 3), np.uint8))[1].tobytes()[
+        :60
+    ]  # its header is whole
     (annotations.parent / 'images/2.jpg').write_bytes(cut_off)
-    with pytest.warns(UserWarning, match='image images/2.jpg is left out, 1 so far: .*cannot be decoded'):
+    with pytest.warns(
+        UserWarning, match='image images/2.jpg is left out, 1 so far: .*cannot be decoded'
+    ):
         assert main(words('cheapest', '--rank-by', 1)) == 0
     table, said = json.loads((tmp_path / 'q.json').read_text()), capsys.readouterr().out
     assert (table['images'], table['ranked_by']) == (2, {'vehicle': 2})
@@ -144,21 +210,30 @@ def test_paths_are_chosen_by_words_and_names_each_once(weights):
         return evaluate.chosen_paths(argparse.Namespace(paths=words), detector)
 
     assert chosen('all') == list(space)
-    assert chosen('full,cheapest,full,s100-w0.50-p10-h0') == [space.largest, space.smallest,
-                                                              space.parse('s100-w0.50-p10-h0')]
+    assert chosen('full,cheapest,full,s100-w0.50-p10-h0') == [
+        space.largest,
+        space.smallest,
+        space.parse('s100-w0.50-p10-h0'),
+    ]
     assert len(set(chosen('sample'))) == 60 and set(chosen('sample')) <= set(space)
 
 
-@pytest.mark.parametrize(('arguments', 'said'), [
-    (['--paths', 'fast'], "execution path is 'fast'"),
-    (['--paths', 's1-w0.50-p10-h0'], "execution path is 's1-w0.50-p10-h0', expected a form such as"),
-    (['--paths', 'frontier'], 'expected both'),
-    (['--paths', 'full,,cheapest'], "execution path is ''"),
-    (['--data', 'nowhere.json'], 'nowhere.json'),
-    (['--limit', '0'], 'limit is 0'),
-    (['--threads', '100000'], '--threads is 100000, expected 1 to 1024'),
-    (['--json', 'val.json'], '--json is val.json, as another file of this command'),
-])
+@pytest.mark.parametrize(
+    ('arguments', 'said'),
+    [
+        (['--paths', 'fast'], "execution path is 'fast'"),
+        (
+            ['--paths', 's1-w0.50-p10-h0'],
+            "execution path is 's1-w0.50-p10-h0', expected a form such as",
+        ),
+        (['--paths', 'frontier'], 'expected both'),
+        (['--paths', 'full,,cheapest'], "execution path is ''"),
+        (['--data', 'nowhere.json'], 'nowhere.json'),
+        (['--limit', '0'], 'limit is 0'),
+        (['--threads', '100000'], '--threads is 100000, expected 1 to 1024'),
+        (['--json', 'val.json'], '--json is val.json, as another file of this command'),
+    ],
+)
 def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert said in refusal(*words('full', *arguments))

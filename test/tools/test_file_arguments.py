@@ -1,4 +1,5 @@
 """What is said of places that nothing can be written to, and of numbers outside their ranges."""
+
 from __future__ import annotations
 
 import argparse
@@ -28,15 +29,21 @@ def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path):
     with pytest.raises(ValueError, match='--out is .*, which is a file; expected a folder'):
         check_folder('--out', tmp_path / 'file')
     for check in (check_file, check_folder):
-        with pytest.raises(ValueError, match=r"--out is .*below, but .*file is a file; expected a folder"):
+        with pytest.raises(
+            ValueError, match=r'--out is .*below, but .*file is a file; expected a folder'
+        ):
             check('--out', tmp_path / 'file' / 'deep' / 'below')
 
 
 @pytest.mark.parametrize('owned', [set(), {'mine'}])
-def test_a_place_of_others_and_a_file_in_a_folder_of_others_are_refused(tmp_path, monkeypatch, owned):
+def test_a_place_of_others_and_a_file_in_a_folder_of_others_are_refused(
+    tmp_path, monkeypatch, owned
+):
     (tmp_path / 'mine').touch()
     monkeypatch.setattr(os, 'access', lambda place, mode: place.name in owned)
-    with pytest.raises(ValueError, match=f'--out is .*mine, but this user may not write {tmp_path};'):
+    with pytest.raises(
+        ValueError, match=f'--out is .*mine, but this user may not write {tmp_path};'
+    ):
         check_file('--out', tmp_path / 'mine')
 
 
@@ -56,11 +63,16 @@ def test_what_is_read_or_written_as_well_is_not_replaced(tmp_path, monkeypatch):
     check_file('--out', tmp_path / 'new.json', 'data.json', None, tmp_path, 'drive')
     check_file('--out', tmp_path / 'loop', 'data.json')
     for file in (tmp_path / 'data.json', Path('link.json'), Path('./data.json')):
-        with pytest.raises(ValueError, match='--out is .*, as another file of this command; expected one of its own'):
+        with pytest.raises(
+            ValueError,
+            match='--out is .*, as another file of this command; expected one of its own',
+        ):
             check_file('--out', file, None, 'data.json')
 
 
-@pytest.mark.parametrize('value, said', [(0, '--at-once is 0, expected at least 1'), (math.nan, '--at-once is nan')])
+@pytest.mark.parametrize(
+    'value, said', [(0, '--at-once is 0, expected at least 1'), (math.nan, '--at-once is nan')]
+)
 def test_numbers_lie_in_their_ranges_where_they_are_given(value, said):
     for fine in (None, 1, math.inf):
         check_numbers(argparse.Namespace(at_once=fine), at_once=(1, math.inf))

@@ -1,4 +1,5 @@
 """The command `grade` as a process: a real small network beside a real program and real units, and wrong arguments."""
+
 from __future__ import annotations
 
 import os
@@ -15,9 +16,18 @@ from deadline_perception.tools import grade as grade_module
 @pytest.fixture(scope='module')
 def grade(measurable_weights):
     """Runs the command on a small network, by default with the settings that it needs."""
+
     def run(*words, environment=process_environment(DEFAULT_THREADS)):
-        return run_command('machine', 'grade', '--weights', measurable_weights, '--source',
-                           'drive:seed=1,seconds=0.5', *words, environment=environment)
+        return run_command(
+            'machine',
+            'grade',
+            '--weights',
+            measurable_weights,
+            '--source',
+            'drive:seed=1,seconds=0.5',
+            *words,
+            environment=environment,
+        )
 
     return run
 
@@ -25,29 +35,57 @@ def grade(measurable_weights):
 @pytest.fixture(scope='module')
 def graded(grade, tmp_path_factory):
     folder = tmp_path_factory.mktemp('graded')
-    run = grade('--seconds', 2, '--most-units', 1, '--unit-seconds', 0.1, '--contention', 'bursts', '--priority', 'off',
-                environment={'XDG_CACHE_HOME': str(folder)})
+    run = grade(
+        '--seconds',
+        2,
+        '--most-units',
+        1,
+        '--unit-seconds',
+        0.1,
+        '--contention',
+        'bursts',
+        '--priority',
+        'off',
+        environment={'XDG_CACHE_HOME': str(folder)},
+    )
     assert run.returncode == 0, run.stderr
     return run, folder
 
 
 def test_writes_levels_and_their_picture_where_the_user_keeps_them(graded):
     run, folder = graded
-    file, = (folder / 'deadline_perception' / 'levels').glob('measurable-*-t2.json')
+    (file,) = (folder / 'deadline_perception' / 'levels').glob('measurable-*-t2.json')
     grading = ContentionGrading.load(file)
     assert f'wrote {file} and {file.with_suffix(".png")}' in run.stdout.replace('\n', '')
     assert file.with_suffix('.png').read_bytes().startswith(b'\x89PNG')
-    assert grading.config_name == 'measurable' and grading.beside == 'units (bursts)' and len(grading.delays_ms) >= 20
+    assert (
+        grading.config_name == 'measurable'
+        and grading.beside == 'units (bursts)'
+        and len(grading.delays_ms) >= 20
+    )
     assert {tuple(delay.units.items()) for delay in grading.unit_delays} >= {(), (('core', 1),)}
     assert all(level.slowdown >= 1.0 and level.units is not None for level in grading.levels)
     assert 'of contention beside units (bursts)' in run.stdout and 'slowdown' in run.stdout
 
 
-def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_before(graded, grade, tmp_path):
-    file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
+def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_before(
+    graded, grade, tmp_path
+):
+    (file,) = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
-    run = grade('--seconds', 3, '--reuse', file, '--out', tmp_path / 'levels.json', '--', sys.executable, '-c', code)
+    run = grade(
+        '--seconds',
+        3,
+        '--reuse',
+        file,
+        '--out',
+        tmp_path / 'levels.json',
+        '--',
+        sys.executable,
+        '-c',
+        code,
+    )
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')
     assert grading.unit_delays == ContentionGrading.load(file).unit_delays
@@ -55,35 +93,57 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     assert not os.path.exists(f'/proc/{int(mark.read_text())}')
 
 
-def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, grade, measurable_weights,
-                                                                              monkeypatch, refusal):
-    file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
+def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(
+    graded, grade, measurable_weights, monkeypatch, refusal
+):
+    (file,) = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     run = grade('--seconds', 60, '--', sys.executable, '-c', 'raise SystemExit(3)')
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
     monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
     assert 'of the network measurable on the path' in refusal(
-        'machine', 'grade', '--weights', measurable_weights, '--reuse', file, '--path',
-        ContentionGrading.load(file).path.replace('w1.00', 'w0.25'))
+        'machine',
+        'grade',
+        '--weights',
+        measurable_weights,
+        '--reuse',
+        file,
+        '--path',
+        ContentionGrading.load(file).path.replace('w1.00', 'w0.25'),
+    )
 
 
-def test_too_few_delays_are_told_before_units_are_measured(measurable_weights, monkeypatch, refusal):
+def test_too_few_delays_are_told_before_units_are_measured(
+    measurable_weights, monkeypatch, refusal
+):
     monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
     monkeypatch.setattr(grade_module, 'say', lambda words: None)
     monkeypatch.setattr(grade_module, '_record', lambda *_: ([40.0, 41.0, 42.0], ''))
-    monkeypatch.setattr(grade_module, '_measure_units', lambda *_: pytest.fail('units are measured'))
-    assert '3 delays are too few to grade' in refusal('machine', 'grade', '--weights', measurable_weights, '--source',
-                                                      'drive:seed=1,seconds=0.5')
+    monkeypatch.setattr(
+        grade_module, '_measure_units', lambda *_: pytest.fail('units are measured')
+    )
+    assert '3 delays are too few to grade' in refusal(
+        'machine', 'grade', '--weights', measurable_weights, '--source', 'drive:seed=1,seconds=0.5'
+    )
 
 
-@pytest.mark.parametrize(('arguments', 'message'), [
-    (('--seconds', '0'), '--seconds is 0.0, expected 0.5 to 86400'), (('--seconds', 'nan'), '--seconds is nan'),
-    (('--most-units', '0'), '--most-units is 0'), (('--unit-seconds', '-1'), '--unit-seconds is -1.0'),
-    (('--contention', 'waves'), 'contention schedule waves cannot be read'),
-    (('--contention', 'steps', '--', 'sleep', '1'), "--contention is steps and the command 'sleep 1', expected one"),
-    (('--', 'no-such-program'), "program 'no-such-program' is not found"),
-    (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
-    (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
-    (('--out', '/proc/version/levels.json'), '--out is /proc/version/levels.json')])
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (('--seconds', '0'), '--seconds is 0.0, expected 0.5 to 86400'),
+        (('--seconds', 'nan'), '--seconds is nan'),
+        (('--most-units', '0'), '--most-units is 0'),
+        (('--unit-seconds', '-1'), '--unit-seconds is -1.0'),
+        (('--contention', 'waves'), 'contention schedule waves cannot be read'),
+        (
+            ('--contention', 'steps', '--', 'sleep', '1'),
+            "--contention is steps and the command 'sleep 1', expected one",
+        ),
+        (('--', 'no-such-program'), "program 'no-such-program' is not found"),
+        (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
+        (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
+        (('--out', '/proc/version/levels.json'), '--out is /proc/version/levels.json'),
+    ],
+)
 def test_wrong_arguments_are_told_in_one_line(monkeypatch, refusal, arguments, message):
     monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
     assert message in refusal('machine', 'grade', *arguments)

@@ -1,4 +1,5 @@
 """Imports tried in another process: what they report, and that their failures stay there."""
+
 from __future__ import annotations
 
 import pytest
@@ -8,18 +9,26 @@ from deadline_perception.tools.import_probe import ImportProbe
 
 
 def test_reports_facts() -> None:
-    probe = ImportProbe('import sys; print("noise"); report(major=sys.version_info[0], names=["a", "b"])')
+    probe = ImportProbe(
+        'import sys; print("noise"); report(major=sys.version_info[0], names=["a", "b"])'
+    )
     assert probe.facts == {'major': 3, 'names': ['a', 'b']}
     assert probe.error == ''
 
 
-@pytest.mark.parametrize(('code', 'error'), [
-    ('import no_such_module_anywhere', "ModuleNotFoundError: No module named 'no_such_module_anywhere'"),
-    ('import sys; sys.exit(3)', 'the process ended with status 3'),
-    ('import os; os.kill(os.getpid(), 11)', 'the process ended with status -11'),
-    ('pass', 'the process reported nothing'),
-    ('print("no JSON")', 'the process reported nothing'),
-])
+@pytest.mark.parametrize(
+    ('code', 'error'),
+    [
+        (
+            'import no_such_module_anywhere',
+            "ModuleNotFoundError: No module named 'no_such_module_anywhere'",
+        ),
+        ('import sys; sys.exit(3)', 'the process ended with status 3'),
+        ('import os; os.kill(os.getpid(), 11)', 'the process ended with status -11'),
+        ('pass', 'the process reported nothing'),
+        ('print("no JSON")', 'the process reported nothing'),
+    ],
+)
 def test_failure_is_named(code: str, error: str) -> None:
     probe = ImportProbe(code)
     assert probe.error == error

@@ -1,4 +1,5 @@
 """The command `deadline-perception label` on real files with an exported detector of random weights."""
+
 from __future__ import annotations
 
 import json
@@ -26,7 +27,9 @@ def detector(tmp_path_factory):
     """A set file as `adopt` writes it, of one small YOLO that knows vehicle and person."""
     folder = tmp_path_factory.mktemp('detector')
     file = small_yolo(folder, name='yolo')
-    spec = ModelSpec('yolo', 'onnx', file, ('vehicle', 'person', None), outputs='yolov8', resize='letterbox')
+    spec = ModelSpec(
+        'yolo', 'onnx', file, ('vehicle', 'person', None), outputs='yolov8', resize='letterbox'
+    )
     SetFile((spec,)).save(folder / 'set.yaml')
     return folder / 'set.yaml'
 
@@ -41,7 +44,9 @@ def write_images(folder, count=6):
 def annotated(folder, names=('sign',)):
     """Six images with one box of the first class each; without classes, with none."""
     boxes = [(number, 0, (5, 5, 20, 20)) for number in range(6)] if names else []
-    return write_coco(folder / 'train.json', {f'{number}.png': noise(number) for number in range(6)}, boxes, names)
+    return write_coco(
+        folder / 'train.json', {f'{number}.png': noise(number) for number in range(6)}, boxes, names
+    )
 
 
 def label(detector, *words):
@@ -53,14 +58,21 @@ def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_
     out = tmp_path / 'labels' / 'labels.json'
     assert label(detector, folder, '--out', out) == 0
     content = json.loads(out.read_text())
-    assert [row['file_name'] for row in content['images']] == [f'../camera/{n}.png' for n in range(6)]
+    assert [row['file_name'] for row in content['images']] == [
+        f'../camera/{n}.png' for n in range(6)
+    ]
     sequence = read_coco(out)
     assert set(sequence.class_names) == {'vehicle', 'person'}
-    assert sum(len(frame.ground_truth) for frame in sequence.frames) == len(content['annotations']) > 0
+    assert (
+        sum(len(frame.ground_truth) for frame in sequence.frames) == len(content['annotations']) > 0
+    )
     assert all('score' in row for row in content['annotations'])
     told = capsys.readouterr()
     assert '6/6 images, 0 left out' in told.err and 'wrote' in told.out
-    assert 'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person' in told.out
+    assert (
+        'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person'
+        in told.out
+    )
     assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
 
 
@@ -70,31 +82,55 @@ def test_known_boxes_stay_and_missing_classes_come_beside_them(detector, tmp_pat
     content = json.loads((tmp_path / 'labels.json').read_text())
     names = {row['id']: row['name'] for row in content['categories']}
     assert list(names.values()) == ['person', 'sign', 'vehicle']
-    assert {names[row['category_id']] for row in content['annotations'] if 'score' in row} == {'vehicle'}
+    assert {names[row['category_id']] for row in content['annotations'] if 'score' in row} == {
+        'vehicle'
+    }
     known = [row for row in content['annotations'] if 'score' not in row]
     assert len(known) == 6 and all(row['bbox'] == [5, 5, 20, 20] for row in known)
 
 
 def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
-    video = cv2.VideoWriter(str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60))
+    video = cv2.VideoWriter(
+        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60)
+    )
     for number in range(8):
         video.write(noise(number))
     video.release()
-    assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json') == 0
+    assert (
+        label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json')
+        == 0
+    )
     sequence = read_coco(tmp_path / 'labels.json')
-    assert [frame.name for frame in sequence.frames] == [f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)]
+    assert [frame.name for frame in sequence.frames] == [
+        f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)
+    ]
     assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'bare') == 0
-    assert (tmp_path / 'bare').is_file() and (tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg').is_file()
+    assert (tmp_path / 'bare').is_file() and (
+        tmp_path / 'bare.images' / 'drive' / 'drive_000000.jpg'
+    ).is_file()
 
 
 def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
     bag = tmp_path / 'drive.mcap'
     write_bag(open_source(str(write_images(tmp_path / 'camera'))), bag)
-    assert label(detector, bag, '--out', tmp_path / 'labels.json', '--images', tmp_path / 'frames', '--image-type',
-                 'png') == 0
+    assert (
+        label(
+            detector,
+            bag,
+            '--out',
+            tmp_path / 'labels.json',
+            '--images',
+            tmp_path / 'frames',
+            '--image-type',
+            'png',
+        )
+        == 0
+    )
     sequence = read_coco(tmp_path / 'labels.json')
     assert sequence.frames[1].name == 'frames/drive/drive_000001.png'
-    np.testing.assert_array_equal(sequence.frames[1].load_bgr(), cv2.imread(str(tmp_path / 'camera' / '1.png')))
+    np.testing.assert_array_equal(
+        sequence.frames[1].load_bgr(), cv2.imread(str(tmp_path / 'camera' / '1.png'))
+    )
 
 
 def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
@@ -108,11 +144,23 @@ def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
     (images / 'val.json').write_text(json.dumps(content))
     capsys.readouterr()
     other = write_images(tmp_path / 'camera', 3)
-    assert label(detector, other, '--data', images / 'val.json', '--only', 'person', '--out',
-                 tmp_path / 'labels.json') == 0
+    assert (
+        label(
+            detector,
+            other,
+            '--data',
+            images / 'val.json',
+            '--only',
+            'person',
+            '--out',
+            tmp_path / 'labels.json',
+        )
+        == 0
+    )
     told = capsys.readouterr().out
-    row = re.search(r'person \S +0 \S +\d+ \S +\d+ \S +([\d.]+) \S +([\d.]+) \S +([\d.]+) \S +(\d+)',
-                    told)
+    row = re.search(
+        r'person \S +0 \S +\d+ \S +\d+ \S +([\d.]+) \S +([\d.]+) \S +([\d.]+) \S +(\d+)', told
+    )
     assert row, told
     threshold, precision, recall, objects = map(float, row.groups())
     assert threshold == pytest.approx(least, abs=0.006) and precision == recall == 1.0
@@ -129,7 +177,9 @@ def test_unreadable_images_are_named_and_left_out(detector, tmp_path, capsys):
     assert len(read_coco(tmp_path / 'labels.json').frames) == 5
 
 
-def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(detector, tmp_path, capsys, monkeypatch):
+def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(
+    detector, tmp_path, capsys, monkeypatch
+):
     from deadline_perception.tools import label as command
 
     folder = write_images(tmp_path / 'camera', 12)
@@ -137,14 +187,20 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(detector, tmp_pat
     out = tmp_path / 'parts' / 'labels.json'
 
     def told_in_its_sixth(stop) -> bool:
-        if stop.signal_number is None and out.with_name('labels.json.partial').read_text().count('\n') > 5:
+        if (
+            stop.signal_number is None
+            and out.with_name('labels.json.partial').read_text().count('\n') > 5
+        ):
             signal.raise_signal(signal.SIGTERM)
         return stop.signal_number is not None
 
     with monkeypatch.context() as patch:
         patch.setattr(command.StopRequest, '__call__', told_in_its_sixth)
         assert label(detector, folder, '--out', out) == 128 + signal.SIGTERM
-    assert 'stopped at image 5 of 12; the same command goes on' in capsys.readouterr().out and not out.exists()
+    assert (
+        'stopped at image 5 of 12; the same command goes on' in capsys.readouterr().out
+        and not out.exists()
+    )
     assert label(detector, folder, '--out', out, '--only', 'person') == 1
     assert 'was begun with other images, models or classes' in capsys.readouterr().err
     assert label(detector, folder, '--out', out) == 0
@@ -152,28 +208,46 @@ def test_a_run_that_a_signal_ended_goes_on_and_writes_the_same(detector, tmp_pat
     assert out.read_text() == (tmp_path / 'whole' / 'labels.json').read_text()
 
 
-@pytest.mark.parametrize(('words', 'said'), [
-    (['--only', 'dragon'], 'no model knows dragon; expected some of vehicle, person. Bring names together with'),
-    (['--threads', '100000'], '--threads is 100000, expected 1 to 1024'),
-    (['--min-score', '0'], '--min-score is 0.0, expected 0.001 to 1'),
-    (['--precision', 'nan'], '--precision is nan'),
-    (['--data', 'camera'], '--data camera has no annotations, expected images with known objects'),
-    (['--out', 'data/train.json'], '--out is data/train.json, as another file of this command'),
-    (['--images', 'x', '--out', 'x'], '--out is x, as another file of this command'),
-    (['--images', 'data/train.json'], '--images is data/train.json, which is a file; expected a folder'),
-    (['camera'], 'image .*camera/0.png occurs in two sources, expected it once')])
-def test_arguments_that_make_no_sense_are_refused_in_one_line(detector, tmp_path, refusal, monkeypatch, words, said):
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        (
+            ['--only', 'dragon'],
+            'no model knows dragon; expected some of vehicle, person. Bring names together with',
+        ),
+        (['--threads', '100000'], '--threads is 100000, expected 1 to 1024'),
+        (['--min-score', '0'], '--min-score is 0.0, expected 0.001 to 1'),
+        (['--precision', 'nan'], '--precision is nan'),
+        (
+            ['--data', 'camera'],
+            '--data camera has no annotations, expected images with known objects',
+        ),
+        (['--out', 'data/train.json'], '--out is data/train.json, as another file of this command'),
+        (['--images', 'x', '--out', 'x'], '--out is x, as another file of this command'),
+        (
+            ['--images', 'data/train.json'],
+            '--images is data/train.json, which is a file; expected a folder',
+        ),
+        (['camera'], 'image .*camera/0.png occurs in two sources, expected it once'),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_in_one_line(
+    detector, tmp_path, refusal, monkeypatch, words, said
+):
     monkeypatch.chdir(tmp_path)
     write_images(tmp_path / 'camera')
     annotated(tmp_path / 'data')
-    assert re.search(said, refusal('label', 'camera', 'data/train.json', *words, '--model', detector))
+    assert re.search(
+        said, refusal('label', 'camera', 'data/train.json', *words, '--model', detector)
+    )
     assert not (tmp_path / 'labels.json').exists()
 
 
 def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_path, refusal):
     source = annotated(tmp_path / 'data', ('person', 'vehicle'))
     assert 'all that the models find is marked already: vehicle, person' in refusal(
-        'label', source, '--model', detector, '--out', tmp_path / 'labels.json')
+        'label', source, '--model', detector, '--out', tmp_path / 'labels.json'
+    )
 
 
 def test_a_coco_file_without_classes_is_labelled_as_images_are(detector, tmp_path):

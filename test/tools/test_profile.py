@@ -10,8 +10,8 @@ import torch
 from measurable_network import run_command
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.model_conventions import TrialImages
 from deadline_perception.tools.profile import spread_images, sufficiency
 
@@ -19,28 +19,58 @@ from deadline_perception.tools.profile import spread_images, sufficiency
 @pytest.mark.parametrize('count', [39, 79, 400])
 def test_images_are_spread_to_the_end_of_a_source(count):
     known = GroundTruth(np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0, bool))
-    frames = tuple(Frame(str(at), at, partial(np.full, (2, 2, 3), at % 256, np.uint8), ground_truth=known)
-                   for at in range(count))
-    chosen = [spread_images(frames, 20), TrialImages.of(Sequence('numbered', (), frames)).images_bgr]
+    frames = tuple(
+        Frame(str(at), at, partial(np.full, (2, 2, 3), at % 256, np.uint8), ground_truth=known)
+        for at in range(count)
+    )
+    chosen = [
+        spread_images(frames, 20),
+        TrialImages.of(Sequence('numbered', (), frames)).images_bgr,
+    ]
     for images in chosen:
-        assert 10 <= len(images) <= 20 and count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
+        assert (
+            10 <= len(images) <= 20
+            and count - count // 10 - 1 <= int(images[-1][0, 0, 0]) + count // 256 * 256
+        )
 
 
-def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(measurable_weights, tmp_path):
-    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.03', '--engine',
-                      'eager', environment={'XDG_CACHE_HOME': str(tmp_path)})
+def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
+    measurable_weights, tmp_path
+):
+    run = run_command(
+        'profile',
+        '--weights',
+        str(measurable_weights),
+        '--quick',
+        '--minutes',
+        '0.03',
+        '--engine',
+        'eager',
+        environment={'XDG_CACHE_HOME': str(tmp_path)},
+    )
     assert run.returncode == 0, run.stderr
-    file, = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t2.json')
+    (file,) = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t2.json')
     assert f'wrote {file}' in run.stdout.replace('\n', '')
     profile = LatencyProfile.load(file)
-    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (2, 'retaining', (64, 96))
-    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast',
-                  'too few for 99 %, which takes 299'):
+    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (
+        2,
+        'retaining',
+        (64, 96),
+    )
+    for shown in (
+        'cheapest',
+        'full',
+        'pyramid@w0.25-f0.50',
+        'times their forecast',
+        'too few for 99 %, which takes 299',
+    ):
         assert shown in run.stdout
     assert 'measuring measurable on cpu' in run.stderr
 
 
-def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_each_has(prepared, tmp_path):
+def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_each_has(
+    prepared, tmp_path
+):
     for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
         blob.unlink()
     (tmp_path / 'images').mkdir()
@@ -48,33 +78,55 @@ def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_e
         cv2.imwrite(str(tmp_path / 'images' / f'{number:02}.png'), image)
     shutil.copy(prepared.weights, tmp_path)
     shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
-    command = ['profile', '--weights', tmp_path / 'small.safetensors', '--source', tmp_path / 'images']
+    command = [
+        'profile',
+        '--weights',
+        tmp_path / 'small.safetensors',
+        '--source',
+        tmp_path / 'images',
+    ]
     environment = {'XDG_CACHE_HOME': str(prepared.cache)}
     run = run_command(*command, '--quick', '--minutes', '0.03', environment=environment)
     assert run.returncode == 0, run.stderr
     assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
-    file, = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t2.json')
+    (file,) = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t2.json')
     assert LatencyProfile.load(file).engine.startswith('openvino ')
     again = run_command(*command, '--prepare-only', '--engine', 'openvino', environment=environment)
     assert again.returncode == 0 and 'preparing' not in again.stderr
 
 
-@pytest.mark.parametrize(('device', 'said'), [
-    ('cpu', 'deadline-perception profile: weights file none.safetensors does not exist'),
-    pytest.param('cuda', "device is 'cuda', but PyTorch",  # is told before weights are looked for
-                 marks=pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here'))])
+@pytest.mark.parametrize(
+    ('device', 'said'),
+    [
+        ('cpu', 'deadline-perception profile: weights file none.safetensors does not exist'),
+        pytest.param(
+            'cuda',
+            "device is 'cuda', but PyTorch",  # is told before weights are looked for
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here'),
+        ),
+    ],
+)
 def test_missing_weights_and_devices_are_told_in_one_line(device, said, refusal, monkeypatch):
-    for name, value in process_environment(DEFAULT_THREADS).items():  # with which it need not start itself anew
+    for name, value in process_environment(
+        DEFAULT_THREADS
+    ).items():  # with which it need not start itself anew
         monkeypatch.setenv(name, value)
     assert said in refusal('profile', '--weights', 'none.safetensors', '--device', device)
 
 
-@pytest.mark.parametrize(('arguments', 'message'), [(('--threads', '0'), 'threads is 0'),
-                                                    (('--threads', '100000'), '100000, expected 1 to 1024'),
-                                                    (('--minutes', '-1'), '--minutes is -1.0'),
-                                                    (('--minutes', 'nan'), '--minutes is nan')])
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (('--threads', '0'), 'threads is 0'),
+        (('--threads', '100000'), '100000, expected 1 to 1024'),
+        (('--minutes', '-1'), '--minutes is -1.0'),
+        (('--minutes', 'nan'), '--minutes is nan'),
+    ],
+)
 def test_impossible_numbers_are_refused(arguments, message, refusal):
-    assert message in refusal('profile', *arguments)  # in this process: refused before it would start itself anew
+    assert message in refusal(
+        'profile', *arguments
+    )  # in this process: refused before it would start itself anew
 
 
 def test_says_from_how_many_whole_frames_on_their_longest_bounds_what_the_detector_aims_at():

@@ -1,4 +1,5 @@
 """A valid profile is used as it is; without one a new one is measured in a process of its own."""
+
 from __future__ import annotations
 
 import shutil
@@ -29,14 +30,29 @@ def setting(tmp_path, monkeypatch):
     network = build_detector('compact', NAMES)
     save_detector(network, tmp_path / 'weights.safetensors')
     facts = read_device_facts('cpu', environment=process_environment(1))
-    profile = LatencyProfile(facts, network.config_name, network.network_hash, tuple(network.input_size), (380, 640),
-                             '2026-01-01T00:00:00Z', 0.0, {'pre': Quantiles.from_samples([1.0, 2.0])}, {})
-    return SimpleNamespace(weights=tmp_path / 'weights.safetensors', profile=profile, shipped=tmp_path / 'shipped',
-                           own=default_profile_path('compact', facts),
-                           in_shipped=default_profile_path('compact', facts, tmp_path / 'shipped'))
+    profile = LatencyProfile(
+        facts,
+        network.config_name,
+        network.network_hash,
+        tuple(network.input_size),
+        (380, 640),
+        '2026-01-01T00:00:00Z',
+        0.0,
+        {'pre': Quantiles.from_samples([1.0, 2.0])},
+        {},
+    )
+    return SimpleNamespace(
+        weights=tmp_path / 'weights.safetensors',
+        profile=profile,
+        shipped=tmp_path / 'shipped',
+        own=default_profile_path('compact', facts),
+        in_shipped=default_profile_path('compact', facts, tmp_path / 'shipped'),
+    )
 
 
-def test_a_profile_that_fits_is_not_measured_again_the_users_own_before_the_shipped(setting, monkeypatch):
+def test_a_profile_that_fits_is_not_measured_again_the_users_own_before_the_shipped(
+    setting, monkeypatch
+):
     monkeypatch.setattr(subprocess, 'run', None)
     monkeypatch.setattr(profile_at_hand, 'is_installed', lambda: False)
     for file in (setting.in_shipped, setting.own):
@@ -49,11 +65,18 @@ def test_a_profile_that_fits_is_not_measured_again_the_users_own_before_the_ship
 def test_a_profile_fits_the_engine_that_the_node_will_take(setting, prepared, monkeypatch):
     monkeypatch.setattr(subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=0))
     network = prepared.network()
-    profile = replace(setting.profile, config_name='small', network_hash=network.network_hash,
-                      input_size=network.input_size)
+    profile = replace(
+        setting.profile,
+        config_name='small',
+        network_hash=network.network_hash,
+        input_size=network.input_size,
+    )
     own = default_profile_path('small', profile.facts)
-    for engine, measured in (('eager', True), ('openvino 0 nncf 0', True),
-                             (choose_engine('openvino', network, profile.facts).identity, False)):
+    for engine, measured in (
+        ('eager', True),
+        ('openvino 0 nncf 0', True),
+        (choose_engine('openvino', network, profile.facts).identity, False),
+    ):
         replace(profile, engine=engine).save(own)
         assert ensure_profile(prepared.weights, 'cpu', 1, setting.shipped).measured == measured
     shutil.rmtree(prepared.folder)  # the node could take an engine that is not ready
@@ -75,13 +98,17 @@ def test_anything_else_is_measured_with_the_settings_of_the_node(setting, monkey
 
     monkeypatch.setattr(profile_at_hand.subprocess, 'run', run)
     found = ensure_profile(setting.weights, 'cpu', 1, setting.shipped)
-    (command, environment), = calls
+    ((command, environment),) = calls
     assert (found.file, found.measured) == (setting.own, True)
     assert '--quick' in command and str(setting.weights) in command and str(setting.own) in command
     assert process_environment(1).items() <= environment.items()
 
 
 def test_a_failed_measurement_is_told_with_the_command(setting, monkeypatch):
-    monkeypatch.setattr(profile_at_hand.subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=1))
-    with pytest.raises(MeasurementFailed, match='could not be measured .*deadline-perception profile --quick'):
+    monkeypatch.setattr(
+        profile_at_hand.subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=1)
+    )
+    with pytest.raises(
+        MeasurementFailed, match='could not be measured .*deadline-perception profile --quick'
+    ):
         ensure_profile(setting.weights, 'cpu', 1, setting.shipped)

@@ -1,4 +1,5 @@
 """The command `deadline-perception report`: once as a user runs it, and in this process for what it says."""
+
 from __future__ import annotations
 
 import json
@@ -26,10 +27,14 @@ def drive(tmp_path_factory):
 
 
 def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_path):
-    frames = tuple(Frame(str(index), index * SECOND_NS // 10, lambda: np.full((96, 160, 3), 80, np.uint8))
-                   for index in range(30))
+    frames = tuple(
+        Frame(str(index), index * SECOND_NS // 10, lambda: np.full((96, 160, 3), 80, np.uint8))
+        for index in range(30)
+    )
     write_bag(Sequence('plain', NAMES, frames), tmp_path / 'input.mcap')
-    done = run_command('report', drive, '--source', tmp_path / 'input.mcap', '--out', tmp_path / 'out')
+    done = run_command(
+        'report', drive, '--source', tmp_path / 'input.mcap', '--out', tmp_path / 'out'
+    )
     assert (done.returncode, done.stderr) == (0, '')
     assert 'images sent' in done.stdout and 'Report:' in done.stdout
     assert json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_sent'] == 30
@@ -44,7 +49,8 @@ def test_says_in_one_line_what_is_wrong_with_the_recording_and_its_folder(tmp_pa
     assert not (tmp_path / 'out').exists()
     (tmp_path / 'out').touch()
     assert refusal('report', tmp_path / 'absent', '--out', tmp_path / 'out') == (
-        f'deadline-perception report: --out is {tmp_path / "out"}, which is a file; expected a folder\n')
+        f'deadline-perception report: --out is {tmp_path / "out"}, which is a file; expected a folder\n'
+    )
 
 
 def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path, capsys):
@@ -54,11 +60,15 @@ def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path, capsys):
         stream.truncate(file.stat().st_size * 95 // 100)  # within the second of two chunks
     assert main(['report', str(file), '--out', str(tmp_path / 'out')]) == 0
     said = capsys.readouterr()
-    sentence = re.search('run.mcap was cut off or damaged; the [0-9]+ messages of its first [0-9.]+ s are read',
-                         said.out.replace('\n', ' '))
+    sentence = re.search(
+        'run.mcap was cut off or damaged; the [0-9]+ messages of its first [0-9.]+ s are read',
+        said.out.replace('\n', ' '),
+    )
     assert said.err == ''
     assert sentence and sentence[0] in (tmp_path / 'out' / 'report.html').read_text()
-    assert 100 < json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_delivered'] < 300
+    assert (
+        100 < json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_delivered'] < 300
+    )
 
 
 @pytest.fixture(autouse=True)

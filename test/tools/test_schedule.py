@@ -1,4 +1,5 @@
 """The command as a process, on tasks of invented networks."""
+
 from __future__ import annotations
 
 import cv2
@@ -21,16 +22,26 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('schedule')
     tasks = {}
     for name, make in (('front', make_magnifier), ('side', make_classifier)):
-        measure_profile(make(), [IMAGE], repeats=3, whole_paths=2, path_repeats=2).save(folder / f'{name}.json')
-        tasks[name] = {'model': f'invented_networks:{make.__name__}', 'periods_ms': [1000, 3000],
-                       'profile': str(folder / f'{name}.json')}
+        measure_profile(make(), [IMAGE], repeats=3, whole_paths=2, path_repeats=2).save(
+            folder / f'{name}.json'
+        )
+        tasks[name] = {
+            'model': f'invented_networks:{make.__name__}',
+            'periods_ms': [1000, 3000],
+            'profile': str(folder / f'{name}.json'),
+        }
     (folder / 'tasks.yaml').write_text(yaml.safe_dump({'tasks': tasks}))
     return folder
 
 
 def run(folder, repository, *words):
-    return run_command('machine', 'schedule', *words, cwd=folder,
-                       environment={'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'})
+    return run_command(
+        'machine',
+        'schedule',
+        *words,
+        cwd=folder,
+        environment={'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'},
+    )
 
 
 def test_prints_a_schedule_and_draws_it(folder, repository):

@@ -1,4 +1,5 @@
 """The command `deadline-perception network soup` on weights files of small networks."""
+
 from __future__ import annotations
 
 import json
@@ -6,7 +7,12 @@ import json
 import pytest
 import torch
 
-from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, read_recipe, save_detector
+from deadline_perception.networks.multi_path.checkpoint import (
+    build_detector,
+    load_detector,
+    read_recipe,
+    save_detector,
+)
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.tools.command_line import main
 
@@ -18,7 +24,9 @@ def files(tmp_path):
     """Two networks, the second with a recipe."""
     written = [tmp_path / 'first.safetensors', tmp_path / 'second.safetensors']
     save_detector(build_detector('compact', NAMES, seed=0), written[0])
-    save_detector(build_detector('compact', NAMES, seed=1), written[1], recipe=json.dumps({'step': 7}))
+    save_detector(
+        build_detector('compact', NAMES, seed=1), written[1], recipe=json.dumps({'step': 7})
+    )
     return written
 
 
@@ -38,18 +46,26 @@ def test_a_mean_has_nobodys_score_curve(files, tmp_path, calibrated):
     network = load_detector(files[calibrated])
     network.score_calibration = ScoreCalibration((1.5, 1.5), (0.1, 0.1))
     save_detector(network, files[calibrated])
-    assert main(['network', 'soup', *map(str, files), '--out', str(tmp_path / 'mean.safetensors')]) == 0
+    assert (
+        main(['network', 'soup', *map(str, files), '--out', str(tmp_path / 'mean.safetensors')])
+        == 0
+    )
     assert load_detector(tmp_path / 'mean.safetensors').score_calibration is None
 
 
-def test_weights_of_other_classes_one_file_and_a_file_of_its_own_are_refused(files, tmp_path, refusal):
+def test_weights_of_other_classes_one_file_and_a_file_of_its_own_are_refused(
+    files, tmp_path, refusal
+):
     other = tmp_path / 'other.safetensors'
     save_detector(build_detector('compact', ('vehicle',), seed=0), other)
-    assert "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light" in refusal(
-        'network', 'soup', files[0], other, '--out', tmp_path / 'mean.safetensors')
+    assert (
+        "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light"
+        in refusal('network', 'soup', files[0], other, '--out', tmp_path / 'mean.safetensors')
+    )
     assert not (tmp_path / 'mean.safetensors').exists()
     assert 'expected at least two for a soup' in refusal('network', 'soup', files[0])
     before = files[1].read_bytes()
     assert 'as another file of this command; expected one of its own' in refusal(
-        'network', 'soup', *files, '--out', files[1])
+        'network', 'soup', *files, '--out', files[1]
+    )
     assert files[1].read_bytes() == before

@@ -1,4 +1,5 @@
 """The command `deadline-perception machine sweep`."""
+
 from __future__ import annotations
 
 import os
@@ -15,19 +16,26 @@ from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
 from deadline_perception.tools.sweep import measure_to_file
 
 # Sweeps of a few tiny layers stand in for those of the paper.
-PROGRAM = '''
+PROGRAM = """
 import sys
 from deadline_perception.timing.wcet import layer_sweep
 layer_sweep.quick_sweeps = lambda: layer_sweep._sweeps(4, range(1, 11), range(1, 11), range(4, 14))
 from deadline_perception.tools.command_line import main
 sys.exit(main(sys.argv[1:]))
-'''
+"""
 
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess:
-    settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
-    return subprocess.run([sys.executable, '-c', PROGRAM, 'machine', 'sweep', *arguments], capture_output=True,
-                          text=True, env={**settings, 'COLUMNS': '150'}, timeout=120)
+    settings = {
+        name: value for name, value in os.environ.items() if name not in process_environment(2)
+    }
+    return subprocess.run(
+        [sys.executable, '-c', PROGRAM, 'machine', 'sweep', *arguments],
+        capture_output=True,
+        text=True,
+        env={**settings, 'COLUMNS': '150'},
+        timeout=120,
+    )
 
 
 @pytest.fixture
@@ -39,30 +47,46 @@ def settings(monkeypatch):
 
 def test_goes_on_measures_and_predicts(tmp_path):
     facts = replace(read_device_facts(environment=process_environment(1)), threads=1)
-    shapes = [shape for sweep in _sweeps(4, range(1, 11), range(1, 11), range(4, 14)) for shape in sweep.shapes]
+    shapes = [
+        shape
+        for sweep in _sweeps(4, range(1, 11), range(1, 11), range(4, 14))
+        for shape in sweep.shapes
+    ]
     before = MeasuredLayers(facts, {shape: [0.25] if shape.kernel == 5 else [] for shape in shapes})
     before.save(tmp_path / 'sweep.json')
     run = run_command('--quick', '--minutes', '0.02', '--out', str(tmp_path))
     assert run.returncode == 0, run.stderr
-    assert 'going on from' in run.stdout and '10 of 59 layers were measured before' in run.stdout  # a width is a square
+    assert (
+        'going on from' in run.stdout and '10 of 59 layers were measured before' in run.stdout
+    )  # a width is a square
     assert 'mean absolute percentage error' in run.stdout and 'square input, 5x5' in run.stdout
     assert (tmp_path / 'sweep.png').stat().st_size > 1000
     after = MeasuredLayers.load(tmp_path / 'sweep.json')
     assert after.facts == facts
-    assert all(after.samples_ms[shape][:len(samples)] == samples for shape, samples in before.samples_ms.items())
+    assert all(
+        after.samples_ms[shape][: len(samples)] == samples
+        for shape, samples in before.samples_ms.items()
+    )
     assert all(len(samples) > 1 for samples in after.samples_ms.values())
 
 
 def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path, settings, refusal):
     facts = replace(read_device_facts(), threads=1)
     MeasuredLayers(facts, {ConvolutionShape(2, 2, 1, 1, 4, 4): [1.0]}).save(tmp_path / 'sweep.json')
-    assert 'holds other layers than asked for' in refusal('machine', 'sweep', '--quick', '--out', tmp_path)
+    assert 'holds other layers than asked for' in refusal(
+        'machine', 'sweep', '--quick', '--out', tmp_path
+    )
 
 
-@pytest.mark.parametrize(('arguments', 'message'), [
-    (('--minutes', '0'), '--minutes is 0.0, expected 0.001 to 10000'),
-    (('--threads', '100000'), '--threads is 100000, expected 1 to 1024'),
-    (('--device', 'tpu'), "device is 'tpu'"), (('--out', __file__), 'which is a file')])
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (('--minutes', '0'), '--minutes is 0.0, expected 0.001 to 10000'),
+        (('--threads', '100000'), '--threads is 100000, expected 1 to 1024'),
+        (('--device', 'tpu'), "device is 'tpu'"),
+        (('--out', __file__), 'which is a file'),
+    ],
+)
 def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, settings, refusal):
     assert message in refusal('machine', 'sweep', '--out', tmp_path, *arguments)
 
@@ -80,6 +104,10 @@ def test_an_interruption_keeps_what_was_measured(tmp_path):
     sweep = Sweep('width', 'width', ConvolutionShape(2, 2, 1, 1, 4, 4), (4, 5))
     measured = MeasuredLayers(read_device_facts(), {shape: [] for shape in sweep.shapes})
     with pytest.raises(KeyboardInterrupt):
-        measure_to_file(measured, InterruptedTimer(), Repetition(), tmp_path / 'sweep.json', limit_ms=1e6)
+        measure_to_file(
+            measured, InterruptedTimer(), Repetition(), tmp_path / 'sweep.json', limit_ms=1e6
+        )
     kept = MeasuredLayers.load(tmp_path / 'sweep.json')
-    assert sum(map(len, kept.samples_ms.values())) == 3 and asdict(kept.facts) == asdict(measured.facts)
+    assert sum(map(len, kept.samples_ms.values())) == 3 and asdict(kept.facts) == asdict(
+        measured.facts
+    )

@@ -1,4 +1,5 @@
 """The command as a user runs it, on three images: killed and resumed, in two processes, with data that do not fit."""
+
 import json
 import os
 import signal
@@ -17,9 +18,19 @@ from safetensors.torch import load_file
 
 from deadline_perception.datasets.image_file import load_image
 from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector, read_recipe, save_detector
-from deadline_perception.networks.multi_path.configuration import (COMPACT, STREET, HeadConfig, find_configuration,
-                                                        save_configuration)
+from deadline_perception.networks.multi_path.checkpoint import (
+    build_detector,
+    load_detector,
+    read_recipe,
+    save_detector,
+)
+from deadline_perception.networks.multi_path.configuration import (
+    COMPACT,
+    STREET,
+    HeadConfig,
+    find_configuration,
+    save_configuration,
+)
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main
 
@@ -30,45 +41,90 @@ def annotations(tmp_path):
     images = {f'{i}.png': np.full((380, 640, 3), 40 * i, np.uint8) for i in range(3)}
     for i, image in enumerate(images.values()):
         cv2.rectangle(image, (100 + 50 * i, 120), (220 + 50 * i, 200), (250, 250, 250), -1)
-    return write_coco(tmp_path / 'train.json', images, [(i, 0, (100 + 50 * i, 120, 120, 80)) for i in range(3)], names)
+    return write_coco(
+        tmp_path / 'train.json',
+        images,
+        [(i, 0, (100 + 50 * i, 120, 120, 80)) for i in range(3)],
+        names,
+    )
 
 
 @pytest.fixture()
 def tiny(tmp_path):
     """File of a configuration that trains quickly."""
-    save_configuration(replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16,
-                               stage_channels=(16, 32, 32, 64), norm_group_channels=4, pyramid_channels=16,
-                               proposals=(5, 20, 60), nms_candidates=60, scales=(1.0, 0.5),
-                               heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)))), tmp_path / 'tiny.json')
+    save_configuration(
+        replace(
+            COMPACT,
+            name='tiny',
+            input_size=(64, 96),
+            stem_channels=16,
+            stage_channels=(16, 32, 32, 64),
+            norm_group_channels=4,
+            pyramid_channels=16,
+            proposals=(5, 20, 60),
+            nms_candidates=60,
+            scales=(1.0, 0.5),
+            heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,))),
+        ),
+        tmp_path / 'tiny.json',
+    )
     return str(tmp_path / 'tiny.json')
 
 
 @pytest.fixture()
 def words(annotations, tiny, tmp_path):
     """Words of a run of so many steps of one image, which options behind them change: the last of a name counts."""
+
     def command(steps, *more):
-        return ['train', '--config', tiny, '--data', str(annotations), '--steps', str(steps), '--batch', '1',
-                '--threads', '1', '--state', str(tmp_path / 'state.safetensors'), '--out',
-                str(tmp_path / 'weights.safetensors'), *map(str, more)]
+        return [
+            'train',
+            '--config',
+            tiny,
+            '--data',
+            str(annotations),
+            '--steps',
+            str(steps),
+            '--batch',
+            '1',
+            '--threads',
+            '1',
+            '--state',
+            str(tmp_path / 'state.safetensors'),
+            '--out',
+            str(tmp_path / 'weights.safetensors'),
+            *map(str, more),
+        ]
 
     return command
 
 
 def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
     killed = subprocess.run(
-        [sys.executable, '-c', 'import os, sys\nfrom deadline_perception.training import trainer\n'
-         'from deadline_perception.tools import train\ntrain._SAVE_EVERY_S = 0.0\n'
-         'save = trainer.Trainer.save\n'
-         'def save_and_die(self, file):\n    save(self, file)\n    os._exit(9)\n'
-         'trainer.Trainer.save = save_and_die\n'
-         'from deadline_perception.tools.command_line import main\nmain(sys.argv[1:])', *words(3)],
-        capture_output=True, text=True, timeout=200)
+        [
+            sys.executable,
+            '-c',
+            'import os, sys\nfrom deadline_perception.training import trainer\n'
+            'from deadline_perception.tools import train\ntrain._SAVE_EVERY_S = 0.0\n'
+            'save = trainer.Trainer.save\n'
+            'def save_and_die(self, file):\n    save(self, file)\n    os._exit(9)\n'
+            'trainer.Trainer.save = save_and_die\n'
+            'from deadline_perception.tools.command_line import main\nmain(sys.argv[1:])',
+            *words(3),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert killed.returncode == 9, killed.stderr
-    assert (tmp_path / 'state.safetensors').is_file() and not (tmp_path / 'weights.safetensors').exists()
+    assert (tmp_path / 'state.safetensors').is_file() and not (
+        tmp_path / 'weights.safetensors'
+    ).exists()
     assert main(words(3)) == 0
     assert load_detector(tmp_path / 'weights.safetensors').config_name == 'tiny'
     assert not list(tmp_path.glob('*.partial'))
-    steps = [json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()]
+    steps = [
+        json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()
+    ]
     assert steps == [1, 2, 3] and cv2.imread(str(tmp_path / 'state.png')) is not None
 
 
@@ -95,20 +151,31 @@ def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, mon
     assert main(run) == 0
     said = capsys.readouterr().out
     assert f'goes on from step {done}' in said and 'stopped' not in said
-    steps = [json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()]
+    steps = [
+        json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()
+    ]
     assert steps == [1, 2, 3]
 
 
 def test_weights_keep_the_recipes_of_all_runs(words, tmp_path):
     first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
     assert main(words(1, '--seed', 3, '--out', first)) == 0
-    assert main(words(1, '--start', first, '--state', tmp_path / 'b.safetensors', '--out', second)) == 0
+    assert (
+        main(words(1, '--start', first, '--state', tmp_path / 'b.safetensors', '--out', second))
+        == 0
+    )
     text = read_recipe(second)
     assert '/' not in text
     recipe = json.loads(text)
     assert recipe['step'] == 1 and recipe['arguments']['data'] == ['train.json']
-    assert recipe['arguments']['start'] == 'first.safetensors' and recipe['arguments']['learning_rate'] == 6e-4
-    assert recipe['start'] == json.loads(read_recipe(first)) and recipe['start']['arguments']['seed'] == 3
+    assert (
+        recipe['arguments']['start'] == 'first.safetensors'
+        and recipe['arguments']['learning_rate'] == 6e-4
+    )
+    assert (
+        recipe['start'] == json.loads(read_recipe(first))
+        and recipe['start']['arguments']['seed'] == 3
+    )
     assert recipe['start']['data'] == recipe['data']
 
 
@@ -119,26 +186,32 @@ def test_any_annotated_source_is_trained_on(words, capsys, monkeypatch):
     assert '7 images' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('options, message', [(['--threads', '0'], '--threads is 0, expected 1 to 1024'),
-                                            (['--seed', str(2**70)], f'--seed is {2**70}, expected 0 to 9.2'),
-                                            (['--drives', '-1'], '--drives is -1, expected at least 0'),
-                                            (['--seed', '-1'], '--seed is -1, expected 0 to 9.2'),
-                                            (['--batch', '0'], 'batch 0, expected at least 1'),
-                                            (['--out', '.'], '--out is ., which is a folder; expected a file'),
-                                            (['--state', '.'], '--state is ., which is a folder; expected a file'),
-                                            (['--minutes', '0'], 'minutes is 0.0, expected a finite number above 0'),
-                                            (['--strategy', 'fast'], "strategy is 'fast', expected one of ns-ns"),
-                                            (['--start', 'x', '--out', 'x'], '--out is x, as another file of this'),
-                                            (['--state', 'x', '--out', './x'], '--state is x, as another file'),
-                                            (['--state', 'x.jsonl'], '--state is x.jsonl, as another file'),
-                                            (['--state', 'x', '--out', 'x.png'], '--state is x.png, as another file'),
-                                            (['--state', 'train.json'], '--state is train.json, as another file'),
-                                            (['--drive-share', '1.0'], '--drive-share is 1.0, expected 0.001 to 0.999'),
-                                            (['--config', 'none'], "configuration is 'none'"),
-                                            (['--data', 'bare.json'], "'bare.json' has no annotations, expected some"),
-                                            (['--data', 'none.json'], 'none.json')])
-def test_impossible_arguments_are_one_line_before_drives_are_rendered(annotations, tiny, tmp_path, refusal, monkeypatch,
-                                                                     options, message):
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        (['--threads', '0'], '--threads is 0, expected 1 to 1024'),
+        (['--seed', str(2**70)], f'--seed is {2**70}, expected 0 to 9.2'),
+        (['--drives', '-1'], '--drives is -1, expected at least 0'),
+        (['--seed', '-1'], '--seed is -1, expected 0 to 9.2'),
+        (['--batch', '0'], 'batch 0, expected at least 1'),
+        (['--out', '.'], '--out is ., which is a folder; expected a file'),
+        (['--state', '.'], '--state is ., which is a folder; expected a file'),
+        (['--minutes', '0'], 'minutes is 0.0, expected a finite number above 0'),
+        (['--strategy', 'fast'], "strategy is 'fast', expected one of ns-ns"),
+        (['--start', 'x', '--out', 'x'], '--out is x, as another file of this'),
+        (['--state', 'x', '--out', './x'], '--state is x, as another file'),
+        (['--state', 'x.jsonl'], '--state is x.jsonl, as another file'),
+        (['--state', 'x', '--out', 'x.png'], '--state is x.png, as another file'),
+        (['--state', 'train.json'], '--state is train.json, as another file'),
+        (['--drive-share', '1.0'], '--drive-share is 1.0, expected 0.001 to 0.999'),
+        (['--config', 'none'], "configuration is 'none'"),
+        (['--data', 'bare.json'], "'bare.json' has no annotations, expected some"),
+        (['--data', 'none.json'], 'none.json'),
+    ],
+)
+def test_impossible_arguments_are_one_line_before_drives_are_rendered(
+    annotations, tiny, tmp_path, refusal, monkeypatch, options, message
+):
     monkeypatch.chdir(tmp_path)
     write_coco(tmp_path / 'bare.json', {'bare.png': np.zeros((48, 64, 3), np.uint8)}, [], [])
     monkeypatch.setattr(train, 'render_drives', lambda *rest: pytest.fail('rendered'))
@@ -147,31 +220,69 @@ def test_impossible_arguments_are_one_line_before_drives_are_rendered(annotation
 
 def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     """Windows and whole images, a batch that does not divide evenly, all three paths; only one process writes."""
+
     def run(name):
-        return words(3, '--batch', 3, '--alone-share', 0, '--crop', 32, 64, '--state',
-                     tmp_path / name / 'state.safetensors', '--out', tmp_path / name / 'weights.safetensors')
+        return words(
+            3,
+            '--batch',
+            3,
+            '--alone-share',
+            0,
+            '--crop',
+            32,
+            64,
+            '--state',
+            tmp_path / name / 'state.safetensors',
+            '--out',
+            tmp_path / name / 'weights.safetensors',
+        )
 
     # In float32, so that the two can be compared.
-    script = ('import sys\nfrom functools import partial\nfrom deadline_perception.tools import train\n'
-              'train.TrainingPlan = partial(train.TrainingPlan, bfloat16=False)\n'
-              'from deadline_perception.tools.command_line import main\nsys.exit(main(sys.argv[1:]))')
+    script = (
+        'import sys\nfrom functools import partial\nfrom deadline_perception.tools import train\n'
+        'train.TrainingPlan = partial(train.TrainingPlan, bfloat16=False)\n'
+        'from deadline_perception.tools.command_line import main\nsys.exit(main(sys.argv[1:]))'
+    )
     (tmp_path / 'train_exactly.py').write_text(script)
-    two = subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node=2',
-                          str(tmp_path / 'train_exactly.py'), *run('two')], capture_output=True, text=True,
-                         timeout=200, env={**os.environ, 'OMP_NUM_THREADS': '1'})
+    two = subprocess.run(
+        [
+            sys.executable,
+            '-m',
+            'torch.distributed.run',
+            '--standalone',
+            '--nproc-per-node=2',
+            str(tmp_path / 'train_exactly.py'),
+            *run('two'),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, 'OMP_NUM_THREADS': '1'},
+    )
     assert two.returncode == 0, two.stderr
     assert two.stdout.count('wrote') == two.stdout.count('3 images') == 1
     monkeypatch.setattr(train, 'TrainingPlan', partial(train.TrainingPlan, bfloat16=False))
     assert main(run('one')) == 0
-    lines = {name: [json.loads(line) for line in (tmp_path / name / 'state.jsonl').read_text().splitlines()]
-             for name in ('one', 'two')}
-    assert len(lines['one']) == len(lines['two']) == 3 and {'path0', 'path1', 'path2'} < set(lines['one'][0])
+    lines = {
+        name: [
+            json.loads(line) for line in (tmp_path / name / 'state.jsonl').read_text().splitlines()
+        ]
+        for name in ('one', 'two')
+    }
+    assert len(lines['one']) == len(lines['two']) == 3 and {'path0', 'path1', 'path2'} < set(
+        lines['one'][0]
+    )
     for mine, theirs in zip(lines['one'], lines['two']):
         assert theirs == pytest.approx(mine, rel=1e-3, abs=2e-5)
     weights, others = (load_file(tmp_path / name / 'state.safetensors') for name in ('one', 'two'))
     # Adam's steps are as long where a gradient is rounding error: 6e-4, 4.5e-4 and 1.6e-4 here, in either direction.
-    off = torch.cat([(others[name] - weights[name]).abs().flatten() for name in weights
-                     if name.startswith(('weights.', 'average.'))])
+    off = torch.cat(
+        [
+            (others[name] - weights[name]).abs().flatten()
+            for name in weights
+            if name.startswith(('weights.', 'average.'))
+        ]
+    )
     assert float((off > 1e-5).float().mean()) < 0.03 and float(off.max()) < 2.5e-3
     statistics = [name for name in weights if name.endswith(('.mean', '.deviation'))]
     assert statistics and all(torch.equal(weights[name], others[name]) for name in statistics)
@@ -179,8 +290,13 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
 
 def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, capsys):
     """Group norms, more blocks and other classes: what both have is taken, statistics are measured once."""
-    older = replace(find_configuration(tiny), name='older', norm='group', scales=(1.0,),
-                    skip_groups=((1,), (2,), (1, 2), ()))
+    older = replace(
+        find_configuration(tiny),
+        name='older',
+        norm='group',
+        scales=(1.0,),
+        skip_groups=((1,), (2,), (1, 2), ()),
+    )
     save_detector(build_detector(older, ('cat', 'bike')), tmp_path / 'start.safetensors')
     run = words(2, '--start', tmp_path / 'start.safetensors')
     assert main([*run, '--minutes', '1e-9']) == 0
@@ -193,34 +309,82 @@ def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, capsys):
     assert load_detector(tmp_path / 'weights.safetensors').class_names[:2] == ('cat', 'bike')
 
 
-def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(words, annotations, tmp_path, capsys,
-                                                                       monkeypatch):
+def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(
+    words, annotations, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
     first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
-    assert main(words(1, '--data', annotations, 'drive:seconds=1,rate_hz=2', '--classes', classes, '--out', first)) == 0
+    assert (
+        main(
+            words(
+                1,
+                '--data',
+                annotations,
+                'drive:seconds=1,rate_hz=2',
+                '--classes',
+                classes,
+                '--out',
+                first,
+            )
+        )
+        == 0
+    )
     names = load_detector(first).class_names
     assert names == ('car', 'bike', 'traffic_light', 'traffic_sign', 'person')
-    assert 'does not name person: they take no part in the classes of its regions' in capsys.readouterr().out
-    assert main(words(1, '--classes', classes, '--drives', 1, '--start', first, '--state',
-                      tmp_path / 'b.safetensors', '--out', second)) == 0
+    assert (
+        'does not name person: they take no part in the classes of its regions'
+        in capsys.readouterr().out
+    )
+    assert (
+        main(
+            words(
+                1,
+                '--classes',
+                classes,
+                '--drives',
+                1,
+                '--start',
+                first,
+                '--state',
+                tmp_path / 'b.safetensors',
+                '--out',
+                second,
+            )
+        )
+        == 0
+    )
     assert load_detector(second).class_names == names
 
 
-def test_diverged_run_keeps_the_state_before_and_writes_no_weights(words, tmp_path, capsys, monkeypatch):
+def test_diverged_run_keeps_the_state_before_and_writes_no_weights(
+    words, tmp_path, capsys, monkeypatch
+):
     state = tmp_path / 'state.safetensors'
     monkeypatch.setattr(train, '_SAVE_EVERY_S', 0.0)
-    monkeypatch.setattr(train.TrainingPlan, 'rate', lambda plan, step: float('inf') if step == 1 else 1e-4)
+    monkeypatch.setattr(
+        train.TrainingPlan, 'rate', lambda plan, step: float('inf') if step == 1 else 1e-4
+    )
     saved = []
     save = train.Trainer.save
-    monkeypatch.setattr(train.Trainer, 'save', lambda self, file: save(self, file) or saved.append(file.read_bytes()))
+    monkeypatch.setattr(
+        train.Trainer,
+        'save',
+        lambda self, file: save(self, file) or saved.append(file.read_bytes()),
+    )
     assert main(words(3)) == 1
     assert 'is no longer finite after step 2; try a lower learning rate' in capsys.readouterr().err
-    assert len(saved) == 1 and state.read_bytes() == saved[-1] and not (tmp_path / 'weights.safetensors').exists()
+    assert (
+        len(saved) == 1
+        and state.read_bytes() == saved[-1]
+        and not (tmp_path / 'weights.safetensors').exists()
+    )
 
 
-def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(words, tmp_path, capsys, monkeypatch):
+def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(
+    words, tmp_path, capsys, monkeypatch
+):
     state, away = tmp_path / 'state.safetensors', tmp_path / 'away'
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
@@ -237,7 +401,10 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(w
         assert main(words(12)) == 1
     told = capsys.readouterr().err
     assert 'images of' in told and 'cannot be read, expected a JPEG or PNG image: No such' in told
-    assert 'The same command goes on once they are back' in told and not (tmp_path / 'weights.safetensors').exists()
+    assert (
+        'The same command goes on once they are back' in told
+        and not (tmp_path / 'weights.safetensors').exists()
+    )
     with safe_open(state, framework='pt') as stored:
         assert int(stored.metadata()['step']) >= 2
     for file in away.iterdir():
@@ -246,13 +413,17 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(w
     assert 'goes on from step' in capsys.readouterr().out
 
 
-def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(words, tmp_path, capsys, monkeypatch):
+def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(
+    words, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
     step = train.Trainer._train_step
 
     def step_and_spoil(trainer, *given):
         (tmp_path / 'spoilt').write_bytes(b'no image')
-        (tmp_path / 'spoilt').replace(tmp_path / '1.png')  # as a whole: another thread reads it meanwhile
+        (tmp_path / 'spoilt').replace(
+            tmp_path / '1.png'
+        )  # as a whole: another thread reads it meanwhile
         return step(trainer, *given)
 
     monkeypatch.setattr(train.Trainer, '_train_step', step_and_spoil)
@@ -262,7 +433,9 @@ def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(words
 
 
 def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path, capsys):
-    shape = replace(STREET, name='dense', input_size=(128, 192), scales=(1.0, 0.67), proposals=(5, 20))
+    shape = replace(
+        STREET, name='dense', input_size=(128, 192), scales=(1.0, 0.67), proposals=(5, 20)
+    )
     save_configuration(shape, tmp_path / 'dense.json')
     save_detector(build_detector(shape, ('vehicle', 'bike')), tmp_path / 'start.safetensors')
     run = words(2, '--alone-share', 0, '--config', tmp_path / 'dense.json')
@@ -271,21 +444,29 @@ def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path
     assert main(words(2, '--start', tmp_path / 'public.xml')) == 1
     assert 'expected a dense one, such as street' in capsys.readouterr().err
     assert main([*run, '--start', str(tmp_path / 'start.safetensors')]) == 0
-    trained, start = (load_detector(tmp_path / f'{name}.safetensors') for name in ('weights', 'start'))
+    trained, start = (
+        load_detector(tmp_path / f'{name}.safetensors') for name in ('weights', 'start')
+    )
     assert trained.config == shape and trained.class_names[:2] == start.class_names
     assert trained.weights_hash != start.weights_hash
 
 
 def test_norms_of_a_public_start_leave_out_an_image_that_cannot_be_read(tmp_path, monkeypatch):
     images = [np.full((4, 4, 3), number, np.uint8) for number in range(16)]
-    frames = [Frame(str(number), number, lambda image=image: image) for number, image in enumerate(images)]
+    frames = [
+        Frame(str(number), number, lambda image=image: image) for number, image in enumerate(images)
+    ]
     frames[3] = Frame('3', 3, partial(load_image, tmp_path / 'gone.png'))
     seen = []
-    monkeypatch.setattr(train, 'start_from_public', lambda network, file, given: seen.extend(given) or [])
+    monkeypatch.setattr(
+        train, 'start_from_public', lambda network, file, given: seen.extend(given) or []
+    )
     (tmp_path / 'public.bin').touch()
     network = build_detector('street', ('vehicle',))
     with pytest.warns(UserWarning, match='image 3 is left out'):
-        train._from_public(tmp_path / 'public.xml', network, [Sequence('drive', (), tuple(frames))], leads=False)
+        train._from_public(
+            tmp_path / 'public.xml', network, [Sequence('drive', (), tuple(frames))], leads=False
+        )
     assert [int(image[0, 0, 0]) for image in seen] == [*range(3), *range(4, 16)]
 
 

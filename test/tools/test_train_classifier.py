@@ -1,4 +1,5 @@
 """The command as a user runs it, on two images; then profile and evaluation of what it wrote."""
+
 from __future__ import annotations
 
 import json
@@ -31,8 +32,12 @@ def few_views():
 def annotations(tmp_path_factory):
     folder = tmp_path_factory.mktemp('data')
     names = ('vehicle', 'traffic_light', 'traffic_sign')
-    images = {f'{number}.png': np.random.default_rng(number).integers(0, 256, (120, 200, 3), dtype=np.uint8)
-              for number in range(2)}
+    images = {
+        f'{number}.png': np.random.default_rng(number).integers(
+            0, 256, (120, 200, 3), dtype=np.uint8
+        )
+        for number in range(2)
+    }
     boxes = [(number, at, (20 + 50 * at, 20, 40, 70)) for number in range(2) for at in range(3)]
     return write_coco(folder / 'train.json', images, boxes, names)
 
@@ -42,9 +47,20 @@ def weights(annotations, tmp_path_factory):
     """Ended after two of three steps, and gone on with."""
     folder = tmp_path_factory.mktemp('weights')
     before = torch.get_num_threads()
-    words = ['network', 'train-classifier', '--data', str(annotations),
-             '--steps', '3', '--batch', '4', '--state', str(folder / 'state.safetensors'),
-             '--out', str(folder / 'small.safetensors')]
+    words = [
+        'network',
+        'train-classifier',
+        '--data',
+        str(annotations),
+        '--steps',
+        '3',
+        '--batch',
+        '4',
+        '--state',
+        str(folder / 'state.safetensors'),
+        '--out',
+        str(folder / 'small.safetensors'),
+    ]
     assert main([*words, '--minutes', '1e-9']) == 0
     steps = (folder / 'state.jsonl').read_text().splitlines()
     assert len(steps) == 1 and json.loads(steps[0])['level10'] > 0.0
@@ -62,39 +78,106 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
     assert cv2.imread(str(weights.parent / 'state.png')) is not None
 
 
-def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(weights, annotations, tmp_path):
-    words = ['network', 'train-classifier', '--data', str(annotations), '--steps', '1',
-             '--batch', '2', '--seed', '7',
-             '--learning-rate', '1e-9', '--start', str(weights), '--state', str(tmp_path / 'state.safetensors'),
-             '--out', str(tmp_path / 'next.safetensors')]
+def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(
+    weights, annotations, tmp_path
+):
+    words = [
+        'network',
+        'train-classifier',
+        '--data',
+        str(annotations),
+        '--steps',
+        '1',
+        '--batch',
+        '2',
+        '--seed',
+        '7',
+        '--learning-rate',
+        '1e-9',
+        '--start',
+        str(weights),
+        '--state',
+        str(tmp_path / 'state.safetensors'),
+        '--out',
+        str(tmp_path / 'next.safetensors'),
+    ]
     assert main(words) == 0
-    assert json.loads(read_recipe(tmp_path / 'next.safetensors'))['start'] == json.loads(read_recipe(weights))
+    assert json.loads(read_recipe(tmp_path / 'next.safetensors'))['start'] == json.loads(
+        read_recipe(weights)
+    )
     before, after = load_classifier(weights), load_classifier(tmp_path / 'next.safetensors')
     torch.testing.assert_close(after.head.weight, before.head.weight, atol=1e-3, rtol=1e-3)
 
 
-def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, annotations, tmp_path, capsys):
+def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(
+    weights, annotations, tmp_path, capsys
+):
     quality = weights.with_suffix('.quality.json')
-    assert main(['evaluate', '--weights', str(weights), '--data', str(annotations), '--json',
-                 str(quality)]) == 0
+    assert (
+        main(
+            [
+                'evaluate',
+                '--weights',
+                str(weights),
+                '--data',
+                str(annotations),
+                '--json',
+                str(quality),
+            ]
+        )
+        == 0
+    )
     table = json.loads(quality.read_text())
-    assert table['levels'] == [f'l{number}' for number in range(1, 11)] and set(table['paths']) == set(table['levels'])
-    assert np.shape(table['accuracy']) == (10, len(table['sizes_px'])) and table['weights_hash'] == load_classifier(
-        weights).weights_hash
+    assert table['levels'] == [f'l{number}' for number in range(1, 11)] and set(
+        table['paths']
+    ) == set(table['levels'])
+    assert (
+        np.shape(table['accuracy']) == (10, len(table['sizes_px']))
+        and table['weights_hash'] == load_classifier(weights).weights_hash
+    )
     assert f'wrote {quality}' in capsys.readouterr().out.replace('\n', '')
-    run = run_command('profile', '--weights', weights, '--engine', 'eager', '--all-paths', '--quick', '--minutes',
-                      0.02, '--source', annotations, '--out', tmp_path / 'profile.json')
+    run = run_command(
+        'profile',
+        '--weights',
+        weights,
+        '--engine',
+        'eager',
+        '--all-paths',
+        '--quick',
+        '--minutes',
+        0.02,
+        '--source',
+        annotations,
+        '--out',
+        tmp_path / 'profile.json',
+    )
     assert run.returncode == 0, run.stderr
     profile = LatencyProfile.load(tmp_path / 'profile.json')
-    assert profile.image_size == (64, 64) and len(profile.paths) == 10 and 'conv4@l10' in profile.segments
-    loaded = load_task(NetworkOptions(str(weights), profile=str(tmp_path / 'profile.json'), engine='eager'), tmp_path)
+    assert (
+        profile.image_size == (64, 64)
+        and len(profile.paths) == 10
+        and 'conv4@l10' in profile.segments
+    )
+    loaded = load_task(
+        NetworkOptions(str(weights), profile=str(tmp_path / 'profile.json'), engine='eager'),
+        tmp_path,
+    )
     best = loaded.task.policy.plan(1e6, 1.0)
-    assert best.quality == pytest.approx(max(row['accuracy'] for row in table['paths'].values()), abs=1e-6)
+    assert best.quality == pytest.approx(
+        max(row['accuracy'] for row in table['paths'].values()), abs=1e-6
+    )
 
 
-@pytest.mark.parametrize(('words', 'match'), [
-    (['--seed', '1000'], '--seed is 1000, expected 0 to 999'),
-    (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--out is a.safetensors, as another file of this command'),
-    (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist')])
+@pytest.mark.parametrize(
+    ('words', 'match'),
+    [
+        (['--seed', '1000'], '--seed is 1000, expected 0 to 999'),
+        (
+            ['--start', 'a.safetensors', '--out', 'a.safetensors'],
+            '--out is a.safetensors, as another file of this command',
+        ),
+        (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist'),
+    ],
+)
 def test_arguments_that_cannot_be_are_refused_in_one_line(annotations, refusal, words, match):
     assert match in refusal('network', 'train-classifier', '--data', annotations, *words)

@@ -1,4 +1,5 @@
 """The command tune as a user calls it: on weights that learn, on weights that do not, and ended early."""
+
 from __future__ import annotations
 
 import os
@@ -34,7 +35,12 @@ def weights(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(CALLABLES, 'made_up_elastic:two_classes')
     torch.manual_seed(0)
     source = NetworkSource('made_up_elastic:two_classes', CLASSES, (8, 8))
-    module = elastic(source.ordinary(), source.example_inputs, made_up_elastic.images(), settings=(0.25, 0.5, 1.0))
+    module = elastic(
+        source.ordinary(),
+        source.example_inputs,
+        made_up_elastic.images(),
+        settings=(0.25, 0.5, 1.0),
+    )
     save_elastic(ElasticNetwork(module, source), tmp_path / 'net.safetensors')
     return tmp_path / 'net.safetensors'
 
@@ -43,15 +49,23 @@ def weights(tmp_path, monkeypatch) -> Path:
 def tune(weights, data, monkeypatch):
     """Runs the command in this process; returns its exit status."""
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')
-    return lambda *words: main(['network', 'tune', '--weights', str(weights), '--data', str(data), *words])
+    return lambda *words: main(
+        ['network', 'tune', '--weights', str(weights), '--data', str(data), *words]
+    )
 
 
-def test_weights_that_are_better_afterwards_replace_those_before_with_their_scores(tune, weights, data, capsys):
+def test_weights_that_are_better_afterwards_replace_those_before_with_their_scores(
+    tune, weights, data, capsys
+):
     before, network = weights.read_bytes(), load_elastic(weights)
     untrained = score_paths(network, read_data(str(data), False, (8, 8)), list(network.path_space))
     assert tune('--budget-ms', '60000', '--minutes', '0.03', '--learning-rate', '0.01') == 0
     said = capsys.readouterr().out
-    assert weights.read_bytes() != before and f'wrote {weights}' in said and 'iterations, 0 of them' in said
+    assert (
+        weights.read_bytes() != before
+        and f'wrote {weights}' in said
+        and 'iterations, 0 of them' in said
+    )
     network = load_elastic(weights)
     table = PathQuality.load(weights.with_suffix('.quality.json'), network.path_space)
     table.check(network.weights_hash)
@@ -65,7 +79,9 @@ def test_weights_that_are_no_better_are_not_written(tune, weights, capsys, tmp_p
     assert weights.read_bytes() == before and not list(tmp_path.glob('*.quality.json'))
 
 
-def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(tune, weights, capsys, tmp_path):
+def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(
+    tune, weights, capsys, tmp_path
+):
     before, out = weights.read_bytes(), tmp_path / 'new.safetensors'
 
     def interrupt() -> None:
@@ -76,17 +92,23 @@ def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(tune, we
 
     usual = signal.getsignal(signal.SIGINT)
     threading.Thread(target=interrupt, daemon=True).start()
-    status = tune('--budget-ms', '60000', '--minutes', '0.5', '--learning-rate', '0.02', '--out', str(out))
+    status = tune(
+        '--budget-ms', '60000', '--minutes', '0.5', '--learning-rate', '0.02', '--out', str(out)
+    )
     assert status == 128 + signal.SIGINT, capsys.readouterr()
     assert load_elastic(out).class_names == CLASSES and weights.read_bytes() == before
 
 
-@pytest.mark.parametrize('words, message', [
-    (['--budget-ms', '0'], '--budget-ms is 0.0, expected at least 0.001'),
-    (['--budget-ms', 'nan'], '--budget-ms is nan'),
-    (['--budget-ms', '50', '--learning-rate', 'nan'], '--learning-rate is nan'),
-    (['--budget-ms', '50', '--minutes', '-1'], 'minutes is -1.0'),
-    (['--budget-ms', '0.001'], 'budget is 0.001 ms, expected at least')])
+@pytest.mark.parametrize(
+    'words, message',
+    [
+        (['--budget-ms', '0'], '--budget-ms is 0.0, expected at least 0.001'),
+        (['--budget-ms', 'nan'], '--budget-ms is nan'),
+        (['--budget-ms', '50', '--learning-rate', 'nan'], '--learning-rate is nan'),
+        (['--budget-ms', '50', '--minutes', '-1'], 'minutes is -1.0'),
+        (['--budget-ms', '0.001'], 'budget is 0.001 ms, expected at least'),
+    ],
+)
 def test_refuses_in_one_line(tune, words, message, capsys, tmp_path):
     assert tune(*words, '--out', str(tmp_path / 'out.safetensors')) == 1
     assert message in capsys.readouterr().err and not (tmp_path / 'out.safetensors').exists()

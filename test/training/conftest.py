@@ -1,4 +1,5 @@
 """A tiny network and a tiny annotated sequence: bright squares and bars on noise."""
+
 from dataclasses import replace
 
 import cv2
@@ -20,7 +21,9 @@ def _frame(index):
     generator = np.random.default_rng(index)
     image = generator.integers(0, 60, (64, 96, 3), dtype=np.uint8)
     boxes, labels = [], []
-    for label, (width, height, colour) in enumerate((((24, 24, (60, 220, 240))), (10, 34, (240, 90, 60)))):
+    for label, (width, height, colour) in enumerate(
+        (((24, 24, (60, 220, 240))), (10, 34, (240, 90, 60)))
+    ):
         x = int(generator.integers(48 * label + 1, 48 * label + 20))
         y = int(generator.integers(2, 26))
         cv2.rectangle(image, (x, y), (x + width - 1, y + height - 1), colour, -1)

@@ -8,7 +8,9 @@ from deadline_perception.training.box_fusion import fuse, intersection_over_unio
 
 
 def test_two_detectors_that_agree_are_averaged_by_their_scores():
-    both = fuse([found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.3, 0])], np.ones((2, 1)))
+    both = fuse(
+        [found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.3, 0])], np.ones((2, 1))
+    )
     np.testing.assert_allclose(both.boxes_xyxy_px, [[5, 0, 105, 100]])  # (0 * 0.9 + 20 * 0.3) / 1.2
     np.testing.assert_allclose(both.scores, [0.6], rtol=1e-6)
 
@@ -20,12 +22,18 @@ def test_an_object_that_one_of_two_sees_has_half_the_score():
 
 
 def test_a_detector_that_does_not_know_the_class_takes_no_part():
-    one = fuse([found([0, 0, 10, 10, 0.8, 1]), found([0, 0, 10, 10, 0.6, 0])], np.array([[1.0, 1.0], [1.0, 0.0]]))
+    one = fuse(
+        [found([0, 0, 10, 10, 0.8, 1]), found([0, 0, 10, 10, 0.6, 0])],
+        np.array([[1.0, 1.0], [1.0, 0.0]]),
+    )
     assert dict(zip(one.labels.tolist(), one.scores.tolist())) == pytest.approx({1: 0.8, 0: 0.3})
 
 
 def test_weights_say_whose_word_counts():
-    both = fuse([found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.9, 0])], np.array([[3.0], [1.0]]))
+    both = fuse(
+        [found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.9, 0])],
+        np.array([[3.0], [1.0]]),
+    )
     np.testing.assert_allclose(both.boxes_xyxy_px, [[5, 0, 105, 100]])
     alone = fuse([found(), found([20, 0, 120, 100, 0.8, 0])], np.array([[3.0], [1.0]]))
     np.testing.assert_allclose(alone.scores, [0.2], rtol=1e-6)
@@ -38,8 +46,13 @@ def test_a_second_box_of_one_detector_adds_no_vote():
 
 
 def test_classes_and_distant_boxes_stay_apart_and_the_best_comes_first():
-    rows = fuse([found([0, 0, 10, 10, 0.4, 0], [0, 0, 10, 10, 0.6, 1], [50, 0, 60, 10, 0.9, 0])], np.ones((1, 2)))
-    assert rows.labels.tolist() == [0, 1, 0] and rows.scores.tolist() == pytest.approx([0.9, 0.6, 0.4])
+    rows = fuse(
+        [found([0, 0, 10, 10, 0.4, 0], [0, 0, 10, 10, 0.6, 1], [50, 0, 60, 10, 0.9, 0])],
+        np.ones((1, 2)),
+    )
+    assert rows.labels.tolist() == [0, 1, 0] and rows.scores.tolist() == pytest.approx(
+        [0.9, 0.6, 0.4]
+    )
 
 
 def test_nothing_seen_and_classes_of_no_weight_give_nothing():
@@ -47,11 +60,15 @@ def test_nothing_seen_and_classes_of_no_weight_give_nothing():
     assert len(fuse([found([0, 0, 10, 10, 0.9, 0])], np.zeros((1, 1)))) == 0
 
 
-@pytest.mark.parametrize(('weights', 'said'), [
-    (np.ones(2), r'weights have shape \(2,\), expected \[1, classes\]'),
-    (np.ones((2, 1)), r'weights have shape \(2, 1\), expected \[1, classes\]'),
-    ([[-1.0]], 'smallest weight is -1.0, expected finite numbers of at least 0'),
-    ([[np.nan]], 'smallest weight is nan')])
+@pytest.mark.parametrize(
+    ('weights', 'said'),
+    [
+        (np.ones(2), r'weights have shape \(2,\), expected \[1, classes\]'),
+        (np.ones((2, 1)), r'weights have shape \(2, 1\), expected \[1, classes\]'),
+        ([[-1.0]], 'smallest weight is -1.0, expected finite numbers of at least 0'),
+        ([[np.nan]], 'smallest weight is nan'),
+    ],
+)
 def test_weights_of_another_kind_are_refused(weights, said):
     with pytest.raises(ValueError, match=said):
         fuse([found()], weights)
@@ -64,7 +81,8 @@ def test_overlap_of_boxes_with_and_without_area():
 
 place, side = st.integers(0, 800), st.integers(2, 320)  # quarters of a px
 row = st.tuples(place, place, side, side, st.integers(3, 100), st.integers(0, 2)).map(
-    lambda r: (r[0] / 4, r[1] / 4, (r[0] + r[2]) / 4, (r[1] + r[3]) / 4, r[4] / 100, r[5]))
+    lambda r: (r[0] / 4, r[1] / 4, (r[0] + r[2]) / 4, (r[1] + r[3]) / 4, r[4] / 100, r[5])
+)
 detectors = st.lists(st.lists(row, max_size=8), min_size=1, max_size=4)
 
 

@@ -54,30 +54,62 @@ def _losses(network, objects, trained, target=None):
     size = network.input_size_on(trained.path)
     generator = np.random.default_rng(0)
     known = [one.resized(SIZE, size) for one in objects]
-    wanted = stage.joined(network, size, [stage.targets(network, size, one, generator) for one in known],
-                          torch.device('cpu'))
+    wanted = stage.joined(
+        network,
+        size,
+        [stage.targets(network, size, one, generator) for one in known],
+        torch.device('cpu'),
+    )
     images = torch.randn(len(objects), 3, *size, generator=torch.Generator().manual_seed(0))
-    return path_losses(network, images, known, wanted, trained, [np.random.default_rng(1) for _ in objects],
-                       batch=len(objects), target=target)
+    return path_losses(
+        network,
+        images,
+        known,
+        wanted,
+        trained,
+        [np.random.default_rng(1) for _ in objects],
+        batch=len(objects),
+        target=target,
+    )
 
 
 def test_images_with_and_without_objects_give_finite_losses(network):
     space = network.path_space
-    losses, target = _losses(network, [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
-                             TrainedPath(space.largest, (2, 1), 0.5))
-    assert set(losses) == {'dense_classes', 'dense_boxes', 'centredness', 'classes_h2', 'boxes_h2', 'classes_h1',
-                           'boxes_h1'}
+    losses, target = _losses(
+        network,
+        [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
+        TrainedPath(space.largest, (2, 1), 0.5),
+    )
+    assert set(losses) == {
+        'dense_classes',
+        'dense_boxes',
+        'centredness',
+        'classes_h2',
+        'boxes_h2',
+        'classes_h1',
+        'boxes_h1',
+    }
     assert all(torch.isfinite(loss) for loss in losses.values()) and losses['dense_boxes'] > 0
-    own, _ = _losses(network, [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
-                     TrainedPath(space.smallest, (0,), 0.5), target)
-    assert set(own) == {'dense_classes', 'dense_boxes', 'centredness'}  # its head examines no regions
+    own, _ = _losses(
+        network,
+        [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
+        TrainedPath(space.smallest, (0,), 0.5),
+        target,
+    )
+    assert set(own) == {
+        'dense_classes',
+        'dense_boxes',
+        'centredness',
+    }  # its head examines no regions
 
 
 def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
     """As processes share a batch: each has its images, all know the numbers of positives of all."""
     stage, path = first_stage_of(network), network.path_space.largest
     few = target_objects([[32, 32, 96, 96]], [1])
-    many = target_objects([[8 * x, 8 * y, 8 * x + 30, 8 * y + 30] for x in (0, 4, 8) for y in (0, 4, 8)], [0] * 9)
+    many = target_objects(
+        [[8 * x, 8 * y, 8 * x + 30, 8 * y + 30] for x in (0, 4, 8) for y in (0, 4, 8)], [0] * 9
+    )
     images = torch.randn(2, 3, *SIZE, generator=torch.Generator().manual_seed(0))
 
     def batch(objects):
@@ -90,8 +122,10 @@ def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
             return stage.answer(network, levels, targets, TrainedPath(path, (2,)), 2, None).losses
 
     whole = batch([few, many])
-    parts = [losses(slice(number, number + 1), replace(batch([one]), totals=whole.totals))
-             for number, one in enumerate((few, many))]
+    parts = [
+        losses(slice(number, number + 1), replace(batch([one]), totals=whole.totals))
+        for number, one in enumerate((few, many))
+    ]
     for name, loss in losses(slice(0, 2), whole).items():
         torch.testing.assert_close(sum(part[name] for part in parts), loss, rtol=1e-4, atol=1e-5)
 
@@ -101,8 +135,11 @@ def test_a_class_that_a_source_does_not_name_takes_no_part(network):
     stage = network.rpn
     for named, is_moved in (((True, True), True), ((True, False), False)):
         network.zero_grad()
-        losses, _ = _losses(network, [target_objects([[32, 32, 96, 96]], [0], named=named)],
-                            TrainedPath(network.path_space.largest.replace(head='0'), (0,)))
+        losses, _ = _losses(
+            network,
+            [target_objects([[32, 32, 96, 96]], [0], named=named)],
+            TrainedPath(network.path_space.largest.replace(head='0'), (0,)),
+        )
         losses['dense_classes'].backward()
         gradient = stage.class_output.bias.grad.view(3, 2)
         assert (gradient[:, 0] != 0).all()

@@ -19,7 +19,11 @@ def test_images_come_back_as_they_were(tmp_path):
     log.add(SEEN)
     log.add(BROKEN)
     first, second = log
-    assert (first.size, first.unreadable, second.unreadable) == ((90, 60), '', 'b.jpg cannot be decoded')
+    assert (first.size, first.unreadable, second.unreadable) == (
+        (90, 60),
+        '',
+        'b.jpg cannot be decoded',
+    )
     np.testing.assert_allclose(first.found[0].boxes_xyxy_px, [[1.25, 2, 30, 40]])
     assert first.found[0].scores.tolist() == [0.75] and first.found[0].labels.tolist() == [2]
     assert len(first.found[1]) == 0 and second.found == ()
@@ -49,14 +53,18 @@ def test_a_cut_first_line_begins_anew(tmp_path):
 
 def test_the_log_of_another_run_is_refused(tmp_path):
     opened(tmp_path).close()
-    with pytest.raises(LabelLogError, match='was begun with other images, models or classes; .* delete it to begin'):
+    with pytest.raises(
+        LabelLogError, match='was begun with other images, models or classes; .* delete it to begin'
+    ):
         opened(tmp_path, ('a', 'c'))
     (tmp_path / 'labels.json.partial').write_text('something else\n')
     with pytest.raises(LabelLogError, match='was begun with other images'):
         opened(tmp_path)
 
 
-@pytest.mark.parametrize('line', ['{"size": [1, 1]}', '[]', 'x', json.dumps({'size': [1, 1], 'found': [[[1, 2]]]})])
+@pytest.mark.parametrize(
+    'line', ['{"size": [1, 1]}', '[]', 'x', json.dumps({'size': [1, 1], 'found': [[[1, 2]]]})]
+)
 def test_a_damaged_line_is_named(tmp_path, line):
     log = opened(tmp_path)
     log.close()

@@ -20,7 +20,9 @@ def test_one_run_at_a_time_writes(tmp_path):
     with open_lines(file, lambda line: True) as stream:
         stream.write(b'1\n')
         stream.flush()
-        with pytest.raises(LogInUse, match='log is being written by another run, expected one at a time'):
+        with pytest.raises(
+            LogInUse, match='log is being written by another run, expected one at a time'
+        ):
             open_lines(file, lambda line: False)
     assert file.read_bytes() == b'1\n'
     open_lines(file, lambda line: True).close()
@@ -34,7 +36,10 @@ def test_a_log_that_is_removed_before_it_is_locked_is_not_written(tmp_path, monk
 
 
 def test_errors_of_an_open_file_name_it(tmp_path):
-    with open('/dev/full', 'wb', buffering=0) as full, pytest.raises(OSError, match='No space left.*log') as told:
+    with (
+        open('/dev/full', 'wb', buffering=0) as full,
+        pytest.raises(OSError, match='No space left.*log') as told,
+    ):
         with named_errors(tmp_path / 'log'):
             full.write(b'1')
     assert told.value.filename == str(tmp_path / 'log')

@@ -10,14 +10,15 @@ from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, 
 from deadline_perception.networks.multi_path.weights_start import start_from_weights
 from deadline_perception.training.norm_statistics import measure_statistics
 
-
 IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
 STILL = SimpleNamespace(draw=lambda generator: SimpleNamespace(image_bgr=IMAGE))
 
 
 def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
     """One still image: mean and deviation of every width's outputs are what the norm was told to give."""
-    network = MultiPathDetector(replace(tiny_network.config, scales=(1.0,)), tiny_network.class_names)
+    network = MultiPathDetector(
+        replace(tiny_network.config, scales=(1.0,)), tiny_network.class_names
+    )
     stem = network.backbone.stem
     for norm in (stem.norm1, stem.norm2):
         torch.nn.init.uniform_(norm.weight, 0.5, 2.0)
@@ -31,18 +32,33 @@ def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
             second = stem.convolution2(first.relu(), channels, stem.norm2)
             for norm, values in ((stem.norm1, first), (stem.norm2, second)):
                 row = norm.rows[channels]
-                torch.testing.assert_close(values.mean((0, 2, 3)), norm.bias[row, :channels], atol=1e-3, rtol=1e-3)
-                torch.testing.assert_close(values.std((0, 2, 3)), norm.weight[row, :channels], atol=1e-3, rtol=1e-2)
+                torch.testing.assert_close(
+                    values.mean((0, 2, 3)), norm.bias[row, :channels], atol=1e-3, rtol=1e-3
+                )
+                torch.testing.assert_close(
+                    values.std((0, 2, 3)), norm.weight[row, :channels], atol=1e-3, rtol=1e-2
+                )
     for module in network.modules():
         if isinstance(module, SlicedFrozenNorm):
-            assert module.folds and all((module.mean[row, :count] != 0).all() for count, row in module.rows.items())
+            assert module.folds and all(
+                (module.mean[row, :count] != 0).all() for count, row in module.rows.items()
+            )
 
 
 def test_network_with_group_norms_is_followed(tiny_network):
     """On one image group norms are a scale and a shift, also a negative one: frozen after it, a network says the
     same."""
-    plain = replace(tiny_network.config, scales=(1.0,), skip_groups=((),) * 4, widths=(1.0,), pyramid_widths=(1.0,))
-    grouped, network = (MultiPathDetector(replace(plain, norm=norm), ('square', 'bar')) for norm in ('group', 'frozen'))
+    plain = replace(
+        tiny_network.config,
+        scales=(1.0,),
+        skip_groups=((),) * 4,
+        widths=(1.0,),
+        pyramid_widths=(1.0,),
+    )
+    grouped, network = (
+        MultiPathDetector(replace(plain, norm=norm), ('square', 'bar'))
+        for norm in ('group', 'frozen')
+    )
     for norm in grouped.modules():
         if isinstance(norm, SlicedGroupNorm):
             torch.nn.init.uniform_(norm.weight, -1.5, 1.5)
@@ -52,11 +68,15 @@ def test_network_with_group_norms_is_followed(tiny_network):
     pixels = torch.from_numpy(IMAGE).permute(2, 0, 1)[None].float()
     with torch.no_grad():
         for path in (network.path_space.largest,):
-            for said, wanted in zip(*(one.eval().features(one.normalise(pixels), path) for one in (network, grouped))):
+            for said, wanted in zip(
+                *(one.eval().features(one.normalise(pixels), path) for one in (network, grouped))
+            ):
                 torch.testing.assert_close(said, wanted, atol=0.02, rtol=0.02)
 
 
 def test_norms_that_are_not_frozen_have_no_statistics(tiny_network):
-    grouped = MultiPathDetector(replace(tiny_network.config, norm='group'), tiny_network.class_names)
+    grouped = MultiPathDetector(
+        replace(tiny_network.config, norm='group'), tiny_network.class_names
+    )
     with pytest.raises(ValueError, match="norms of 'tiny' are group, expected frozen ones"):
         measure_statistics(grouped, STILL)

@@ -6,9 +6,15 @@ from made_up_labels import known
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.evaluation.reliability import ScoredDetections
-from deadline_perception.training.score_thresholds import (LEAST_OBJECTS, LEAST_PRECISION, ScoreThreshold,
-                                                           choose_threshold, detections_of, detector_weights,
-                                                           objects_of)
+from deadline_perception.training.score_thresholds import (
+    LEAST_OBJECTS,
+    LEAST_PRECISION,
+    ScoreThreshold,
+    choose_threshold,
+    detections_of,
+    detector_weights,
+    objects_of,
+)
 
 
 def measured(hits, objects=LEAST_OBJECTS, scores=None):
@@ -33,7 +39,9 @@ def test_a_threshold_of_less_precision_than_asked_for_is_passed_over():
 
 def test_no_threshold_is_precise_enough():
     chosen = choose_threshold(measured([False, False, True, False], 40), 0.5)
-    assert chosen.score is None and chosen.objects == 40 and chosen.precision == pytest.approx(1 / 3)
+    assert (
+        chosen.score is None and chosen.objects == 40 and chosen.precision == pytest.approx(1 / 3)
+    )
     assert chosen.unsure_score > 1.0
     assert choose_threshold(measured([], 40), 0.5).score is None
 
@@ -61,8 +69,14 @@ def test_no_allowed_threshold_has_a_larger_f1(hits, missed):
     if objects < LEAST_OBJECTS:
         assert chosen == ScoreThreshold(0.5)
         return
-    best = max((2 * sum(hits[:n]) / (n + objects) for n in range(1, len(hits) + 1)
-                if sum(hits[:n]) / n >= LEAST_PRECISION), default=0.0)
+    best = max(
+        (
+            2 * sum(hits[:n]) / (n + objects)
+            for n in range(1, len(hits) + 1)
+            if sum(hits[:n]) / n >= LEAST_PRECISION
+        ),
+        default=0.0,
+    )
     if chosen.score is None:
         assert best == 0.0
     else:
@@ -72,7 +86,10 @@ def test_no_allowed_threshold_has_a_larger_f1(hits, missed):
 
 def test_one_class_is_taken_out_with_label_0():
     both = Detections([[0, 0, 1, 1], [0, 0, 2, 2]], [0.9, 0.8], [3, 1])
-    assert detections_of(both, 1).labels.tolist() == [0] and detections_of(both, 1).boxes_xyxy_px[0, 2] == 2
+    assert (
+        detections_of(both, 1).labels.tolist() == [0]
+        and detections_of(both, 1).boxes_xyxy_px[0, 2] == 2
+    )
     assert objects_of(known([0, 0, 1, 1, 3, 1], [0, 0, 2, 2, 1, 0]), 3).crowd.tolist() == [True]
 
 

@@ -2,11 +2,25 @@ import numpy as np
 import pytest
 
 from deadline_perception.networks.multi_path.declaration import multi_path_space
-from deadline_perception.training.strategies import STRATEGIES, Alone, OnePath, Sandwich, TrainedPath, find_strategy
+from deadline_perception.training.strategies import (
+    STRATEGIES,
+    Alone,
+    OnePath,
+    Sandwich,
+    TrainedPath,
+    find_strategy,
+)
 
-SPACE = multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50),
-                         heads=3)
-PLAIN = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+SPACE = multi_path_space(
+    skips_per_stage=(1, 2),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 50),
+    heads=3,
+)
+PLAIN = multi_path_space(
+    skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1
+)
 
 
 def test_largest_path_trains_alone_first():
@@ -20,11 +34,22 @@ def test_then_every_step_has_the_largest_a_drawn_and_the_smallest(alone_share, p
     generator = np.random.default_rng(0)
     drawn = []
     for _ in range(300):
-        first, other, last = Sandwich(alone_share, distillation_weight=0.4).paths(SPACE, progress, generator)
+        first, other, last = Sandwich(alone_share, distillation_weight=0.4).paths(
+            SPACE, progress, generator
+        )
         assert first.path == SPACE.largest and first.heads[0] == 2
         assert last.path.replace(proposals=10) == SPACE.smallest and last.path['proposals'] == 50
-        assert last.heads == (0,) and other.path in SPACE and set(other.heads) == {int(other.path['head']), 0}
-        assert first.distillation_weight == other.distillation_weight == last.distillation_weight == 0.4
+        assert (
+            last.heads == (0,)
+            and other.path in SPACE
+            and set(other.heads) == {int(other.path['head']), 0}
+        )
+        assert (
+            first.distillation_weight
+            == other.distillation_weight
+            == last.distillation_weight
+            == 0.4
+        )
         drawn.append(other.path)
     assert len(set(drawn)) > 100  # of 192
     assert {path['proposals'] for path in drawn} == {10, 50}
@@ -43,8 +68,15 @@ def test_network_without_choices_is_trained_as_it_is(name):
         assert trained.path == PLAIN.largest and trained.heads == (0,)
 
 
-@pytest.mark.parametrize('name, skips, switches', [('ns-ns', False, False), ('rs-ns', True, False),
-                                                   ('ns-rs', False, True), ('rs-rs', True, True)])
+@pytest.mark.parametrize(
+    'name, skips, switches',
+    [
+        ('ns-ns', False, False),
+        ('rs-ns', True, False),
+        ('ns-rs', False, True),
+        ('rs-rs', True, True),
+    ],
+)
 def test_strategies_of_the_paper_draw_one_path_per_step(name, skips, switches):
     assert STRATEGIES[name] == OnePath(random_skipping=skips, random_switching=switches)
     generator, paths, heads = np.random.default_rng(0), set(), set()
@@ -60,13 +92,20 @@ def test_strategies_of_the_paper_draw_one_path_per_step(name, skips, switches):
 def test_a_path_is_trained_alone():
     strategy = find_strategy('alone:s010-w0.50-p50-h1', SPACE)
     assert isinstance(strategy, Alone) and strategy.path in SPACE
-    assert strategy.paths(SPACE, 0.9, np.random.default_rng(0)) == [TrainedPath(strategy.path, (1,))]
+    assert strategy.paths(SPACE, 0.9, np.random.default_rng(0)) == [
+        TrainedPath(strategy.path, (1,))
+    ]
     assert all(find_strategy(name, SPACE) is STRATEGIES[name] for name in STRATEGIES)
 
 
-@pytest.mark.parametrize('name, message', [('fast', "strategy is 'fast', expected one of ns-ns, .* or alone:PATH"),
-                                           ('alone:full', "execution path is 'full'"),
-                                           ('alone:s010-w0.50-p51-h1', "path is 's010-w0.50-p51-h1', expected")])
+@pytest.mark.parametrize(
+    'name, message',
+    [
+        ('fast', "strategy is 'fast', expected one of ns-ns, .* or alone:PATH"),
+        ('alone:full', "execution path is 'full'"),
+        ('alone:s010-w0.50-p51-h1', "path is 's010-w0.50-p51-h1', expected"),
+    ],
+)
 def test_unknown_strategies_are_refused(name, message):
     with pytest.raises(ValueError, match=message):
         find_strategy(name, SPACE)

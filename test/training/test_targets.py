@@ -2,10 +2,19 @@ import numpy as np
 import torch
 from made_up_labels import target_objects
 
-from deadline_perception.training.targets import (ANCHORS_PER_IMAGE, all_anchors, choose_anchors,
-                                                  join_anchors, match_anchors, sample, sample_regions)
+from deadline_perception.training.targets import (
+    ANCHORS_PER_IMAGE,
+    all_anchors,
+    choose_anchors,
+    join_anchors,
+    match_anchors,
+    sample,
+    sample_regions,
+)
 
-ANCHORS = np.float32([[0, 0, 10, 10], [1, 0, 11, 10], [5, 0, 15, 10], [50, 50, 60, 60], [80, 80, 90, 90]])
+ANCHORS = np.float32(
+    [[0, 0, 10, 10], [1, 0, 11, 10], [5, 0, 15, 10], [50, 50, 60, 60], [80, 80, 90, 90]]
+)
 
 
 def test_anchors_are_matched_by_overlap():
@@ -34,7 +43,9 @@ def test_sample_keeps_the_share_and_only_what_is_there():
 def test_known_objects_are_among_the_regions():
     generator = np.random.default_rng(0)
     ground_truth = target_objects([[0, 0, 10, 10]], [1])
-    regions, labels, targets, ranks = sample_regions(np.float32([[60, 60, 70, 70]]), ground_truth, 8, 0.25, generator)
+    regions, labels, targets, ranks = sample_regions(
+        np.float32([[60, 60, 70, 70]]), ground_truth, 8, 0.25, generator
+    )
     assert labels.tolist() == [2, 0] and ranks.tolist() == [-1, 0]
     assert regions[0].tolist() == targets[0].tolist() == [0, 0, 10, 10]
     nothing = sample_regions(np.zeros((0, 4), np.float32), target_objects(), 8, 0.25, generator)
@@ -55,7 +66,10 @@ def test_images_are_joined_by_the_number_of_their_anchors():
     images = (target_objects(), ground_truth, ground_truth)
     chosen = [choose_anchors(anchors, one, np.random.default_rng(0)) for one in images]
     joined = join_anchors(chosen, 2, torch.device('cpu'))
-    assert joined.indices.tolist()[2:] == [3, 2, 5, 4] and sorted(joined.indices[:2].tolist()) == [0, 1]
+    assert joined.indices.tolist()[2:] == [3, 2, 5, 4] and sorted(joined.indices[:2].tolist()) == [
+        0,
+        1,
+    ]
     assert joined.positives.tolist() == [2, 4] and joined.labels.tolist() == [0, 0, 1, 0, 1, 0]
     assert joined.deltas.shape == (2, 4) and float(joined.deltas.abs().max()) == 0.0
 
@@ -63,4 +77,6 @@ def test_images_are_joined_by_the_number_of_their_anchors():
 def test_many_anchors_are_drawn_without_repeats(tiny_network):
     anchors = all_anchors(tiny_network.config, (64, 96))
     chosen = choose_anchors(anchors, target_objects(), np.random.default_rng(0))
-    assert len(set(chosen.indices.tolist())) == ANCHORS_PER_IMAGE < len(anchors) and chosen.deltas.shape == (0, 4)
+    assert len(set(chosen.indices.tolist())) == ANCHORS_PER_IMAGE < len(
+        anchors
+    ) and chosen.deltas.shape == (0, 4)

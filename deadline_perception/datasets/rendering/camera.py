@@ -1,4 +1,5 @@
 """A pinhole camera on a vehicle: where points of the street appear in its image."""
+
 from __future__ import annotations
 
 import math
@@ -37,8 +38,13 @@ class Camera:
     @property
     def matrix(self) -> np.ndarray:
         """Intrinsics K, float64 `[3, 3]`, pixel centres at integers (sensor_msgs/CameraInfo's k)."""
-        return np.array([[self.focal_px, 0, (self.width - 1) / 2],
-                         [0, self.focal_px, (self.height - 1) / 2], [0, 0, 1]])
+        return np.array(
+            [
+                [self.focal_px, 0, (self.width - 1) / 2],
+                [0, self.focal_px, (self.height - 1) / 2],
+                [0, 0, 1],
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,9 @@ class View:
         down, ahead = math.cos(self.pitch_rad), math.sin(self.pitch_rad)
         forward = np.array([cos, sin, 0.0])
         up = np.array([0.0, 0.0, 1.0])
-        return np.stack([np.array([sin, -cos, 0.0]), -down * up - ahead * forward, down * forward - ahead * up])
+        return np.stack(
+            [np.array([sin, -cos, 0.0]), -down * up - ahead * forward, down * forward - ahead * up]
+        )
 
     @cached_property
     def position(self) -> np.ndarray:

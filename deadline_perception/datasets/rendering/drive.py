@@ -1,4 +1,5 @@
 """Renders a drive through a street with traffic: the embedded default input, with known boxes and speed."""
+
 from __future__ import annotations
 
 import math
@@ -15,7 +16,13 @@ from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.rendering import pedestrians, street, street_furniture
 from deadline_perception.datasets.rendering.camera import Camera, View
 from deadline_perception.datasets.rendering.ground import FARTHEST_M, Ground, cloud_panorama
-from deadline_perception.datasets.rendering.painter import Light, Thing, in_sight, paint, visible_objects
+from deadline_perception.datasets.rendering.painter import (
+    Light,
+    Thing,
+    in_sight,
+    paint,
+    visible_objects,
+)
 from deadline_perception.datasets.rendering.street import LANE_M, Course, Roadside
 from deadline_perception.datasets.rendering.traffic import MAX_SPEED_MPS, STEP_S, Lane, drive_along
 
@@ -24,8 +31,9 @@ SIGHT_M = 125.0
 LIGHT_NAMES = ('green', 'yellow', 'red')
 
 
-def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, width: int = 640,
-                 height: int = 380) -> Sequence:
+def render_drive(
+    seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, width: int = 640, height: int = 380
+) -> Sequence:
     """A drive through a street that the seed decides: course, houses, traffic, people on foot, weather and light.
 
     The ego vehicle approaches a red light, stands, goes on, and may reach 20 m/s; drives shorter than about 20 s
@@ -53,8 +61,15 @@ def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, wi
     frames = []
     for index in range(max(1, int(round(seconds * rate_hz)))):
         time_s = index / rate_hz
-        frames.append(Frame(f'drive{seed:04d}_{index:06d}', int(round(time_s * 1e9)), partial(drive.image, time_s),
-                            drive.speed_mps(time_s), drive.ground_truth(time_s)))
+        frames.append(
+            Frame(
+                f'drive{seed:04d}_{index:06d}',
+                int(round(time_s * 1e9)),
+                partial(drive.image, time_s),
+                drive.speed_mps(time_s),
+                drive.ground_truth(time_s),
+            )
+        )
     return Sequence(f'drive-seed{seed}', CLASS_NAMES, tuple(frames), drive.camera.matrix)
 
 
@@ -76,8 +91,13 @@ class Drive:
         order = np.argsort(roadside.along_m, kind='stable')
         self._roadside = [roadside.things[i] for i in order]
         self._roadside_m = np.array(roadside.along_m)[order]
-        self._people = pedestrians.place(np.random.default_rng([seed, 21]), self._layout, self._junctions,
-                                         self._motion.red_until_s, length)
+        self._people = pedestrians.place(
+            np.random.default_rng([seed, 21]),
+            self._layout,
+            self._junctions,
+            self._motion.red_until_s,
+            length,
+        )
         self._light_shapes = self._make_lights(rng)
         self._crossing = self._make_crossing(rng)
         self._pitch_seed = rng.uniform(0, 6.28, 3)
@@ -89,7 +109,11 @@ class Drive:
         count = layout.lanes
         ego_lane = int(rng.integers(count))
         cruise = float(rng.uniform(9, 13))
-        order = [(1, ego_lane)] + [(1, k) for k in range(count) if k != ego_lane] + [(-1, k) for k in range(count)]
+        order = (
+            [(1, ego_lane)]
+            + [(1, k) for k in range(count) if k != ego_lane]
+            + [(-1, k) for k in range(count)]
+        )
         for number, (direction, lane) in enumerate(order):
             kinds, starts = [], []
             at = rng.uniform(11, 40) if number == 0 else rng.uniform(-40, 0)
@@ -105,9 +129,19 @@ class Drive:
                 starts.insert(0, 0.0)
             self._lane_shapes.append(kinds)
             # ahead of the ego vehicle nobody dawdles: its speed is to reach the top
-            wanted = rng.uniform(12, 21, len(starts)) if number else rng.uniform(21, 24, len(starts))
-            lanes.append(Lane(direction, direction * (lane + 0.5) * LANE_M, np.array(starts),
-                              np.full(len(starts), cruise), wanted, np.array([k[1] for k in kinds])))
+            wanted = (
+                rng.uniform(12, 21, len(starts)) if number else rng.uniform(21, 24, len(starts))
+            )
+            lanes.append(
+                Lane(
+                    direction,
+                    direction * (lane + 0.5) * LANE_M,
+                    np.array(starts),
+                    np.full(len(starts), cruise),
+                    wanted,
+                    np.array([k[1] for k in kinds]),
+                )
+            )
         for direction in (1, -1):
             kinds, starts, at = [], [], (8.0 if direction > 0 else -length)
             while at < (length * 0.8 if direction > 0 else 0):
@@ -117,16 +151,29 @@ class Drive:
                 kinds.append(((shape, shape), 1.9, street.BIKE))
             self._lane_shapes.append(kinds)
             edge = layout.lanes * LANE_M - 0.1
-            lanes.append(Lane(direction, direction * edge, np.array(starts), np.full(len(starts), 4.5),
-                              rng.uniform(3.5, 7.0, len(starts)), np.full(len(starts), 1.9)))
+            lanes.append(
+                Lane(
+                    direction,
+                    direction * edge,
+                    np.array(starts),
+                    np.full(len(starts), 4.5),
+                    rng.uniform(3.5, 7.0, len(starts)),
+                    np.full(len(starts), 1.9),
+                )
+            )
         return lanes
 
     def _make_lights(self, rng: np.random.Generator) -> dict[str, object]:
         housing = street_furniture.HOUSINGS[rng.integers(4)]
         backplate = bool(rng.random() < 0.3)
-        return {name: street_furniture.traffic_light(name, housing, backplate=backplate) for name in LIGHT_NAMES}
+        return {
+            name: street_furniture.traffic_light(name, housing, backplate=backplate)
+            for name in LIGHT_NAMES
+        }
 
-    def _make_crossing(self, rng: np.random.Generator) -> list[tuple[float, float, float, int, tuple]]:
+    def _make_crossing(
+        self, rng: np.random.Generator
+    ) -> list[tuple[float, float, float, int, tuple]]:
         """Vehicles that cross a junction while the ego vehicle has red: junction, time, speed, side, vehicle."""
         crossing = []
         for junction, green_s in zip(self._junctions, self._motion.red_until_s):
@@ -137,8 +184,15 @@ class Drive:
             while at < until - 2.5:
                 at += 2.0 + rng.exponential(2.2)
                 if at < until - 2.5:
-                    crossing.append((junction.at_m, at, float(rng.uniform(7, 11)), int(rng.choice([-1, 1])),
-                                     street.vehicle(rng)))
+                    crossing.append(
+                        (
+                            junction.at_m,
+                            at,
+                            float(rng.uniform(7, 11)),
+                            int(rng.choice([-1, 1])),
+                            street.vehicle(rng),
+                        )
+                    )
         return crossing
 
     def _choose_weather(self, rng: np.random.Generator) -> None:
@@ -153,21 +207,41 @@ class Drive:
             zenith, horizon = np.array([150, 142, 135.0]), np.array([190, 182, 178.0])
         elif kind == 'dusk':
             ambient, direct, shade, sight = 0.42, 0.28, 0.25, 300.0
-            zenith, horizon, tint = np.array([110, 75, 60.0]), np.array([140, 150, 190.0]), np.array([1.1, 0.97, 0.95])
+            zenith, horizon, tint = (
+                np.array([110, 75, 60.0]),
+                np.array([140, 150, 190.0]),
+                np.array([1.1, 0.97, 0.95]),
+            )
             elevation = 0.22
         elif kind == 'fog':
             ambient, direct, shade, sight, cover = 0.85, 0.08, 0.22, 110.0, 0.9
             zenith, horizon = np.array([185, 182, 180.0]), np.array([200, 198, 196.0])
         level = rng.uniform(0.8, 1.12)
-        sun = (math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation))
-        self._light = Light(sun, tuple(ambient * tint * level), tuple(direct * level * np.array([0.9, 1.0, 1.06])),
-                            tuple(np.minimum(horizon * min(level, 1.05), 250)), sight)
+        sun = (
+            math.cos(elevation) * math.cos(azimuth),
+            math.cos(elevation) * math.sin(azimuth),
+            math.sin(elevation),
+        )
+        self._light = Light(
+            sun,
+            tuple(ambient * tint * level),
+            tuple(direct * level * np.array([0.9, 1.0, 1.06])),
+            tuple(np.minimum(horizon * min(level, 1.05), 250)),
+            sight,
+        )
         sky = cloud_panorama(rng, zenith * level, np.minimum(horizon * level, 250), cover)
-        self._ground = Ground(rng, self._course, self._layout, self._junctions, self._light, sky, shade)
-        self._noise = rng.normal(0, 1, (self.camera.height + 64, self.camera.width + 64, 1)).astype(np.float32) \
-            * rng.uniform(0.8, 5.0)
+        self._ground = Ground(
+            rng, self._course, self._layout, self._junctions, self._light, sky, shade
+        )
+        self._noise = rng.normal(0, 1, (self.camera.height + 64, self.camera.width + 64, 1)).astype(
+            np.float32
+        ) * rng.uniform(0.8, 5.0)
         self._blur = float(rng.choice([0.0, 0.4, 0.6, 0.9]))
-        contrast, brightness, gamma = rng.uniform(0.85, 1.15), rng.uniform(-10, 8), rng.uniform(0.88, 1.12)
+        contrast, brightness, gamma = (
+            rng.uniform(0.85, 1.15),
+            rng.uniform(-10, 8),
+            rng.uniform(0.88, 1.12),
+        )
         cast = rng.normal(1, 0.025, 3)
         ramp = 255 * (np.arange(256) / 255) ** gamma
         curve = (ramp[:, None] - 118) * contrast * cast + 118 + brightness
@@ -190,7 +264,12 @@ class Drive:
         x, y = self._course.place(along, self._lanes[0].offset_m)
         speed = self.speed_mps(time_s)
         acceleration = float(self._at(self._motion.accelerations_mps2[0], time_s)[0])
-        shake = sum(math.sin(time_s * w + p) for w, p in zip((7.3, 11.9, 17.1), self._pitch_seed)) * 0.0011 * speed / 20
+        shake = (
+            sum(math.sin(time_s * w + p) for w, p in zip((7.3, 11.9, 17.1), self._pitch_seed))
+            * 0.0011
+            * speed
+            / 20
+        )
         heading = float(self._course.heading_rad(along + 2.0))
         return View(self.camera, float(x), float(y), heading, -acceleration * 0.004 + shake)
 
@@ -198,30 +277,60 @@ class Drive:
         along = self.along_m(time_s)
         first, last = np.searchsorted(self._roadside_m, (along - 15, along + SIGHT_M + 20))
         things = list(self._roadside[first:last])
-        for lane, kinds, places, changes in zip(self._lanes, self._lane_shapes, self._motion.positions_m,
-                                                self._motion.accelerations_mps2):
+        for lane, kinds, places, changes in zip(
+            self._lanes,
+            self._lane_shapes,
+            self._motion.positions_m,
+            self._motion.accelerations_mps2,
+        ):
             place, change = self._at(places, time_s), self._at(changes, time_s)
             for index in np.flatnonzero((place > along - 12) & (place < along + SIGHT_M)):
                 shapes, length, label = kinds[index]
                 if label < 0:
                     continue
                 turn = 0.0 if lane.direction > 0 else math.pi
-                things.append(self._thing(place[index], lane.offset_m, turn, shapes[int(change[index] < -0.6)], label,
-                                          length / 2))
+                things.append(
+                    self._thing(
+                        place[index],
+                        lane.offset_m,
+                        turn,
+                        shapes[int(change[index] < -0.6)],
+                        label,
+                        length / 2,
+                    )
+                )
         for at_m, when_s, speed, side, (shapes, length, label) in self._crossing:
             aside = side * ((time_s - when_s) * speed - 45)
             if abs(aside) < 45 and -15 < at_m - along < SIGHT_M:
-                things.append(self._thing(at_m - side * 1.75, aside, -side * math.pi / 2, shapes[0], label, length / 2))
+                things.append(
+                    self._thing(
+                        at_m - side * 1.75, aside, -side * math.pi / 2, shapes[0], label, length / 2
+                    )
+                )
         for person in self._people:
             if -15 < person.along_m - along < SIGHT_M + 60:
                 at, aside, turn, shape = person.pose(time_s)
                 things.append(self._thing(at, aside, turn, shape, street.PERSON, 1.0))
         return things + self._traffic_lights(time_s, along)
 
-    def _thing(self, along_m: float, aside_m: float, turn_rad: float, shape: object, label: int,
-               reach_m: float) -> Thing:
-        return self._course.thing(along_m, aside_m, turn_rad, shape=shape, label=label, reach_m=reach_m,
-                                  casts_shadow=label >= 0)
+    def _thing(
+        self,
+        along_m: float,
+        aside_m: float,
+        turn_rad: float,
+        shape: object,
+        label: int,
+        reach_m: float,
+    ) -> Thing:
+        return self._course.thing(
+            along_m,
+            aside_m,
+            turn_rad,
+            shape=shape,
+            label=label,
+            reach_m=reach_m,
+            casts_shadow=label >= 0,
+        )
 
     def _traffic_lights(self, time_s: float, along: float) -> list[Thing]:
         things: list[Thing] = []
@@ -231,18 +340,36 @@ class Drive:
             if not -8 < junction.at_m - along < SIGHT_M:
                 continue
             shape = self._light_shapes[LIGHT_NAMES[self._motion.lights[step, index]]]
-            spots = [(junction.at_m - 6.8, half + 0.6, 2.3), (junction.at_m + 7.2, -half - 0.6, 2.4)]
+            spots = [
+                (junction.at_m - 6.8, half + 0.6, 2.3),
+                (junction.at_m + 7.2, -half - 0.6, 2.4),
+            ]
             if self._layout.overhead:
-                spots += [(junction.at_m + 8.0, (lane + 0.5) * LANE_M, 5.3) for lane in range(lanes)]
-                things.append(self._thing(junction.at_m + 8.2, half + 0.6, 0.0,
-                                          street_furniture.pole(6.5, half - 1.0, 0.09), -1, 9))
+                spots += [
+                    (junction.at_m + 8.0, (lane + 0.5) * LANE_M, 5.3) for lane in range(lanes)
+                ]
+                things.append(
+                    self._thing(
+                        junction.at_m + 8.2,
+                        half + 0.6,
+                        0.0,
+                        street_furniture.pole(6.5, half - 1.0, 0.09),
+                        -1,
+                        9,
+                    )
+                )
             else:
                 spots.append((junction.at_m + 7.2, half + 0.6, 2.4))
             for at, aside, foot in spots:
                 if foot < 5:
-                    things.append(self._thing(at + 0.2, aside, 0.0, street_furniture.pole(foot + 0.9), -1, 1))
-                things.append(self._course.thing(at, aside, z_m=foot, shape=shape, label=street.TRAFFIC_LIGHT,
-                                                 reach_m=1))
+                    things.append(
+                        self._thing(at + 0.2, aside, 0.0, street_furniture.pole(foot + 0.9), -1, 1)
+                    )
+                things.append(
+                    self._course.thing(
+                        at, aside, z_m=foot, shape=shape, label=street.TRAFFIC_LIGHT, reach_m=1
+                    )
+                )
         return things
 
     def ground_truth(self, time_s: float) -> GroundTruth:
@@ -257,17 +384,23 @@ class Drive:
         image = np.zeros((self.camera.height, self.camera.width, 3), np.uint8)
         horizon = self._ground.draw_far(image, view)
         shadows = [thing for thing in things if thing.casts_shadow and thing.reach_m > 0]
-        self._ground.draw_road(image, view, self.along_m(time_s), horizon, in_sight(shadows, view, 70.0))
+        self._ground.draw_road(
+            image, view, self.along_m(time_s), horizon, in_sight(shadows, view, 70.0)
+        )
         paint(image, in_sight(things, view, SIGHT_M), view, self._light)
         if self._blur:
             image = cv2.GaussianBlur(image, (0, 0), self._blur)
         image = cv2.LUT(image, self._curve)
         shift = np.random.default_rng(int(round(time_s * 1e6))).integers(0, 64, 2)
-        noise = self._noise[shift[0]:shift[0] + self.camera.height, shift[1]:shift[1] + self.camera.width]
+        noise = self._noise[
+            shift[0] : shift[0] + self.camera.height, shift[1] : shift[1] + self.camera.width
+        ]
         return np.clip(image + noise, 0, 255).astype(np.uint8)
 
 
-def render_drives(seeds: Many[int], seconds: float, rate_hz: float, processes: int) -> list[Sequence]:
+def render_drives(
+    seeds: Many[int], seconds: float, rate_hz: float, processes: int
+) -> list[Sequence]:
     """A drive per seed, its images rendered already, by so many processes, and held in memory."""
     render = partial(_held_drive, seconds, rate_hz)
     processes = min(processes, len(seeds))
@@ -280,5 +413,9 @@ def render_drives(seeds: Many[int], seconds: float, rate_hz: float, processes: i
 
 def _held_drive(seconds: float, rate_hz: float, seed: int) -> Sequence:
     drive = render_drive(seconds=seconds, rate_hz=rate_hz, seed=seed)
-    return replace(drive, frames=tuple(replace(frame, load_bgr=partial(np.asarray, frame.load_bgr()))
-                                       for frame in drive.frames))
+    return replace(
+        drive,
+        frames=tuple(
+            replace(frame, load_bgr=partial(np.asarray, frame.load_bgr())) for frame in drive.frames
+        ),
+    )

@@ -1,4 +1,5 @@
 """Sky, skyline, road surface and markings of a rendered street."""
+
 from __future__ import annotations
 
 import math
@@ -17,17 +18,18 @@ FARTHEST_M = 190.0
 TEXTURE_PX_PER_M = 24.0
 
 
-def cloud_panorama(rng: np.random.Generator, zenith_bgr: np.ndarray, horizon_bgr: np.ndarray,
-                   cover: float) -> np.ndarray:
+def cloud_panorama(
+    rng: np.random.Generator, zenith_bgr: np.ndarray, horizon_bgr: np.ndarray, cover: float
+) -> np.ndarray:
     """A sky all around: uint8 `[SKY_ROWS, PANORAMA, 3]`, the horizon in the last row."""
     height = np.linspace(1, 0, SKY_ROWS)[:, None, None] ** 0.8
     sky = horizon_bgr + (zenith_bgr - horizon_bgr) * height
     clouds = np.zeros((SKY_ROWS, PANORAMA), np.float32)
     for octave in range(5):
-        rows, columns = 5 * 2 ** octave, 14 * 2 ** octave
+        rows, columns = 5 * 2**octave, 14 * 2**octave
         noise = rng.random((rows, columns)).astype(np.float32)
         noise = np.concatenate([noise, noise[:, :1]], 1)
-        clouds += cv2.resize(noise, (PANORAMA, SKY_ROWS), interpolation=cv2.INTER_CUBIC) / 2 ** octave
+        clouds += cv2.resize(noise, (PANORAMA, SKY_ROWS), interpolation=cv2.INTER_CUBIC) / 2**octave
     clouds = (clouds - clouds.min()) / (clouds.max() - clouds.min())
     alpha = np.clip((clouds - (1 - cover)) * 3.0, 0, 1)[..., None] * 0.8
     white = np.clip(horizon_bgr * 0.5 + 120, 0, 255)
@@ -37,26 +39,54 @@ def cloud_panorama(rng: np.random.Generator, zenith_bgr: np.ndarray, horizon_bgr
 class Ground:
     """Everything behind the things on the street; built once per drive, drawn per frame."""
 
-    def __init__(self, rng: np.random.Generator, course: Course, layout: Layout, junctions: list[Junction],
-                 light: Light, sky: np.ndarray, shade: float) -> None:
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        course: Course,
+        layout: Layout,
+        junctions: list[Junction],
+        light: Light,
+        sky: np.ndarray,
+        shade: float,
+    ) -> None:
         self._course, self._layout, self._junctions, self._light = course, layout, junctions, light
         self._sky, self._shade = sky, shade
         azimuth = np.arange(PANORAMA) * (2 * math.pi / PANORAMA)
-        self._hills = [sum(rng.uniform(0.2, 1.0) * np.sin(azimuth * k + rng.uniform(0, 6.3)) / math.sqrt(k)
-                           for k in range(2, 26)) * scale + base
-                       for scale, base in ((0.018, 0.045), (0.012, 0.02))]
+        self._hills = [
+            sum(
+                rng.uniform(0.2, 1.0) * np.sin(azimuth * k + rng.uniform(0, 6.3)) / math.sqrt(k)
+                for k in range(2, 26)
+            )
+            * scale
+            + base
+            for scale, base in ((0.018, 0.045), (0.012, 0.02))
+        ]
         self._hill_bgr = [np.array(c) * rng.uniform(0.7, 1.2) for c in ((95, 88, 80), (62, 84, 66))]
         gain = np.array(light.ambient_bgr) + 0.8 * np.array(light.direct_bgr) * light.sun[2]
         asphalt = rng.uniform(85, 150) + np.array([2.0, 0, -2])
         walk = rng.uniform(110, 165) + np.array([-6.0, 0, 6])
-        soil = {'town': np.array([110, 118, 124.0]), 'suburb': np.array([50, 112, 92.0]),
-                'country': np.array([46, 104, 88.0])}[layout.style] * rng.uniform(0.8, 1.15)
-        self._paint = {name: np.clip(colour * gain, 0, 255).tolist() for name, colour in (
-            ('asphalt', asphalt), ('walk', walk), ('soil', soil), ('kerb', walk * 1.12), ('gutter', asphalt * 0.62),
-            ('parking', asphalt * 1.08), ('white', np.array([205, 205, 205.0])),
-            ('yellow', np.array([60, 170, 205.0])))}
+        soil = {
+            'town': np.array([110, 118, 124.0]),
+            'suburb': np.array([50, 112, 92.0]),
+            'country': np.array([46, 104, 88.0]),
+        }[layout.style] * rng.uniform(0.8, 1.15)
+        self._paint = {
+            name: np.clip(colour * gain, 0, 255).tolist()
+            for name, colour in (
+                ('asphalt', asphalt),
+                ('walk', walk),
+                ('soil', soil),
+                ('kerb', walk * 1.12),
+                ('gutter', asphalt * 0.62),
+                ('parking', asphalt * 1.08),
+                ('white', np.array([205, 205, 205.0])),
+                ('yellow', np.array([60, 170, 205.0])),
+            )
+        }
         noise = rng.normal(0, 1, (512, 512)).astype(np.float32)
-        noise = cv2.GaussianBlur(noise, (0, 0), 0.8) * 0.05 + cv2.GaussianBlur(noise, (0, 0), 9) * 0.9
+        noise = (
+            cv2.GaussianBlur(noise, (0, 0), 0.8) * 0.05 + cv2.GaussianBlur(noise, (0, 0), 9) * 0.9
+        )
         for _ in range(10):
             start = rng.integers(0, 512, 2)
             steps = np.cumsum(rng.normal(0, 14, (14, 2)), 0) + start
@@ -73,25 +103,37 @@ class Ground:
         index = np.rint(azimuth / (2 * math.pi) * PANORAMA).astype(int) % PANORAMA
         above = ((np.arange(horizon + 1) - horizon) * (432 / focal)).astype(int)
         rows = np.clip(SKY_ROWS - 1 + above, 0, SKY_ROWS - 1)
-        image[:horizon + 1] = self._sky[rows[:, None], index[None, :]]
+        image[: horizon + 1] = self._sky[rows[:, None], index[None, :]]
         for table, colour, haze in zip(self._hills, self._hill_bgr, (0.72, 0.5)):
             line = horizon - focal * np.maximum(table[index[::4]], 0.004)
             edge = np.stack([columns[::4], line], 1)
-            outline = np.concatenate([[(0, horizon + 2)], edge, [(width, line[-1]), (width, horizon + 2)]])
+            outline = np.concatenate(
+                [[(0, horizon + 2)], edge, [(width, line[-1]), (width, horizon + 2)]]
+            )
             gain = np.array(self._light.ambient_bgr) + 0.5 * np.array(self._light.direct_bgr)
             mixed = colour * gain * (1 - haze) + np.array(self._light.haze_bgr) * haze
             cv2.fillPoly(image, [fixed(outline)], mixed.tolist(), cv2.LINE_AA, 4)
         return horizon
 
-    def _strip(self, image: np.ndarray, view: View, edges: np.ndarray, sides: list[tuple[float, float]],
-               colour: list[float]) -> None:
+    def _strip(
+        self,
+        image: np.ndarray,
+        view: View,
+        edges: np.ndarray,
+        sides: list[tuple[float, float]],
+        colour: list[float],
+    ) -> None:
         """Fills bands along the street, each from one offset to another, between the positions `edges`."""
         for left, right in sides:
-            outline = np.concatenate([self._course.place(edges, left), self._course.place(edges[::-1], right)])
+            outline = np.concatenate(
+                [self._course.place(edges, left), self._course.place(edges[::-1], right)]
+            )
             self._fill(image, view, [outline], colour)
 
     @staticmethod
-    def _fill(image: np.ndarray, view: View, outlines: list[np.ndarray], colour: list[float] | float) -> None:
+    def _fill(
+        image: np.ndarray, view: View, outlines: list[np.ndarray], colour: list[float] | float
+    ) -> None:
         """Fills areas of the ground, each `[K, 2]` in m."""
         flat = np.concatenate(outlines)
         points = np.zeros((len(flat), 3))
@@ -100,12 +142,15 @@ class Ground:
         polygons = np.split(corners, np.cumsum([len(outline) for outline in outlines])[:-1])
         cv2.fillPoly(image, polygons, colour, cv2.LINE_AA, 4)
 
-    def draw_road(self, image: np.ndarray, view: View, along_m: float, horizon: int, shadows: list[Thing]) -> None:
+    def draw_road(
+        self, image: np.ndarray, view: View, along_m: float, horizon: int, shadows: list[Thing]
+    ) -> None:
         """Surface, markings and shadows below the horizon, for a camera at `along_m` of the street."""
         half, walk, paint = self._layout.half_m, self._layout.walk_m, self._paint
         image[horizon:] = paint['soil']
-        edges = along_m + np.concatenate([np.arange(0.8, 12, 1.6), np.arange(12, 40, 4.0),
-                                          np.geomspace(40, FARTHEST_M, 12)])
+        edges = along_m + np.concatenate(
+            [np.arange(0.8, 12, 1.6), np.arange(12, 40, 4.0), np.geomspace(40, FARTHEST_M, 12)]
+        )
         self._strip(image, view, edges, [(-half - walk, -half), (half, half + walk)], paint['walk'])
         near = [j for j in self._junctions if -20 < j.at_m - along_m < FARTHEST_M - 10]
         for junction in near:
@@ -118,8 +163,12 @@ class Ground:
             self._strip(image, view, edges, [(-half, -strip), (strip, half)], paint['parking'])
         for low, high in self._between(near, along_m):
             part = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
-            self._strip(image, view, part, [(-half - 0.25, -half), (half, half + 0.25)], paint['kerb'])
-            self._strip(image, view, part, [(-half, -half + 0.2), (half - 0.2, half)], paint['gutter'])
+            self._strip(
+                image, view, part, [(-half - 0.25, -half), (half, half + 0.25)], paint['kerb']
+            )
+            self._strip(
+                image, view, part, [(-half, -half + 0.2), (half - 0.2, half)], paint['gutter']
+            )
         self._markings(image, view, along_m, edges, near)
         self._finish(image, view, horizon, shadows)
 
@@ -130,18 +179,29 @@ class Ground:
             if junction.at_m - 5.5 > start:
                 stretches.append((start, junction.at_m - 5.5))
             start = max(start, junction.at_m + 5.5)
-        return [*stretches, (start, along_m + FARTHEST_M)] if start < along_m + FARTHEST_M else stretches
+        return (
+            [*stretches, (start, along_m + FARTHEST_M)]
+            if start < along_m + FARTHEST_M
+            else stretches
+        )
 
     def _bars(self, spans: list[tuple[float, float, float, float]]) -> list[np.ndarray]:
         """Outlines `[4, 2]` of rectangles, each from and to along the street, left and right of its middle."""
         low, high, left, right = np.array(spans).T[..., None]
-        along, aside = np.concatenate([low, high, high, low], 1), np.concatenate([left, left, right, right], 1)
+        along, aside = (
+            np.concatenate([low, high, high, low], 1),
+            np.concatenate([left, left, right, right], 1),
+        )
         return list(self._course.place(along, aside))
 
-    def _markings(self, image: np.ndarray, view: View, along_m: float, edges: np.ndarray, near: list[Junction]) -> None:
+    def _markings(
+        self, image: np.ndarray, view: View, along_m: float, edges: np.ndarray, near: list[Junction]
+    ) -> None:
         lanes, white = self._layout.lanes, []
         middle = self._paint['yellow' if self._layout.yellow else 'white']
-        stretches = [(low, high - 3.2) for low, high in self._between(near, along_m) if high - low > 5]
+        stretches = [
+            (low, high - 3.2) for low, high in self._between(near, along_m) if high - low > 5
+        ]
         solid = lanes == 2
         for low, high in stretches:
             part = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
@@ -154,19 +214,30 @@ class Ground:
                 if not solid:
                     dashes.append((dash, dash + 3, -0.08, 0.08))
                 for lane in range(1, lanes):
-                    white += [(dash, dash + 3, s * lane * LANE_M - 0.07, s * lane * LANE_M + 0.07) for s in (1, -1)]
+                    white += [
+                        (dash, dash + 3, s * lane * LANE_M - 0.07, s * lane * LANE_M + 0.07)
+                        for s in (1, -1)
+                    ]
             if dashes:
                 self._fill(image, view, self._bars(dashes), middle)
             edge = lanes * LANE_M
-            self._strip(image, view, part, [(-edge - 0.12, -edge), (edge, edge + 0.12)], self._paint['white'])
+            self._strip(
+                image,
+                view,
+                part,
+                [(-edge - 0.12, -edge), (edge, edge + 0.12)],
+                self._paint['white'],
+            )
         for junction in near:
             line, half = STOP_LINE_M, lanes * LANE_M
             white.append((junction.at_m - line, junction.at_m - line + 0.4, 0.2, half))
             white.append((junction.at_m + line - 0.4, junction.at_m + line, -half, -0.2))
             if junction.at_m - along_m < 70:
                 for stripe in np.arange(-half + 0.3, half - 0.5, 1.1):
-                    white += [(junction.at_m + at, junction.at_m + at + 2.4, stripe, stripe + 0.55)
-                              for at in (-7.4, 5.0)]
+                    white += [
+                        (junction.at_m + at, junction.at_m + at + 2.4, stripe, stripe + 0.55)
+                        for at in (-7.4, 5.0)
+                    ]
         if white:
             self._fill(image, view, self._bars(white), self._paint['white'])
 

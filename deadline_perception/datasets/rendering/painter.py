@@ -1,4 +1,5 @@
 """Draws the shapes of a street into an image, far ones first, and tells what of them can be seen."""
+
 from __future__ import annotations
 
 import math
@@ -71,7 +72,9 @@ def fixed(points: np.ndarray) -> np.ndarray:
 
 def depth_of(thing: Thing, view: View) -> float:
     """Distance along the optical axis, m."""
-    return (thing.x_m - view.x_m) * math.cos(view.heading_rad) + (thing.y_m - view.y_m) * math.sin(view.heading_rad)
+    return (thing.x_m - view.x_m) * math.cos(view.heading_rad) + (thing.y_m - view.y_m) * math.sin(
+        view.heading_rad
+    )
 
 
 def in_sight(things: list[Thing], view: View, farthest_m: float) -> list[Thing]:
@@ -118,10 +121,15 @@ def silhouette(thing: Thing, view: View) -> np.ndarray | None:
             return None
         left, top, right, bottom = corners
         if thing.label >= 0:
-            return np.array([(left, top), (right, top), (right, bottom), (left, bottom)], np.float32)
+            return np.array(
+                [(left, top), (right, top), (right, bottom), (left, bottom)], np.float32
+            )
         angles = np.arange(10) * (2 * math.pi / 10)
         tall = (bottom - top) * 0.4
-        crown = [(left + right) / 2 + (right - left) * 0.4 * np.cos(angles), top + tall + tall * np.sin(angles)]
+        crown = [
+            (left + right) / 2 + (right - left) * 0.4 * np.cos(angles),
+            top + tall + tall * np.sin(angles),
+        ]
         return np.stack(crown, 1).astype(np.float32)
     rotation, translation = _to_camera(thing, view)
     points = thing.shape.outline @ rotation.T + translation
@@ -159,7 +167,10 @@ def visible_objects(things: list[Thing], view: View) -> tuple[np.ndarray, np.nda
         columns, rows = np.flatnonzero(seen.any(0)), np.flatnonzero(seen.any(1))
         if not len(columns):
             continue
-        edges = np.array([left + columns[0], top + rows[0], left + columns[-1] + 1, top + rows[-1] + 1], np.float64)
+        edges = np.array(
+            [left + columns[0], top + rows[0], left + columns[-1] + 1, top + rows[-1] + 1],
+            np.float64,
+        )
         exact = np.array([low[0], low[1], high[0], high[1]])
         box = np.where(np.abs(edges - exact) <= 1.6, exact, edges)
         box = np.clip(box, 0, (width, height, width, height))
@@ -174,7 +185,11 @@ def visible_objects(things: list[Thing], view: View) -> tuple[np.ndarray, np.nda
         boxes.append(box)
         labels.append(things[number - 1].label)
         crowd.append(hidden or area < CROWD_AREA_PX)
-    return np.array(boxes, np.float32).reshape(-1, 4), np.array(labels, np.int64), np.array(crowd, bool)
+    return (
+        np.array(boxes, np.float32).reshape(-1, 4),
+        np.array(labels, np.int64),
+        np.array(crowd, bool),
+    )
 
 
 def paint(image: np.ndarray, things: list[Thing], view: View, light: Light) -> None:
@@ -203,8 +218,9 @@ def _paint_sprite(image: np.ndarray, thing: Thing, view: View, light: Light) -> 
     # a sprite's pixels are counted from their centres too, its edges lie half a pixel beyond the outer ones
     wide, tall = (right - left) / sprite.shape[1], (bottom - top) / sprite.shape[0]
     to_image = np.array([[wide, 0, left - x0 + wide / 2], [0, tall, top - y0 + tall / 2]])
-    drawn = cv2.warpAffine(sprite, to_image, (x1 - x0, y1 - y0), flags=cv2.INTER_LINEAR,
-                           borderMode=cv2.BORDER_CONSTANT)
+    drawn = cv2.warpAffine(
+        sprite, to_image, (x1 - x0, y1 - y0), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT
+    )
     distance = depth_of(thing, view)
     haze = 1 - math.exp(-max(distance, 0) / light.visibility_m)
     gain = (np.array(light.ambient_bgr) + 0.55 * np.array(light.direct_bgr)) * (1 - haze)
@@ -229,11 +245,21 @@ def _paint_shape(image: np.ndarray, thing: Thing, shape: Shape, view: View, ligh
     facing = ((eye - shape.centres) * shape.normals).sum(1)
     two_sided = ~shape.normals.any(1)
     cos, sin = math.cos(thing.heading_rad), math.sin(thing.heading_rad)
-    sun = np.array([cos * light.sun[0] + sin * light.sun[1], -sin * light.sun[0] + cos * light.sun[1], light.sun[2]])
+    sun = np.array(
+        [
+            cos * light.sun[0] + sin * light.sun[1],
+            -sin * light.sun[0] + cos * light.sun[1],
+            light.sun[2],
+        ]
+    )
     direct = np.where(two_sided, 0.5, np.maximum(shape.normals @ sun, 0))[:, None]
-    strength = np.where(shape.lit[:, None], np.array(light.ambient_bgr) + direct * np.array(light.direct_bgr), 1.0)
+    strength = np.where(
+        shape.lit[:, None], np.array(light.ambient_bgr) + direct * np.array(light.direct_bgr), 1.0
+    )
     haze = 1 - math.exp(-max(float(translation[2]), 0.0) / light.visibility_m)
-    colours = (np.minimum(shape.bgr * strength, 255) * (1 - haze) + np.array(light.haze_bgr) * haze).tolist()
+    colours = (
+        np.minimum(shape.bgr * strength, 255) * (1 - haze) + np.array(light.haze_bgr) * haze
+    ).tolist()
     shown = (facing > 0) | two_sided
     small = scale < DETAIL_PX_PER_M
     for index, element in enumerate(shape.elements):
@@ -243,18 +269,35 @@ def _paint_shape(image: np.ndarray, thing: Thing, shape: Shape, view: View, ligh
         if element.kind == 'polygon':
             cv2.fillConvexPoly(image, corners[first:last], colour, cv2.LINE_AA, SHIFT)
         elif element.kind == 'quads':
-            cv2.fillPoly(image, list(corners[first:last].reshape(-1, 4, 2)), colour, cv2.LINE_AA, SHIFT)
+            cv2.fillPoly(
+                image, list(corners[first:last].reshape(-1, 4, 2)), colour, cv2.LINE_AA, SHIFT
+            )
         elif points[first:last, 2].min() > NEAR_M:
             radii = element.radius_m * focal / points[first:last, 2]
             if element.kind == 'ring':
                 thickness = max(1, round(2 * float(radii.mean())))
-                cv2.polylines(image, [corners[first:last]], True, colour, thickness, cv2.LINE_AA, SHIFT)
+                cv2.polylines(
+                    image, [corners[first:last]], True, colour, thickness, cv2.LINE_AA, SHIFT
+                )
             elif element.kind == 'rod':
-                cv2.fillConvexPoly(image, fixed(_bar(pixels[first], pixels[first + 1], radii)), colour, cv2.LINE_AA,
-                                   SHIFT)
+                cv2.fillConvexPoly(
+                    image,
+                    fixed(_bar(pixels[first], pixels[first + 1], radii)),
+                    colour,
+                    cv2.LINE_AA,
+                    SHIFT,
+                )
             else:
                 x, y = corners[first].tolist()
-                cv2.circle(image, (x, y), max(1, int(radii[0] * (1 << SHIFT))), colour, -1, cv2.LINE_AA, SHIFT)
+                cv2.circle(
+                    image,
+                    (x, y),
+                    max(1, int(radii[0] * (1 << SHIFT))),
+                    colour,
+                    -1,
+                    cv2.LINE_AA,
+                    SHIFT,
+                )
 
 
 def _bar(start: np.ndarray, end: np.ndarray, radii: np.ndarray) -> np.ndarray:
@@ -265,5 +308,11 @@ def _bar(start: np.ndarray, end: np.ndarray, radii: np.ndarray) -> np.ndarray:
     # the ends are rounded off by four tenths of the radius
     x0, y0 = x0 - 0.4 * r0 * along_x, y0 - 0.4 * r0 * along_y
     x1, y1 = x1 + 0.4 * r1 * along_x, y1 + 0.4 * r1 * along_y
-    return np.array(((x0 - r0 * along_y, y0 + r0 * along_x), (x1 - r1 * along_y, y1 + r1 * along_x),
-                     (x1 + r1 * along_y, y1 - r1 * along_x), (x0 + r0 * along_y, y0 - r0 * along_x)))
+    return np.array(
+        (
+            (x0 - r0 * along_y, y0 + r0 * along_x),
+            (x1 - r1 * along_y, y1 + r1 * along_x),
+            (x1 + r1 * along_y, y1 - r1 * along_x),
+            (x0 + r0 * along_y, y0 - r0 * along_x),
+        )
+    )

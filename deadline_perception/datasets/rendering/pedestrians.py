@@ -1,4 +1,5 @@
 """People on foot: they pace the pavements between two junctions, and cross the street while the ego vehicle has red."""
+
 from __future__ import annotations
 
 import math
@@ -45,20 +46,34 @@ class Pedestrian:
             lap = walked % (4 * self.reach_m)
             ahead = lap < 2 * self.reach_m
             place = lap - self.reach_m if ahead else 3 * self.reach_m - lap
-            return self.along_m + place, self.aside_m, 0.0 if ahead else math.pi, self._shape(walked)
+            return (
+                self.along_m + place,
+                self.aside_m,
+                0.0 if ahead else math.pi,
+                self._shape(walked),
+            )
         walked = min(max(0.0, self.speed_mps * (time_s - self.phase_s)), 2 * abs(self.aside_m))
         side = math.copysign(1.0, self.aside_m)
         moves = 0 < walked < 2 * abs(self.aside_m)
-        return (self.along_m, self.aside_m - side * walked, side * math.pi / 2,
-                self._shape(walked) if moves else pedestrian(*self.look, 0.0))
+        return (
+            self.along_m,
+            self.aside_m - side * walked,
+            side * math.pi / 2,
+            self._shape(walked) if moves else pedestrian(*self.look, 0.0),
+        )
 
     def _shape(self, walked_m: float) -> Shape:
         step = int(walked_m / CYCLE_M * POSES) % POSES
         return pedestrian(*self.look, round(math.sin(2 * math.pi * step / POSES), 3))
 
 
-def place(rng: np.random.Generator, layout: Layout, junctions: list[Junction], red_until_s: np.ndarray,
-          length_m: float) -> list[Pedestrian]:
+def place(
+    rng: np.random.Generator,
+    layout: Layout,
+    junctions: list[Junction],
+    red_until_s: np.ndarray,
+    length_m: float,
+) -> list[Pedestrian]:
     """Everybody on foot along a street; `red_until_s` is that of its `Motion`."""
     people = []
     kerb = layout.half_m
@@ -73,7 +88,11 @@ def place(rng: np.random.Generator, layout: Layout, junctions: list[Junction], r
                 reach = float(rng.uniform(3.0, 25.0))
                 middle = min(max(at, low + reach), high - reach)
                 aside = side * (kerb + float(rng.uniform(1.5, max(1.6, layout.walk_m - 0.2))))
-                look, speed, phase = _look(rng), float(rng.uniform(0.9, 1.7)), float(rng.uniform(0, 100))
+                look, speed, phase = (
+                    _look(rng),
+                    float(rng.uniform(0.9, 1.7)),
+                    float(rng.uniform(0, 100)),
+                )
                 if low <= middle - reach and middle + reach <= high:
                     people.append(Pedestrian(middle, aside, reach, speed, phase, look))
     for junction, green_s in zip(junctions, red_until_s):
@@ -85,8 +104,16 @@ def place(rng: np.random.Generator, layout: Layout, junctions: list[Junction], r
                 begin = latest - float(rng.uniform(0, 5.0))
                 look = _look(rng)
                 if begin > 0:  # vehicles that had passed the stop line are gone by then
-                    people.append(Pedestrian(junction.at_m + crossing_m + float(rng.uniform(-0.8, 0.8)),
-                                             side * (kerb + 0.9), 0.0, speed, begin, look))
+                    people.append(
+                        Pedestrian(
+                            junction.at_m + crossing_m + float(rng.uniform(-0.8, 0.8)),
+                            side * (kerb + 0.9),
+                            0.0,
+                            speed,
+                            begin,
+                            look,
+                        )
+                    )
     return people
 
 

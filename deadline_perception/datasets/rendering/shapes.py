@@ -1,4 +1,5 @@
 """Solid shapes of a rendered street: lists of shaded polygons, rods and balls in painter's order."""
+
 from __future__ import annotations
 
 import math
@@ -62,10 +63,21 @@ class ShapeBuilder:
         self._outline: list[np.ndarray] = []
         self._count = 0
 
-    def _add(self, kind: str, points: np.ndarray, bgr: Colour, normal: np.ndarray | None, *, lit: bool = True,
-             radius_m: float = 0.0, detail: bool = False) -> None:
+    def _add(
+        self,
+        kind: str,
+        points: np.ndarray,
+        bgr: Colour,
+        normal: np.ndarray | None,
+        *,
+        lit: bool = True,
+        radius_m: float = 0.0,
+        detail: bool = False,
+    ) -> None:
         points = np.asarray(points, dtype=np.float64)
-        self._elements.append(Element(kind, self._count, self._count + len(points), radius_m, detail))
+        self._elements.append(
+            Element(kind, self._count, self._count + len(points), radius_m, detail)
+        )
         self._count += len(points)
         self._points.append(points)
         self._facts.append((points.mean(0), np.zeros(3) if normal is None else normal, bgr, lit))
@@ -76,16 +88,31 @@ class ShapeBuilder:
             else:
                 self._outline.append(points)
 
-    def polygon(self, points: np.ndarray, bgr: Colour, outward: np.ndarray | None = None, *, lit: bool = True,
-                detail: bool = False) -> np.ndarray:
+    def polygon(
+        self,
+        points: np.ndarray,
+        bgr: Colour,
+        outward: np.ndarray | None = None,
+        *,
+        lit: bool = True,
+        detail: bool = False,
+    ) -> np.ndarray:
         """A convex polygon `[K, 3]`; seen from one side only when `outward` hints that side. Returns the points."""
         points = np.asarray(points, dtype=np.float64)
         normal = None if outward is None else _normal(points, outward)
         self._add('polygon', points, bgr, normal, lit=lit, detail=detail)
         return points
 
-    def patches(self, face: np.ndarray, spans: list[tuple[float, float, float, float]], bgr: Colour,
-                outward: np.ndarray, *, lit: bool = True, detail: bool = True) -> None:
+    def patches(
+        self,
+        face: np.ndarray,
+        spans: list[tuple[float, float, float, float]],
+        bgr: Colour,
+        outward: np.ndarray,
+        *,
+        lit: bool = True,
+        detail: bool = True,
+    ) -> None:
         """Quads on a four-cornered face, each span (left, right, bottom, top) as shares of the face."""
         lower, upper = (face[0], face[1]), (face[3], face[2])
         quads = []
@@ -96,32 +123,64 @@ class ShapeBuilder:
                 quads.append(low + (high - low) * along)
         self._add('quads', np.array(quads), bgr, _normal(face, outward), lit=lit, detail=detail)
 
-    def frustum(self, bottom: tuple[float, float, float, float], top: tuple[float, float, float, float], bgr: Colour,
-                *, aside_m: float = 0.0) -> dict[str, np.ndarray]:
+    def frustum(
+        self,
+        bottom: tuple[float, float, float, float],
+        top: tuple[float, float, float, float],
+        bgr: Colour,
+        *,
+        aside_m: float = 0.0,
+    ) -> dict[str, np.ndarray]:
         """A box with (rear x, front x, half width, z) below and above, `aside_m` to the left; returns faces by side.
 
         The faces' corners start at the bottom left as seen from outside.
         """
-        def corners(rear: float, front: float, half: float, z: float) -> dict[str, tuple[float, float, float]]:
+
+        def corners(
+            rear: float, front: float, half: float, z: float
+        ) -> dict[str, tuple[float, float, float]]:
             left, right = aside_m + half, aside_m - half
-            return {'rl': (rear, left, z), 'rr': (rear, right, z), 'fl': (front, left, z), 'fr': (front, right, z)}
+            return {
+                'rl': (rear, left, z),
+                'rr': (rear, right, z),
+                'fl': (front, left, z),
+                'fr': (front, right, z),
+            }
 
         low, high = corners(*bottom), corners(*top)
-        faces = {'rear': ('rl', 'rr', (-1, 0, 0)), 'front': ('fr', 'fl', (1, 0, 0)),
-                 'left': ('fl', 'rl', (0, 1, 0)), 'right': ('rr', 'fr', (0, -1, 0))}
+        faces = {
+            'rear': ('rl', 'rr', (-1, 0, 0)),
+            'front': ('fr', 'fl', (1, 0, 0)),
+            'left': ('fl', 'rl', (0, 1, 0)),
+            'right': ('rr', 'fr', (0, -1, 0)),
+        }
         made = {}
         for name, (start, end, outward) in faces.items():
-            made[name] = self.polygon(np.array([low[start], low[end], high[end], high[start]]), bgr, np.array(outward))
-        made['top'] = self.polygon(np.array([high['rl'], high['rr'], high['fr'], high['fl']]), bgr, np.array((0, 0, 1)))
+            made[name] = self.polygon(
+                np.array([low[start], low[end], high[end], high[start]]), bgr, np.array(outward)
+            )
+        made['top'] = self.polygon(
+            np.array([high['rl'], high['rr'], high['fr'], high['fl']]), bgr, np.array((0, 0, 1))
+        )
         return made
 
-    def disc(self, centre: Colour, radius_m: float, bgr: Colour, axis: np.ndarray, *, one_sided: bool = True,
-             lit: bool = True, detail: bool = False) -> None:
+    def disc(
+        self,
+        centre: Colour,
+        radius_m: float,
+        bgr: Colour,
+        axis: np.ndarray,
+        *,
+        one_sided: bool = True,
+        lit: bool = True,
+        detail: bool = False,
+    ) -> None:
         """A flat disc whose axis lies in the ground plane."""
         across = np.array([-axis[1], axis[0], 0.0])
         angles = np.arange(12) * (2 * math.pi / 12)
-        points = np.asarray(centre) + radius_m * (np.cos(angles)[:, None] * across
-                                                  + np.sin(angles)[:, None] * np.array([0, 0, 1.0]))
+        points = np.asarray(centre) + radius_m * (
+            np.cos(angles)[:, None] * across + np.sin(angles)[:, None] * np.array([0, 0, 1.0])
+        )
         self.polygon(points, bgr, axis if one_sided else None, lit=lit, detail=detail)
 
     def rod(self, start: Colour, end: Colour, radius_m: float, bgr: Colour) -> None:
@@ -131,16 +190,33 @@ class ShapeBuilder:
     def ring(self, centre: Colour, radius_m: float, thickness_m: float, bgr: Colour) -> None:
         """A hoop that rolls along x; `thickness_m` is the radius of its tube."""
         angles = np.arange(16) * (2 * math.pi / 16)
-        points = np.asarray(centre) + radius_m * np.stack([np.cos(angles), np.zeros(16), np.sin(angles)], 1)
+        points = np.asarray(centre) + radius_m * np.stack(
+            [np.cos(angles), np.zeros(16), np.sin(angles)], 1
+        )
         self._add('ring', points, bgr, None, radius_m=thickness_m)
 
-    def ball(self, centre: Colour, radius_m: float, bgr: Colour, *, lit: bool = True, detail: bool = False) -> None:
+    def ball(
+        self,
+        centre: Colour,
+        radius_m: float,
+        bgr: Colour,
+        *,
+        lit: bool = True,
+        detail: bool = False,
+    ) -> None:
         self._add('ball', np.array([centre]), bgr, None, lit=lit, radius_m=radius_m, detail=detail)
 
     def build(self) -> Shape:
         centres, normals, bgr, lit = zip(*self._facts)
-        return Shape(np.concatenate(self._points), tuple(self._elements), np.array(centres), np.array(normals),
-                     np.array(bgr, dtype=np.float64), np.array(lit), np.concatenate(self._outline))
+        return Shape(
+            np.concatenate(self._points),
+            tuple(self._elements),
+            np.array(centres),
+            np.array(normals),
+            np.array(bgr, dtype=np.float64),
+            np.array(lit),
+            np.concatenate(self._outline),
+        )
 
 
 def _normal(points: np.ndarray, outward: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
 """Motion along a rendered street: the ego vehicle, the vehicles around it, and the traffic lights they obey."""
+
 from __future__ import annotations
 
 import math
@@ -77,14 +78,18 @@ class Motion:
     red_until_s: np.ndarray
 
 
-def follow(gap_m: np.ndarray, speed_mps: np.ndarray, approach_mps: np.ndarray, wanted_mps: np.ndarray) -> np.ndarray:
+def follow(
+    gap_m: np.ndarray, speed_mps: np.ndarray, approach_mps: np.ndarray, wanted_mps: np.ndarray
+) -> np.ndarray:
     """Acceleration of a driver behind a vehicle, in [-MAX_BRAKING_MPS2, MAX_ACCELERATION_MPS2].
 
     The gap is from bumper to bumper, infinite on a free road; `approach_mps` is the own speed less that of the vehicle
     ahead.
     """
     braking = 2 * math.sqrt(COMFORTABLE_ACCELERATION_MPS2 * COMFORTABLE_BRAKING_MPS2)
-    wanted_gap = STANDING_GAP_M + np.maximum(0, speed_mps * TIME_GAP_S + speed_mps * approach_mps / braking)
+    wanted_gap = STANDING_GAP_M + np.maximum(
+        0, speed_mps * TIME_GAP_S + speed_mps * approach_mps / braking
+    )
     pull = 1 - (speed_mps / wanted_mps) ** 4 - (wanted_gap / np.maximum(gap_m, 0.1)) ** 2
     return np.clip(COMFORTABLE_ACCELERATION_MPS2 * pull, -MAX_BRAKING_MPS2, MAX_ACCELERATION_MPS2)
 
@@ -94,10 +99,12 @@ def _light(junction: Junction, time_s: float) -> int:
     return 0 if share < 9 else 1 if share < 11 else 2
 
 
-def _stop_gap(positions: np.ndarray, speeds: np.ndarray, lengths: np.ndarray, line_m: float) -> np.ndarray:
+def _stop_gap(
+    positions: np.ndarray, speeds: np.ndarray, lengths: np.ndarray, line_m: float
+) -> np.ndarray:
     """Gap to a stop line for those who have not passed it and can still stop; infinity for the others."""
     gap = line_m - positions - lengths / 2 + STANDING_GAP_M - 0.8
-    braking = speeds ** 2 / (2 * MAX_BRAKING_MPS2)
+    braking = speeds**2 / (2 * MAX_BRAKING_MPS2)
     must = (gap > braking) & (gap < 1.7 * braking + 25)
     return np.where(must, gap, np.inf)
 
@@ -133,9 +140,13 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], seconds: float) ->
                 if lights[step, index]:
                     line = lane.direction * junction.at_m - STOP_LINE_M
                     stop = _stop_gap(place, speed, lane.length_m, line)
-                    acceleration = np.minimum(acceleration, follow(stop, speed, speed, lane.wanted_mps))
+                    acceleration = np.minimum(
+                        acceleration, follow(stop, speed, speed, lane.wanted_mps)
+                    )
             # the model creeps up to its gap for seconds; drivers brake to a stand and stay until it is worth going
-            acceleration = np.where((speed < 0.7) & (last <= 0) & (acceleration < 0.9), -1.0, acceleration)
+            acceleration = np.where(
+                (speed < 0.7) & (last <= 0) & (acceleration < 0.9), -1.0, acceleration
+            )
             last[:] = acceleration
             after = np.clip(speed + acceleration * STEP_S, 0, MAX_SPEED_MPS)
             kept.append((lane.direction * place, speed.copy(), (after - speed) / STEP_S))

@@ -4,6 +4,7 @@ Problem 4.1 of the nested-network thesis. Its greedy method (algorithms 1 and 2)
 the greedy one stops; the optimum is found in `exact_allocation`. The selections that the thesis compares with lie in
 research/nested_networks.
 """
+
 from __future__ import annotations
 
 import bisect
@@ -65,8 +66,13 @@ class Allocation:
         return math.fsum(option.utilisation for option in self.options)
 
 
-def allocate(tasks: Sequence[Sequence[Option]], method: Method = Method.EXACT, *, names: Sequence[str] = (),
-             time_limit_s: float = 60.0) -> Allocation:
+def allocate(
+    tasks: Sequence[Sequence[Option]],
+    method: Method = Method.EXACT,
+    *,
+    names: Sequence[str] = (),
+    time_limit_s: float = 60.0,
+) -> Allocation:
     """Selects an option for each task.
 
     Args:
@@ -81,7 +87,10 @@ def allocate(tasks: Sequence[Sequence[Option]], method: Method = Method.EXACT, *
     """
     names = list(names) or [f'{number}' for number in range(len(tasks))]
     choices = Choices(tasks, names)
-    selection, gap = _greedy(choices, least_demand(choices, names), goes_on=method is not Method.GREEDY), math.nan
+    selection, gap = (
+        _greedy(choices, least_demand(choices, names), goes_on=method is not Method.GREEDY),
+        math.nan,
+    )
     if method is Method.EXACT:
         selection, gap = improve(choices, selection, time_limit_s)
     return Allocation(tuple(choices.options[at] for at in selection.tolist()), True, gap)
@@ -110,14 +119,20 @@ def frontier(utilisations: np.ndarray, qualities: np.ndarray, start: int) -> lis
     From each member the next is the one to which quality rises most steeply; the last one has the highest quality.
     """
     order = np.lexsort((-qualities, utilisations))
-    order = order[(utilisations[order] > utilisations[start]) & (qualities[order] > qualities[start])]
+    order = order[
+        (utilisations[order] > utilisations[start]) & (qualities[order] > qualities[start])
+    ]
     best = np.maximum.accumulate(qualities[order])
     order = order[np.concatenate([[True], best[1:] > best[:-1]])] if len(order) else order
     hull = [(float(utilisations[start]), float(qualities[start]), start)]
-    for cost, gain, at in zip(utilisations[order].tolist(), qualities[order].tolist(), order.tolist()):
+    for cost, gain, at in zip(
+        utilisations[order].tolist(), qualities[order].tolist(), order.tolist()
+    ):
         while len(hull) > 1:
             (cost_before, gain_before, _), (cost_last, gain_last, _) = hull[-2:]
-            if (gain - gain_last) * (cost_last - cost_before) < (gain_last - gain_before) * (cost - cost_last):
+            if (gain - gain_last) * (cost_last - cost_before) < (gain_last - gain_before) * (
+                cost - cost_last
+            ):
                 break
             hull.pop()
         hull.append((cost, gain, at))
@@ -133,7 +148,9 @@ def _greedy(choices: Choices, start: np.ndarray, *, goes_on: bool) -> np.ndarray
     if not steps:
         return exchange(choices, start) if goes_on else start
     task, of, to = np.array(steps).T
-    order = np.argsort(-(gains[to] - gains[of]) / (costs[to] - costs[of]), kind='stable')  # falls along each frontier
+    order = np.argsort(
+        -(gains[to] - gains[of]) / (costs[to] - costs[of]), kind='stable'
+    )  # falls along each frontier
     task, of, to = task[order], of[order], to[order]
     taken = _fitting(choices, start, task, of, to)
     selection = start.copy()
@@ -151,7 +168,9 @@ def _greedy(choices: Choices, start: np.ndarray, *, goes_on: bool) -> np.ndarray
     return exchange(choices, selection)
 
 
-def _fitting(choices: Choices, start: np.ndarray, task: np.ndarray, of: np.ndarray, to: np.ndarray) -> int:
+def _fitting(
+    choices: Choices, start: np.ndarray, task: np.ndarray, of: np.ndarray, to: np.ndarray
+) -> int:
     """How many of the steps can be taken until the first one does not fit; all are looked at together."""
     costs = choices.utilisations
     used = float(costs[start].sum()) + np.cumsum(costs[to] - costs[of])
@@ -162,7 +181,9 @@ def _fitting(choices: Choices, start: np.ndarray, task: np.ndarray, of: np.ndarr
         selections[row:, column] = place
     table, times, places = choices.table, choices.times, choices.places
     demand = table.demand(times[start], places[start]) + np.cumsum(
-        times[to, None] * table.releases[places[to]] - times[of, None] * table.releases[places[of]], axis=0)
+        times[to, None] * table.releases[places[to]] - times[of, None] * table.releases[places[of]],
+        axis=0,
+    )
     fits = table.holds(times[selections], places[selections], demand)
     for row in np.flatnonzero(fits & (used[:count] > 1.0 - _ROOM)).tolist():
         fits[row] = choices.fits(selections[row])
@@ -193,13 +214,19 @@ def _why(choices: Choices, selection: np.ndarray, names: Sequence[str]) -> str:
     analysis = analyse(times, periods)
     said = []
     if analysis.utilisation > 1:
-        shares = ', '.join(f'{name} {time / period:.3f}' for name, time, period in zip(names, times, periods))
-        said.append(f'even at their lowest options the tasks take {float(analysis.utilisation):.3f} of the processor '
-                    f'({shares})')
+        shares = ', '.join(
+            f'{name} {time / period:.3f}' for name, time, period in zip(names, times, periods)
+        )
+        said.append(
+            f'even at their lowest options the tasks take {float(analysis.utilisation):.3f} of the processor '
+            f'({shares})'
+        )
     for condition in analysis.failing:
         shorter = [name for name, period in zip(names, periods) if period < condition.length]
-        said.append(f'a job of {names[condition.blocker]} that has just begun makes {", ".join(shorter)} late: '
-                    f'{ms_from_ns(condition.demand):.2f} ms of work within {ms_from_ns(condition.length):.2f} ms')
+        said.append(
+            f'a job of {names[condition.blocker]} that has just begun makes {", ".join(shorter)} late: '
+            f'{ms_from_ns(condition.demand):.2f} ms of work within {ms_from_ns(condition.length):.2f} ms'
+        )
     fitting = _what_fits(times, periods, names)
     return f'no selection of options is schedulable: {"; ".join(said)}. {fitting}'
 
@@ -208,10 +235,16 @@ def _what_fits(times: list[int], periods: list[int], names: Sequence[str]) -> st
     def too_long(share: int) -> bool:
         return not analyse([max(1, time * share >> 20) for time in times], periods).schedulable
 
-    fits = bisect.bisect_left(range(1 << 20), True, lo=1, key=too_long) - 1  # 2^20 of 2^20 does not fit
-    words = [f'execution times of {math.floor(1000 * fits / 2 ** 20) / 10:.1f} % of these would fit']
-    without = [name for at, name in enumerate(names) if len(names) > 1 and analyse(
-        times[:at] + times[at + 1:], periods[:at] + periods[at + 1:]).schedulable]
+    fits = (
+        bisect.bisect_left(range(1 << 20), True, lo=1, key=too_long) - 1
+    )  # 2^20 of 2^20 does not fit
+    words = [f'execution times of {math.floor(1000 * fits / 2**20) / 10:.1f} % of these would fit']
+    without = [
+        name
+        for at, name in enumerate(names)
+        if len(names) > 1
+        and analyse(times[:at] + times[at + 1 :], periods[:at] + periods[at + 1 :]).schedulable
+    ]
     if without:
         words.append(f'so would all tasks but {" or but ".join(without)}')
     return ', '.join(words)

@@ -1,4 +1,5 @@
 """The options of which each task gets one, as records and as arrays that selections are judged with."""
+
 from __future__ import annotations
 
 import math
@@ -78,7 +79,9 @@ class Choices:
         if 0 in sizes:
             raise ValueError(f'task {names[sizes.index(0)]} has no option, expected at least one')
         options = [option for found in tasks for option in found]
-        values = np.array([(option.execution_time_ms, option.period_ms, option.quality) for option in options])
+        values = np.array(
+            [(option.execution_time_ms, option.period_ms, option.quality) for option in options]
+        )
         task = np.repeat(np.arange(len(tasks)), sizes)
         kept = values[:, 0] <= values[:, 1]
         if not kept.all():
@@ -86,9 +89,11 @@ class Choices:
             left = np.bincount(task[kept], minlength=len(tasks))
             if not left.all():
                 at = int(np.argmin(left))
-                raise Infeasible(f'no option of task {names[at]} fits its own period: its jobs take '
-                                 f'{values[task == at, 0].min():.2f} ms at least and its longest period is '
-                                 f'{values[task == at, 1].max():.2f} ms; a longer period or a cheaper level would fit')
+                raise Infeasible(
+                    f'no option of task {names[at]} fits its own period: its jobs take '
+                    f'{values[task == at, 0].min():.2f} ms at least and its longest period is '
+                    f'{values[task == at, 1].max():.2f} ms; a longer period or a cheaper level would fit'
+                )
             values, task = values[kept], task[kept]
         self.options, self.task = options, task
         self.begins = np.searchsorted(task, np.arange(len(tasks) + 1))
@@ -102,10 +107,16 @@ class Choices:
 
     def fits(self, selection: np.ndarray) -> bool:
         """Whether a selection, int64 `[n]`, the place of an option for each task, is schedulable."""
-        times, periods, places = self.times[selection], self.periods[selection], self.places[selection]
+        times, periods, places = (
+            self.times[selection],
+            self.periods[selection],
+            self.places[selection],
+        )
         if not fits_processor(times, periods, float(self.utilisations[selection].sum())):
             return False
-        return bool(self.table.holds(times[None], places[None], self.table.demand(times, places)[None])[0])
+        return bool(
+            self.table.holds(times[None], places[None], self.table.demand(times, places)[None])[0]
+        )
 
     def quality(self, selection: np.ndarray) -> float:
         """Sum over the tasks."""

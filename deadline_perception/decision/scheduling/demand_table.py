@@ -3,6 +3,7 @@
 The lengths at which conditions are looked at depend on the periods of a selection. Here they are those of all periods
 together: more than needed, and a condition at any length has to hold, so the answers are the same and exact.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -60,13 +61,17 @@ class DemandTable:
         blocking = np.empty((len(times), len(self.periods) + 1), dtype=np.int64)
         blocking[:, -1] = 0
         for place in range(len(self.periods) - 1, -1, -1):
-            blocking[:, place] = np.maximum(blocking[:, place + 1], np.where(places == place, times, 0).max(axis=1))
+            blocking[:, place] = np.maximum(
+                blocking[:, place + 1], np.where(places == place, times, 0).max(axis=1)
+            )
         return ((demand == 0) | (demand + blocking[:, self.reach] <= self.lengths)).all(axis=1)
 
     def failing(self, times: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Places of the lengths at which one selection fails, the worst first: int64 `[k]`."""
         demand = self.demand(times, places)
-        blocking = np.array([times[places >= reach].max(initial=0) for reach in self.reach.tolist()], dtype=np.int64)
+        blocking = np.array(
+            [times[places >= reach].max(initial=0) for reach in self.reach.tolist()], dtype=np.int64
+        )
         excess = np.where(demand == 0, 0.0, (demand + blocking) / self.lengths)
         fails = np.flatnonzero((demand != 0) & (demand + blocking > self.lengths))
         return fails[np.argsort(-excess[fails], kind='stable')]

@@ -6,6 +6,7 @@ with `p >= L` `min(c, L) x` instead, is at most L. The `min` lets a job that is 
 shorter than L is selected, and forbids it otherwise: so the row is exact whichever periods are selected. Rows are added
 where a solution breaks them; a solution is accepted only when the exact test in whole nanoseconds accepts it.
 """
+
 from __future__ import annotations
 
 import math
@@ -20,7 +21,9 @@ _GOLDEN, _PRICE_STEPS = 0.6180339887498949, 45
 _ROUNDING = 1e-9  # of quality: a bound this little above what is known is not above it
 
 
-def improve(choices: Choices, incumbent: np.ndarray | None, time_limit_s: float) -> tuple[np.ndarray | None, float]:
+def improve(
+    choices: Choices, incumbent: np.ndarray | None, time_limit_s: float
+) -> tuple[np.ndarray | None, float]:
     """The best schedulable selection.
 
     Args:
@@ -40,7 +43,9 @@ def improve(choices: Choices, incumbent: np.ndarray | None, time_limit_s: float)
     while True:
         left_s = until_s - time.monotonic()
         solution, bound = program.solve(left_s) if left_s > 0 else (None, math.inf)
-        if solution is None or bound <= known + _ROUNDING:  # nothing else is schedulable, better, or found in time
+        if (
+            solution is None or bound <= known + _ROUNDING
+        ):  # nothing else is schedulable, better, or found in time
             return incumbent, _gap(known, bound)
         if choices.fits(solution):
             value = choices.quality(solution)
@@ -58,7 +63,11 @@ def _gap(known: float, bound: float) -> float:
 
 def _undominated(times: np.ndarray, periods: np.ndarray, qualities: np.ndarray) -> np.ndarray:
     """Options that no other beats in time, period and quality: a shorter job or a longer period never does harm."""
-    as_good = ((times[:, None] <= times) & (periods[:, None] >= periods) & (qualities[:, None] >= qualities))
+    as_good = (
+        (times[:, None] <= times)
+        & (periods[:, None] >= periods)
+        & (qualities[:, None] >= qualities)
+    )
     same = as_good & as_good.T
     first = np.arange(len(times))[:, None] < np.arange(len(times))
     return np.flatnonzero(~((as_good & ~same) | (same & first)).any(axis=0))
@@ -71,9 +80,15 @@ def _promising(choices: Choices, known: float) -> np.ndarray:
     For any price of utilisation, the best sum of quality less price, plus the price of a whole processor, bounds every
     selection. The lowest such bound is found by golden-section search over the price.
     """
-    kept = np.concatenate([begin + _undominated(choices.times[begin:end], choices.periods[begin:end],
-                                                choices.qualities[begin:end])
-                           for begin, end in zip(choices.begins, choices.begins[1:])])
+    kept = np.concatenate(
+        [
+            begin
+            + _undominated(
+                choices.times[begin:end], choices.periods[begin:end], choices.qualities[begin:end]
+            )
+            for begin, end in zip(choices.begins, choices.begins[1:])
+        ]
+    )
     qualities, costs, task = choices.qualities[kept], choices.utilisations[kept], choices.task[kept]
     begins = np.searchsorted(task, np.arange(len(choices)))
 
@@ -90,7 +105,11 @@ def _promising(choices: Choices, known: float) -> np.ndarray:
     values = qualities - high * costs
     best = np.maximum.reduceat(values, begins)
     bound = float(best.sum()) + high
-    return kept[bound - (best[task] - values) > known + _ROUNDING] if bound > known + _ROUNDING else kept[:0]
+    return (
+        kept[bound - (best[task] - values) > known + _ROUNDING]
+        if bound > known + _ROUNDING
+        else kept[:0]
+    )
 
 
 class _Program:
@@ -103,7 +122,11 @@ class _Program:
 
     def __init__(self, choices: Choices, kept: np.ndarray) -> None:
         self._choices, self._kept, self._task = choices, kept, choices.task[kept]
-        self._times, self._periods, self._places = choices.times[kept], choices.periods[kept], choices.places[kept]
+        self._times, self._periods, self._places = (
+            choices.times[kept],
+            choices.periods[kept],
+            choices.places[kept],
+        )
         # Sums of ratios that are 1 but for rounding are let through here, and judged by the exact test.
         self._rows, self._limits = [choices.utilisations[kept]], [1.0]
         self._lengths: set[int] = set()
@@ -119,10 +142,16 @@ class _Program:
         options = {'mip_rel_gap': 0.0}
         if math.isfinite(time_limit_s):
             options['time_limit'] = time_limit_s
-        found = milp(-self._choices.qualities[self._kept], integrality=np.ones(len(self._kept)), bounds=Bounds(0, 1),
-                     options=options, constraints=[
-                         LinearConstraint(one_each, 1, 1),
-                         LinearConstraint(np.array(self._rows), -np.inf, np.array(self._limits))])
+        found = milp(
+            -self._choices.qualities[self._kept],
+            integrality=np.ones(len(self._kept)),
+            bounds=Bounds(0, 1),
+            options=options,
+            constraints=[
+                LinearConstraint(one_each, 1, 1),
+                LinearConstraint(np.array(self._rows), -np.inf, np.array(self._limits)),
+            ],
+        )
         if found.status == 2:
             return None, -math.inf
         if found.x is None:
@@ -133,7 +162,9 @@ class _Program:
     def forbid(self, selection: np.ndarray) -> None:
         """Adds rows that a selection breaks; where they are all known, and only rounding lets it through, one against
         it alone."""
-        failing = self._choices.table.failing(self._choices.times[selection], self._choices.places[selection])
+        failing = self._choices.table.failing(
+            self._choices.times[selection], self._choices.places[selection]
+        )
         new = [at for at in failing.tolist() if at not in self._lengths][:_LENGTHS_AT_ONCE]
         for at in new:
             self._lengths.add(at)

@@ -10,6 +10,7 @@ are sufficient.
 
 Time is discrete, in whole numbers of any unit; `whole_ns` rounds milliseconds to whole nanoseconds.
 """
+
 from __future__ import annotations
 
 import math
@@ -90,7 +91,9 @@ def whole_ns(times_ms: Sequence[float], what: str) -> tuple[int, ...]:
     for time_ms in times_ms:
         ns = round(time_ms * NS_PER_MS) if math.isfinite(time_ms) else 0
         if not 1 <= ns <= LONGEST_NS:
-            raise ValueError(f'{what} is {time_ms} ms, expected a time in [0.000001, {LONGEST_NS / NS_PER_MS:g}] ms')
+            raise ValueError(
+                f'{what} is {time_ms} ms, expected a time in [0.000001, {LONGEST_NS / NS_PER_MS:g}] ms'
+            )
         found.append(ns)
     return tuple(found)
 
@@ -112,7 +115,7 @@ def analyse(times: Sequence[int], periods: Sequence[int]) -> Analysis:
     points = release_points(periods)
     tightest: dict[int, Condition] = {}
     for begin in range(0, len(points), _BLOCK):
-        _look(points[begin:begin + _BLOCK], times, periods, tightest)
+        _look(points[begin : begin + _BLOCK], times, periods, tightest)
     return Analysis(utilisation, tuple(tightest[blocker] for blocker in sorted(tightest)))
 
 
@@ -133,18 +136,24 @@ def release_points(periods: Sequence[int]) -> np.ndarray:
     distinct, longest = sorted(set(periods)), max(periods)
     count = sum(longest // period for period in distinct)
     if count > MOST_POINTS:
-        raise ValueError(f'{count} test points, expected at most {MOST_POINTS}: periods range from {distinct[0]} to '
-                         f'{longest} ns')
-    return np.unique(np.concatenate([np.arange(period, longest, period, dtype=np.int64) for period in distinct]))
+        raise ValueError(
+            f'{count} test points, expected at most {MOST_POINTS}: periods range from {distinct[0]} to '
+            f'{longest} ns'
+        )
+    return np.unique(
+        np.concatenate([np.arange(period, longest, period, dtype=np.int64) for period in distinct])
+    )
 
 
-def _look(points: np.ndarray, times: Sequence[int], periods: Sequence[int], tightest: dict[int, Condition]) -> None:
+def _look(
+    points: np.ndarray, times: Sequence[int], periods: Sequence[int], tightest: dict[int, Condition]
+) -> None:
     """Keeps, for each blocking task, the tightest condition of some points, ascending."""
     lengths, columns = points + 1, np.array([periods, times], dtype=np.int64)[:, :, None]
     demand = (points // columns[0] * columns[1]).sum(axis=0)
     for blocker, (time, period) in enumerate(zip(times, periods)):
         # What blocks has begun one unit before the others are released, so that with it the interval is one longer.
-        slack = (lengths - demand - time)[:np.searchsorted(points, period)]
+        slack = (lengths - demand - time)[: np.searchsorted(points, period)]
         if not len(slack):
             continue
         worst = int(np.argmin(slack))

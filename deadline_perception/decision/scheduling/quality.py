@@ -3,6 +3,7 @@
 Both say how much a vehicle knows of an object that it drives towards, so both fall with speed and with the period.
 Total accuracy: nested-network thesis, problem 3.1; exact here, where the thesis leaves open how to calculate it.
 """
+
 from __future__ import annotations
 
 import math
@@ -63,15 +64,27 @@ class AccuracyTable:
     accuracy: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.accuracy) != len(self.levels):
-            raise ValueError(f'{len(self.accuracy)} rows of accuracy for the levels {self.levels}, expected a row for '
-                             f'each of at least one level, and distinct names')
-        if not self.sizes_px or not all(a < b for a, b in zip((0.0, *self.sizes_px), (*self.sizes_px, math.inf))):
-            raise ValueError(f'sizes are {self.sizes_px} px, expected at least one, ascending, finite and above 0')
+        if (
+            not self.levels
+            or len(set(self.levels)) != len(self.levels)
+            or len(self.accuracy) != len(self.levels)
+        ):
+            raise ValueError(
+                f'{len(self.accuracy)} rows of accuracy for the levels {self.levels}, expected a row for '
+                f'each of at least one level, and distinct names'
+            )
+        if not self.sizes_px or not all(
+            a < b for a, b in zip((0.0, *self.sizes_px), (*self.sizes_px, math.inf))
+        ):
+            raise ValueError(
+                f'sizes are {self.sizes_px} px, expected at least one, ascending, finite and above 0'
+            )
         for level, row in zip(self.levels, self.accuracy):
             if len(row) != len(self.sizes_px) or not all(0.0 <= value <= 1.0 for value in row):
-                raise ValueError(f'accuracy of level {level} is {row}, expected a share in [0, 1] for each of '
-                                 f'{len(self.sizes_px)} sizes')
+                raise ValueError(
+                    f'accuracy of level {level} is {row}, expected a share in [0, 1] for each of '
+                    f'{len(self.sizes_px)} sizes'
+                )
 
     @classmethod
     def load(cls, file: Path) -> AccuracyTable:
@@ -83,13 +96,17 @@ class AccuracyTable:
         """
         content = read_object(file, 'accuracy table')
         try:
-            return cls(tuple(str(level) for level in content['levels']),
-                       tuple(float(size) for size in content['sizes_px']),
-                       tuple(tuple(float(value) for value in row) for row in content['accuracy']))
+            return cls(
+                tuple(str(level) for level in content['levels']),
+                tuple(float(size) for size in content['sizes_px']),
+                tuple(tuple(float(value) for value in row) for row in content['accuracy']),
+            )
         except (KeyError, TypeError, ValueError) as error:
             missing = f'{error} is missing' if isinstance(error, KeyError) else error
-            raise QualityFileError(f'accuracy table {file} cannot be used: {missing}; expected levels, sizes_px and '
-                                   f'accuracy[level][size]') from error
+            raise QualityFileError(
+                f'accuracy table {file} cannot be used: {missing}; expected levels, sizes_px and '
+                f'accuracy[level][size]'
+            ) from error
 
     def at(self, level: int, size_px: float) -> float:
         """Accuracy of a level, between two measured widths on the line between them, beyond them as at the last one."""
@@ -114,9 +131,15 @@ class Approach:
     largest_px: int = 32
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.distance_m < math.inf and 0.0 < self.size_px_m < math.inf and self.largest_px >= 1):
-            raise ValueError(f'approach from {self.distance_m} m to an object of {self.size_px_m} px at 1 m, at most '
-                             f'{self.largest_px} px, expected finite numbers above 0')
+        if not (
+            0.0 < self.distance_m < math.inf
+            and 0.0 < self.size_px_m < math.inf
+            and self.largest_px >= 1
+        ):
+            raise ValueError(
+                f'approach from {self.distance_m} m to an object of {self.size_px_m} px at 1 m, at most '
+                f'{self.largest_px} px, expected finite numbers above 0'
+            )
 
     def widths_px(self, period_ms: float, speed_mps: float) -> list[int]:
         """Width of the object at each look, the first one from the whole distance: whole px, at least 1, ascending.
@@ -127,8 +150,10 @@ class Approach:
         step_m = _step_m(period_ms, speed_mps)
         last = math.floor(self.distance_m / step_m + 1e-9)  # i_max; a last look from 0 m counts
         if last >= MOST_LOOKS:
-            raise ValueError(f'period is {period_ms} ms at {speed_mps} m/s, which is more than {MOST_LOOKS} looks at '
-                             f'one object; expected a longer period')
+            raise ValueError(
+                f'period is {period_ms} ms at {speed_mps} m/s, which is more than {MOST_LOOKS} looks at '
+                f'one object; expected a longer period'
+            )
         widths = []
         for look in range(last + 1):
             ahead_m = self.distance_m - look * step_m
@@ -163,9 +188,9 @@ def majority_probability(accuracies: Sequence[float], weights: Sequence[int]) ->
     probability[0], reached = 1.0, 0
     for accuracy, weight in zip(accuracies, weights):
         reached = min(reached + weight, half)
-        before = probability[:max(0, reached + 1 - weight)] * accuracy
-        probability[:reached + 1] *= 1.0 - accuracy
-        probability[weight:reached + 1] += before
+        before = probability[: max(0, reached + 1 - weight)] * accuracy
+        probability[: reached + 1] *= 1.0 - accuracy
+        probability[weight : reached + 1] += before
     return float(min(1.0, max(0.0, 1.0 - probability.sum())))
 
 
@@ -183,7 +208,9 @@ class TotalAccuracy(LevelQuality):
 
     def quality(self, level: int, period_ms: float, speed_mps: float) -> float:
         """See `LevelQuality`."""
-        step_m = _step_m(period_ms, speed_mps)  # all that it depends on; a slow approach has thousands of looks
+        step_m = _step_m(
+            period_ms, speed_mps
+        )  # all that it depends on; a slow approach has thousands of looks
         found = self._known.get((level, step_m))
         if found is None:
             found = majority_probability(*self._trials(level, period_ms, speed_mps))
@@ -196,7 +223,9 @@ class TotalAccuracy(LevelQuality):
     def _known(self) -> dict[tuple[int, float], float]:
         return {}
 
-    def _trials(self, level: int, period_ms: float, speed_mps: float) -> tuple[list[float], list[int]]:
+    def _trials(
+        self, level: int, period_ms: float, speed_mps: float
+    ) -> tuple[list[float], list[int]]:
         _check_level(level, len(self.table.levels))
         widths = self.approach.widths_px(period_ms, speed_mps)
         known = {width: self.table.at(level, width) for width in Counter(widths)}
@@ -226,12 +255,18 @@ class DetectedInTime(LevelQuality):
     correlation: float = 0.7
 
     def __post_init__(self) -> None:
-        if not self.average_precision or not all(0.0 <= value <= 1.0 for value in self.average_precision):
-            raise ValueError(f'average precision is {self.average_precision}, expected a number in [0, 1] per level')
+        if not self.average_precision or not all(
+            0.0 <= value <= 1.0 for value in self.average_precision
+        ):
+            raise ValueError(
+                f'average precision is {self.average_precision}, expected a number in [0, 1] per level'
+            )
         if not 0.0 < self.distance_m < math.inf:
             raise ValueError(f'distance is {self.distance_m} m, expected a finite one above 0')
         if not 0.0 < self.correlation < 1.0:
-            raise ValueError(f'correlation is {self.correlation}, expected a number above 0 and below 1')
+            raise ValueError(
+                f'correlation is {self.correlation}, expected a number above 0 and below 1'
+            )
 
     def quality(self, level: int, period_ms: float, speed_mps: float) -> float:
         """See `LevelQuality`."""
@@ -241,9 +276,15 @@ class DetectedInTime(LevelQuality):
         share = looks - whole  # of the phases in which there is one look more
         if not missed:
             return min(looks, 1.0)
-        looked = 1.0 / self.correlation - 1.0  # the beta distribution is worth so many looks, of which some missed
-        all_missed = math.exp(math.lgamma(missed * looked + whole) - math.lgamma(missed * looked)
-                              - math.lgamma(looked + whole) + math.lgamma(looked))
+        looked = (
+            1.0 / self.correlation - 1.0
+        )  # the beta distribution is worth so many looks, of which some missed
+        all_missed = math.exp(
+            math.lgamma(missed * looked + whole)
+            - math.lgamma(missed * looked)
+            - math.lgamma(looked + whole)
+            + math.lgamma(looked)
+        )
         one_more = (missed * looked + whole) / (looked + whole)
         return 1.0 - all_missed * (1.0 - share + share * one_more)
 

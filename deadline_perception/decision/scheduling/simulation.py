@@ -1,4 +1,5 @@
 """Non-preemptive EDF of sporadic tasks on one processor, simulated: millions of jobs, by the executor's rule."""
+
 from __future__ import annotations
 
 import heapq
@@ -32,7 +33,9 @@ class Jobs:
         return len(self.task)
 
 
-def simulate(releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], deadlines: Sequence[int]) -> Jobs:
+def simulate(
+    releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], deadlines: Sequence[int]
+) -> Jobs:
     """Runs jobs: whenever the processor is free, the released one of the earliest deadline, to its end.
 
     Of equal deadlines the task with the lower index goes first. The processor never idles while a job waits.
@@ -46,9 +49,14 @@ def simulate(releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], 
         ValueError: the lengths differ, releases descend, or a time is below 1.
     """
     if not len(releases) == len(times) == len(deadlines):
-        raise ValueError(f'{len(releases)} rows of releases, {len(times)} times and {len(deadlines)} deadlines, '
-                         f'expected one of each per task')
-    took = [np.broadcast_to(np.asarray(time, dtype=np.int64), len(row)) for row, time in zip(releases, times)]
+        raise ValueError(
+            f'{len(releases)} rows of releases, {len(times)} times and {len(deadlines)} deadlines, '
+            f'expected one of each per task'
+        )
+    took = [
+        np.broadcast_to(np.asarray(time, dtype=np.int64), len(row))
+        for row, time in zip(releases, times)
+    ]
     for row, time in zip(releases, took):
         if len(row) and (time.min() < 1 or (np.diff(row) < 0).any()):
             raise ValueError('execution times below 1 or releases that descend, expected neither')
@@ -58,12 +66,16 @@ def simulate(releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], 
     task, release = task[order], release[order]
     time = np.concatenate(took)[order]
     deadline = release + np.array(deadlines, dtype=np.int64)[task]
-    start, ran = (np.array(column, dtype=np.int64)
-                  for column in _run(release.tolist(), deadline.tolist(), task.tolist(), time.tolist()))
+    start, ran = (
+        np.array(column, dtype=np.int64)
+        for column in _run(release.tolist(), deadline.tolist(), task.tolist(), time.tolist())
+    )
     return Jobs(task[ran], release[ran], deadline[ran], start, start + time[ran])
 
 
-def _run(release: list[int], deadline: list[int], task: list[int], time: list[int]) -> tuple[list[int], list[int]]:
+def _run(
+    release: list[int], deadline: list[int], task: list[int], time: list[int]
+) -> tuple[list[int], list[int]]:
     """Starts and numbers of jobs, in the order in which they run."""
     waiting: list[tuple[int, int, int]] = []
     start, ran, now, at, count = [], [], 0, 0, len(release)

@@ -1,4 +1,5 @@
 """How long the next job may run before any deadline is in danger: what earlier jobs left is its to use."""
+
 from __future__ import annotations
 
 import heapq
@@ -6,7 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_MOST_DEADLINES = 1000  # looked at; with a processor used to the last share there may be no end of them
+_MOST_DEADLINES = (
+    1000  # looked at; with a processor used to the last share there may be no end of them
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class Coming:
     time_ms: float
 
 
-def latest_finish_ms(deadline_ms: float, waiting: Sequence[Waiting], coming: Sequence[Coming]) -> float:
+def latest_finish_ms(
+    deadline_ms: float, waiting: Sequence[Waiting], coming: Sequence[Coming]
+) -> float:
     """When a job that begins now must have finished, so that it and all that follow still meet their deadlines.
 
     From its end to a deadline D the processor has to do at most what waits and is due by D, and what is released from
@@ -64,7 +69,9 @@ def latest_finish_ms(deadline_ms: float, waiting: Sequence[Waiting], coming: Seq
             return latest_ms
         at_ms, time_ms, period_ms = heapq.heappop(due)
         # By a later D at most all that waits is due, and of each task its share of the time since its first release.
-        most_ms = left_ms + sum(max(0.0, at_ms - task.release_ms) * task.time_ms / task.period_ms for task in coming)
+        most_ms = left_ms + sum(
+            max(0.0, at_ms - task.release_ms) * task.time_ms / task.period_ms for task in coming
+        )
         if share <= 1.0 and at_ms - most_ms >= latest_ms:
             return latest_ms
         work_ms += time_ms

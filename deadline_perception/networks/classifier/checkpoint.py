@@ -1,4 +1,5 @@
 """Weights of a nested classifier on disk: one safetensors file that says which network it belongs to."""
+
 from __future__ import annotations
 
 import json
@@ -7,7 +8,11 @@ from pathlib import Path
 
 from deadline_perception.core.device import check_device
 from deadline_perception.core.untrusted_file import parse_json
-from deadline_perception.networks.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
+from deadline_perception.networks.classifier.network import (
+    ClassifierConfig,
+    NestedClassifier,
+    build_classifier,
+)
 from deadline_perception.networks.multi_path.checkpoint import (
     CheckpointError,
     WithoutMemory,
@@ -25,8 +30,16 @@ def save_classifier(network: NestedClassifier, file: Path, **facts: str) -> None
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
     """
-    write_weights(network, file, {'kind': KIND, 'config': network.config.to_json(),
-                                  'channel_orders': json.dumps(network.channel_orders), **facts})
+    write_weights(
+        network,
+        file,
+        {
+            'kind': KIND,
+            'config': network.config.to_json(),
+            'channel_orders': json.dumps(network.channel_orders),
+            **facts,
+        },
+    )
 
 
 def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
@@ -41,15 +54,23 @@ def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
     weights = Path(weights)
     metadata, class_names = read_metadata(weights)
     if metadata.get('kind') != KIND:
-        raise CheckpointError(f'weights file {weights} holds {reprlib.repr(metadata.get("kind", "a detector"))}, '
-                              f'expected a {KIND}')
+        raise CheckpointError(
+            f'weights file {weights} holds {reprlib.repr(metadata.get("kind", "a detector"))}, '
+            f'expected a {KIND}'
+        )
     try:
         config = ClassifierConfig.from_record(parse_json(metadata['config']))
-        orders = [tuple(order) for order in parse_json(metadata.get('channel_orders', 'null')) or ()]
+        orders = [
+            tuple(order) for order in parse_json(metadata.get('channel_orders', 'null')) or ()
+        ]
         if [sorted(order) for order in orders] != [list(range(count)) for count in config.channels]:
-            raise ValueError(f'channel orders are {reprlib.repr(orders)}, expected permutations of {config.channels}')
+            raise ValueError(
+                f'channel orders are {reprlib.repr(orders)}, expected permutations of {config.channels}'
+            )
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f'weights file {weights} has no configuration of a {KIND}: {error}') from error
+        raise CheckpointError(
+            f'weights file {weights} has no configuration of a {KIND}: {error}'
+        ) from error
     with WithoutMemory():
         network = NestedClassifier(config, class_names)
     tensors = read_weights(weights, network)

@@ -1,4 +1,5 @@
 """What the classifier is given of an object: a square window around its box. Needs no torch."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ def size_px(box_xyxy_px: Sequence[float]) -> float:
     return max(right - left, bottom - top)
 
 
-def crop_box(image_bgr: np.ndarray, box_xyxy_px: Sequence[float], window: float = WINDOW) -> np.ndarray:
+def crop_box(
+    image_bgr: np.ndarray, box_xyxy_px: Sequence[float], window: float = WINDOW
+) -> np.ndarray:
     """The pixels of a square window around a box; beyond the image, its outermost pixels go on.
 
     Args:
@@ -38,11 +41,20 @@ def crop_box(image_bgr: np.ndarray, box_xyxy_px: Sequence[float], window: float 
     check_image(image_bgr)
     height, width = image_bgr.shape[:2]
     left, top, right, bottom = (float(value) for value in box_xyxy_px)
-    if not (left < right and top < bottom and left < width and top < height and right > 0 and bottom > 0
-            and size_px((left, top, right, bottom)) <= LONGEST_BOX_PX):
-        raise ValueError(f'box is ({left:g}, {top:g}, {right:g}, {bottom:g}) px, expected left < right and top < '
-                         f'bottom, sides of at most {LONGEST_BOX_PX:g} px and a part of it within the image of '
-                          f'{width} x {height} px')
+    if not (
+        left < right
+        and top < bottom
+        and left < width
+        and top < height
+        and right > 0
+        and bottom > 0
+        and size_px((left, top, right, bottom)) <= LONGEST_BOX_PX
+    ):
+        raise ValueError(
+            f'box is ({left:g}, {top:g}, {right:g}, {bottom:g}) px, expected left < right and top < '
+            f'bottom, sides of at most {LONGEST_BOX_PX:g} px and a part of it within the image of '
+            f'{width} x {height} px'
+        )
     side = max(1, round(window * size_px((left, top, right, bottom))))
     first_row, first_column = round((top + bottom - side) / 2), round((left + right - side) / 2)
     step = max(1, side // _MOST_PX)

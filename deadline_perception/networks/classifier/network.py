@@ -5,6 +5,7 @@ how many channels each convolution gives, and training minimises the mean of the
 from the thesis's, whose classifier was written for another framework; norms have statistics for every level, folded
 into the convolutions (as in the detector), so that they cost nothing in a job.
 """
+
 from __future__ import annotations
 
 import math
@@ -20,14 +21,35 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.core.detections import Classification
-from deadline_perception.core.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.core.execution_path import (
+    LEVEL,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.sliced_layers import Cut
 from deadline_perception.engines.torch_network import TorchModule
-from deadline_perception.networks.multi_path.operators import SlicedConv2d, SlicedFrozenNorm, SlicedLinear
+from deadline_perception.networks.multi_path.operators import (
+    SlicedConv2d,
+    SlicedFrozenNorm,
+    SlicedLinear,
+)
 from deadline_perception.networks.multi_path.shape import Shape, check_name
 
-RATIOS = (1 / 64, 1 / 32, 1 / 20, 1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 2, 1.0)  # thesis, section 3.1
+RATIOS = (
+    1 / 64,
+    1 / 32,
+    1 / 20,
+    1 / 16,
+    1 / 12,
+    1 / 8,
+    1 / 6,
+    1 / 4,
+    1 / 2,
+    1.0,
+)  # thesis, section 3.1
 _EPS = 1e-5  # added to variances, as PyTorch's norms do
 _MOMENTUM = 0.05
 _EXAMPLE_PX = 64
@@ -59,25 +81,42 @@ class ClassifierConfig(Shape):
         check_name(self.name)
         # It may come with a file from anywhere, which must not decide how much memory a process takes.
         counts = self.channels
-        if not 1 <= len(counts) <= _MOST_LAYERS or not 1 <= min(counts) <= max(counts) <= _MOST_CHANNELS:
-            raise ValueError(f'channels are {reprlib.repr(counts)}, expected whole numbers from 1 to '
-                             f'{_MOST_CHANNELS} for each of at most {_MOST_LAYERS} convolutions')
+        if (
+            not 1 <= len(counts) <= _MOST_LAYERS
+            or not 1 <= min(counts) <= max(counts) <= _MOST_CHANNELS
+        ):
+            raise ValueError(
+                f'channels are {reprlib.repr(counts)}, expected whole numbers from 1 to '
+                f'{_MOST_CHANNELS} for each of at most {_MOST_LAYERS} convolutions'
+            )
         if not 1 <= self.input_px <= _MOST_SIDE_PX:
             raise ValueError(f'input_px is {self.input_px} px, expected 1 to {_MOST_SIDE_PX} px')
-        if len(self.strides) != len(self.channels) or not all(stride in (1, 2) for stride in self.strides):
-            raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} '
-                             'convolutions')
+        if len(self.strides) != len(self.channels) or not all(
+            stride in (1, 2) for stride in self.strides
+        ):
+            raise ValueError(
+                f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} '
+                'convolutions'
+            )
         stride = math.prod(self.strides)
         if self.input_px < stride or self.input_px % stride:
             raise ValueError(f'input_px is {self.input_px} px, expected a multiple of {stride} px')
-        if not self.ratios or list(self.ratios) != sorted(set(self.ratios)) or self.ratios[0] <= 0 \
-                or self.ratios[-1] != 1.0:
-            raise ValueError(f'ratios are {self.ratios}, expected fractions in (0, 1], ascending to 1')
+        if (
+            not self.ratios
+            or list(self.ratios) != sorted(set(self.ratios))
+            or self.ratios[0] <= 0
+            or self.ratios[-1] != 1.0
+        ):
+            raise ValueError(
+                f'ratios are {self.ratios}, expected fractions in (0, 1], ascending to 1'
+            )
         for count in self.channels:
             widths = [round(count * ratio) for ratio in self.ratios]
             if widths[0] < 1 or len(set(widths)) < len(widths):
-                raise ValueError(f'levels of a convolution of {count} channels have {widths} of them, expected at '
-                                 f'least 1 and another number at each level')
+                raise ValueError(
+                    f'levels of a convolution of {count} channels have {widths} of them, expected at '
+                    f'least 1 and another number at each level'
+                )
 
     @property
     def identity(self) -> dict[str, object]:
@@ -92,10 +131,21 @@ class ClassifierConfig(Shape):
     @cached_property
     def path_space(self) -> PathSpace:
         """One operator: the level, decided as the first convolution begins."""
-        level = Operator('level', LEVEL, self.ratios, 'l', labels=tuple(str(n + 1) for n in range(len(self.ratios))))
-        convolutions = [Segment(f'conv{number + 1}', 'conv', None if number else 'level', ('level',))
-                        for number in range(len(self.channels))]
-        return PathSpace((level,), (Segment('pre', 'pre'), *convolutions, Segment('head', 'head', None, ('level',))))
+        level = Operator(
+            'level',
+            LEVEL,
+            self.ratios,
+            'l',
+            labels=tuple(str(n + 1) for n in range(len(self.ratios))),
+        )
+        convolutions = [
+            Segment(f'conv{number + 1}', 'conv', None if number else 'level', ('level',))
+            for number in range(len(self.channels))
+        ]
+        return PathSpace(
+            (level,),
+            (Segment('pre', 'pre'), *convolutions, Segment('head', 'head', None, ('level',))),
+        )
 
 
 class LevelNorm(SlicedFrozenNorm):
@@ -123,7 +173,9 @@ class LevelNorm(SlicedFrozenNorm):
             variance, mean = torch.var_mean(x, (0, 2, 3), correction=0)
             self.mean[row, :count].lerp_(mean, self.momentum)
             self.deviation[row, :count].lerp_((variance + _EPS).sqrt(), self.momentum)
-        return F.batch_norm(x, None, None, self.weight[row, :count], self.bias[row, :count], training=True, eps=_EPS)
+        return F.batch_norm(
+            x, None, None, self.weight[row, :count], self.bias[row, :count], training=True, eps=_EPS
+        )
 
 
 class NestedClassifier(TorchModule):
@@ -147,7 +199,8 @@ class NestedClassifier(TorchModule):
         inputs = (3, *config.channels[:-1])
         self.convolutions = nn.ModuleList(
             SlicedConv2d(before, count, 3, stride=stride)
-            for before, count, stride in zip(inputs, config.channels, config.strides))
+            for before, count, stride in zip(inputs, config.channels, config.strides)
+        )
         self.norms = nn.ModuleList(LevelNorm(count, config.ratios) for count in config.channels)
         self.head = SlicedLinear(config.positions, config.channels[-1], len(self.class_names))
         self.channel_orders = tuple(tuple(range(count)) for count in config.channels)
@@ -174,17 +227,22 @@ class NestedClassifier(TorchModule):
         Raises:
             ValueError: an order is no permutation.
         """
-        if [sorted(order) for order in orders] != [list(range(count)) for count in self.config.channels]:
-            raise ValueError(f'orders have {[len(order) for order in orders]} places, expected a permutation of '
-                             f'{list(self.config.channels)} channels')
+        if [sorted(order) for order in orders] != [
+            list(range(count)) for count in self.config.channels
+        ]:
+            raise ValueError(
+                f'orders have {[len(order) for order in orders]} places, expected a permutation of '
+                f'{list(self.config.channels)} channels'
+            )
         before: Tensor | None = None
         for convolution, norm, order in zip(self.convolutions, self.norms, orders):
             convolution.reorder((torch.tensor(order), before))
             norm.reorder((torch.tensor(order),))
             before = torch.tensor(order)
         self.head.reorder((None, before))
-        self.channel_orders = tuple(tuple(had[place] for place in order)
-                                    for had, order in zip(self.channel_orders, orders))
+        self.channel_orders = tuple(
+            tuple(had[place] for place in order) for had, order in zip(self.channel_orders, orders)
+        )
         self.train(self.training)  # the engine forgets the old order too
 
     def example(self, image_bgr: np.ndarray) -> np.ndarray:
@@ -192,7 +250,7 @@ class NestedClassifier(TorchModule):
         height, width = image_bgr.shape[:2]
         side = min(height, width, _EXAMPLE_PX)
         top, left = (height - side) // 2, (width - side) // 2
-        return np.ascontiguousarray(image_bgr[top:top + side, left:left + side])
+        return np.ascontiguousarray(image_bgr[top : top + side, left : left + side])
 
     def resize(self, crop_bgr: np.ndarray) -> np.ndarray:
         """A crop, uint8 `[H, W, 3]` of any size, at the size of the input.
@@ -204,13 +262,21 @@ class NestedClassifier(TorchModule):
         if crop_bgr.shape[:2] == self.input_size:
             return crop_bgr
         shrinks = min(crop_bgr.shape[:2]) >= self.config.input_px
-        return cv2.resize(crop_bgr, self.input_size[::-1],
-                          interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+        return cv2.resize(
+            crop_bgr,
+            self.input_size[::-1],
+            interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR,
+        )
 
     def normalise_crops(self, crops: np.ndarray) -> Tensor:
         """Crops of the input's size, uint8 `[N, h, w, 3]` -> zero mean and unit deviation `[N, 3, h, w]`, channels
         last."""
-        pixels = torch.from_numpy(np.ascontiguousarray(crops)).to(self.pixel_mean.device).permute(0, 3, 1, 2).float()
+        pixels = (
+            torch.from_numpy(np.ascontiguousarray(crops))
+            .to(self.pixel_mean.device)
+            .permute(0, 3, 1, 2)
+            .float()
+        )
         return self.normalise(pixels)
 
     def compute(self, segment: str, ratio: float, features: Tensor) -> Tensor:
@@ -239,7 +305,9 @@ class NestedClassifier(TorchModule):
 class ClassifierRun(SegmentRun):
     """One job of a nested classifier; see `NestedClassifier.start`."""
 
-    def __init__(self, network: NestedClassifier, crop_bgr: np.ndarray, path: ExecutionPath) -> None:
+    def __init__(
+        self, network: NestedClassifier, crop_bgr: np.ndarray, path: ExecutionPath
+    ) -> None:
         super().__init__(network.path_space, path, network.device)
         self.network = network
         self._crop = crop_bgr
@@ -256,13 +324,21 @@ class ClassifierRun(SegmentRun):
         network = self.network
         network.engine.check_frame(self._number)
         if name == 'pre':
-            self._values = network.engine.hold(name, (network.normalise_crops(network.resize(self._crop)[None]),))
+            self._values = network.engine.hold(
+                name, (network.normalise_crops(network.resize(self._crop)[None]),)
+            )
         else:
-            self._values = network.engine.run(key, name, partial(self._segment, name, self.path['level'], self._name),
-                                              {self._name: self._values})
+            self._values = network.engine.run(
+                key,
+                name,
+                partial(self._segment, name, self.path['level'], self._name),
+                {self._name: self._values},
+            )
         self._name = name
 
-    def _segment(self, name: str, ratio: float, read: str, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    def _segment(
+        self, name: str, ratio: float, read: str, values: dict[str, tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
         return (self.network.compute(name, ratio, values[read][0]),)
 
     def result(self) -> Classification:
@@ -273,8 +349,9 @@ class ClassifierRun(SegmentRun):
         return Classification(scores / scores.sum())
 
 
-def build_classifier(config: ClassifierConfig, class_names: Sequence[str], *, seed: int = 0,
-                     device: str = 'cpu') -> NestedClassifier:
+def build_classifier(
+    config: ClassifierConfig, class_names: Sequence[str], *, seed: int = 0, device: str = 'cpu'
+) -> NestedClassifier:
     """A classifier with random weights, in evaluation mode, on `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:

@@ -4,6 +4,7 @@ An elastic network has its channels in the order of their importance, so an acti
 by zeros, of which the number says all (SubFlow, section IV-B, equations 1 and 6; the same utilisation for all layers as
 there). Needs no torch.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -54,7 +55,9 @@ class Activation:
         return self.row if self.is_setting else None
 
 
-def activate(groups: tuple[UnitGroup, ...], utilisation: float, settings: tuple[float, ...] = (1.0,)) -> Activation:
+def activate(
+    groups: tuple[UnitGroup, ...], utilisation: float, settings: tuple[float, ...] = (1.0,)
+) -> Activation:
     """The sub-network of a utilisation.
 
     Args:
@@ -66,9 +69,17 @@ def activate(groups: tuple[UnitGroup, ...], utilisation: float, settings: tuple[
         ValueError: the utilisation lies outside its range.
     """
     check_utilisation(utilisation)
-    kept = tuple([group.units if group.whole_because else max(1, int(utilisation * group.units + _ROUNDING))
-                  for group in groups])
-    row = next(number for number, setting in enumerate(settings) if setting >= utilisation - _ROUNDING)
+    kept = tuple(
+        [
+            group.units
+            if group.whole_because
+            else max(1, int(utilisation * group.units + _ROUNDING))
+            for group in groups
+        ]
+    )
+    row = next(
+        number for number, setting in enumerate(settings) if setting >= utilisation - _ROUNDING
+    )
     return Activation(utilisation, kept, row, groups, settings[row] == utilisation)
 
 
@@ -78,7 +89,11 @@ def check_utilisation(utilisation: float) -> None:
     Raises:
         ValueError: it is no number in (0, 1].
     """
-    if isinstance(utilisation, bool) or not isinstance(utilisation, (int, float)) or not 0.0 < utilisation <= 1.0:
+    if (
+        isinstance(utilisation, bool)
+        or not isinstance(utilisation, (int, float))
+        or not 0.0 < utilisation <= 1.0
+    ):
         raise ValueError(f'utilisation is {utilisation!r}, expected a number in (0, 1]')
 
 
@@ -92,6 +107,8 @@ def check_settings(settings: tuple[float, ...]) -> tuple[float, ...]:
         check_utilisation(setting)
     settings = tuple(float(setting) for setting in settings)
     if not settings or list(settings) != sorted(set(settings)) or settings[-1] != 1.0:
-        raise ValueError(f'settings of utilisation are {settings}, expected ascending numbers in (0, 1], the last '
-                         f'one 1')
+        raise ValueError(
+            f'settings of utilisation are {settings}, expected ascending numbers in (0, 1], the last '
+            f'one 1'
+        )
     return settings

@@ -4,6 +4,7 @@ A layer's output channels begin a *group* of their own. A sum ties two groups: b
 convolution, a norm and an activation go on with the group that they read. Grouped convolutions and group norms make it
 coarser: a *unit*, so many neighbouring channels, is then kept or left out as a whole. Needs no torch.
 """
+
 from __future__ import annotations
 
 import math
@@ -49,7 +50,9 @@ def tie(one: ChannelGroup, other: ChannelGroup) -> None:
         return
     kept.coarsen(absorbed.units)
     # The layer that is the reason stands first.
-    first, second = (absorbed, kept) if absorbed.whole_because and not kept.whole_because else (kept, absorbed)
+    first, second = (
+        (absorbed, kept) if absorbed.whole_because and not kept.whole_because else (kept, absorbed)
+    )
     kept.whole_because, kept.names = first.whole_because, first.names + second.names
     absorbed.parent = kept
 

@@ -5,6 +5,7 @@ there. An operation that is not known here does no harm: what it reads is kept w
 known is an error, because to keep it whole silently could leave nothing to be narrowed. The first layers and the last
 ones are kept whole (SubFlow, section VII-B).
 """
+
 from __future__ import annotations
 
 import math
@@ -17,8 +18,17 @@ from torch.nn import functional as F
 
 from deadline_perception.engines import sliced_layers as sliced
 from deadline_perception.engines.sliced_layers import Span
-from deadline_perception.networks.elastic.channel_groups import ChannelGroup, Layout, Part, tie_layouts
-from deadline_perception.networks.elastic.elastic_layers import ElasticBatchNorm, ElasticParameter, elastic_layer
+from deadline_perception.networks.elastic.channel_groups import (
+    ChannelGroup,
+    Layout,
+    Part,
+    tie_layouts,
+)
+from deadline_perception.networks.elastic.elastic_layers import (
+    ElasticBatchNorm,
+    ElasticParameter,
+    elastic_layer,
+)
 from deadline_perception.networks.elastic.tracing import ConversionError, is_frozen_norm
 
 _FAR = 1_000_000  # layers between the input and what does not come from it
@@ -26,20 +36,110 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 # Work on each channel alone, and leave the axes where they are.
 _CHANNELWISE_MODULES = (
-    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish, nn.Hardsigmoid,
-    nn.Hardtanh, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.LogSigmoid, nn.Identity, nn.Dropout, nn.Dropout1d,
-    nn.Dropout2d, nn.Dropout3d, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d,
-    nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d,
-    nn.Upsample, nn.ZeroPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d)
+    nn.ReLU,
+    nn.ReLU6,
+    nn.LeakyReLU,
+    nn.ELU,
+    nn.CELU,
+    nn.SELU,
+    nn.GELU,
+    nn.SiLU,
+    nn.Mish,
+    nn.Hardswish,
+    nn.Hardsigmoid,
+    nn.Hardtanh,
+    nn.Sigmoid,
+    nn.Tanh,
+    nn.Softplus,
+    nn.Softsign,
+    nn.LogSigmoid,
+    nn.Identity,
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.MaxPool1d,
+    nn.MaxPool2d,
+    nn.MaxPool3d,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AvgPool3d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.AdaptiveAvgPool3d,
+    nn.AdaptiveMaxPool1d,
+    nn.AdaptiveMaxPool2d,
+    nn.Upsample,
+    nn.ZeroPad2d,
+    nn.ReflectionPad2d,
+    nn.ReplicationPad2d,
+)
 _CHANNELWISE_FUNCTIONS = {
-    F.relu, F.relu6, F.leaky_relu, F.elu, F.gelu, F.silu, F.mish, F.hardswish, F.hardsigmoid, F.hardtanh, F.softplus,
-    F.dropout, F.dropout2d, F.max_pool1d, F.max_pool2d, F.avg_pool1d, F.avg_pool2d, F.adaptive_avg_pool1d,
-    F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.interpolate, torch.relu, torch.sigmoid, torch.tanh, torch.abs,
-    torch.exp, torch.neg, torch.clamp, torch.clone, operator.neg}
-_CHANNELWISE_METHODS = {'relu', 'relu_', 'sigmoid', 'tanh', 'abs', 'exp', 'neg', 'clamp', 'clone', 'contiguous',
-                        'float', 'detach', 'hardtanh', 'to'}
-_SUMS = {operator.add, operator.sub, operator.mul, operator.truediv, operator.iadd, operator.imul, torch.add, torch.sub,
-         torch.mul, torch.div, 'add', 'add_', 'sub', 'mul', 'mul_', 'div'}
+    F.relu,
+    F.relu6,
+    F.leaky_relu,
+    F.elu,
+    F.gelu,
+    F.silu,
+    F.mish,
+    F.hardswish,
+    F.hardsigmoid,
+    F.hardtanh,
+    F.softplus,
+    F.dropout,
+    F.dropout2d,
+    F.max_pool1d,
+    F.max_pool2d,
+    F.avg_pool1d,
+    F.avg_pool2d,
+    F.adaptive_avg_pool1d,
+    F.adaptive_avg_pool2d,
+    F.adaptive_max_pool2d,
+    F.interpolate,
+    torch.relu,
+    torch.sigmoid,
+    torch.tanh,
+    torch.abs,
+    torch.exp,
+    torch.neg,
+    torch.clamp,
+    torch.clone,
+    operator.neg,
+}
+_CHANNELWISE_METHODS = {
+    'relu',
+    'relu_',
+    'sigmoid',
+    'tanh',
+    'abs',
+    'exp',
+    'neg',
+    'clamp',
+    'clone',
+    'contiguous',
+    'float',
+    'detach',
+    'hardtanh',
+    'to',
+}
+_SUMS = {
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.iadd,
+    operator.imul,
+    torch.add,
+    torch.sub,
+    torch.mul,
+    torch.div,
+    'add',
+    'add_',
+    'sub',
+    'mul',
+    'mul_',
+    'div',
+}
 _MEANS = {torch.mean, torch.sum, 'mean', 'sum'}
 _FLATTENS = {torch.flatten, 'flatten'}
 _VIEWS = {torch.reshape, 'view', 'reshape'}
@@ -63,7 +163,9 @@ class Converter:
         self.layouts: dict[fx.Node, Layout] = {}
         self.groups: list[ChannelGroup] = []
         self._axes: dict[fx.Node, dict[str, dict[int, tuple[Part, ...]]]] = {}
-        self._depth: dict[fx.Node, int] = {}  # fewest layers with weights between the input and a node
+        self._depth: dict[
+            fx.Node, int
+        ] = {}  # fewest layers with weights between the input and a node
 
     # Part one: layouts, in the order of the graph.
 
@@ -74,8 +176,10 @@ class Converter:
             ConversionError: a layer with weights is of an unknown kind.
         """
         for node in self.traced.graph.nodes:
-            self._depth[node] = min((self._depth[source] for source in node.all_input_nodes),
-                                    default=0 if node.op == 'placeholder' else _FAR)
+            self._depth[node] = min(
+                (self._depth[source] for source in node.all_input_nodes),
+                default=0 if node.op == 'placeholder' else _FAR,
+            )
             layout = None
             if node.op == 'call_module':
                 layout = self._of_module(node, self.modules[node.target])
@@ -95,7 +199,9 @@ class Converter:
             if layout is None or getattr(module, 'running_mean', None) is None or layout.axis != 1:
                 return self._whole(node)
             of_norm = dict.fromkeys(('weight', 'bias'), {0: layout.parts})
-            self._axes[node] = of_norm | dict.fromkeys(('running_mean', 'running_var'), {1: layout.parts})
+            self._axes[node] = of_norm | dict.fromkeys(
+                ('running_mean', 'running_var'), {1: layout.parts}
+            )
             return layout
         if isinstance(module, nn.GroupNorm):
             if layout is None or len(layout.parts) > 1:
@@ -111,20 +217,26 @@ class Converter:
         if isinstance(module, nn.Flatten):
             return self._flattened(node, source, module.start_dim, module.end_dim)
         if next(module.parameters(), None) is not None:
-            raise ConversionError(f'layer {node.target} is a {type(module).__name__}, expected a convolution, a fully '
-                                  f'connected layer, or a batch, group or layer norm')
+            raise ConversionError(
+                f'layer {node.target} is a {type(module).__name__}, expected a convolution, a fully '
+                f'connected layer, or a batch, group or layer norm'
+            )
         return self._whole(node)
 
     def _of_weighted(self, node: fx.Node, module: nn.Module) -> Layout | None:
         is_convolution = isinstance(module, _CONVOLUTIONS)
         if is_convolution and module.padding_mode != 'zeros':
-            raise ConversionError(f'layer {node.target} pads with {module.padding_mode!r}, expected zeros')
+            raise ConversionError(
+                f'layer {node.target} pads with {module.padding_mode!r}, expected zeros'
+            )
         source, first = node.args[0], self._depth[node] == 0
         self._depth[node] += 1
         layout = self.layouts.get(source)
         channel_axis = 1 if is_convolution else _shape(source) and len(_shape(source)) - 1
         if layout is not None and layout.axis != channel_axis:
-            layout.keep_whole(f'axis {layout.axis} holds its channels where {node.target} reads axis {channel_axis}')
+            layout.keep_whole(
+                f'axis {layout.axis} holds its channels where {node.target} reads axis {channel_axis}'
+            )
             layout = None
         outputs = module.out_channels if is_convolution else module.out_features
         groups = module.groups if is_convolution else 1
@@ -150,18 +262,28 @@ class Converter:
             part.group.coarsen(module.groups if len(layout.parts) == 1 else part.size)
             part.group.root.names.append(node.target)
         factor = module.out_channels / module.in_channels
-        made = Layout(1, tuple(Part(part.group, round(part.size * factor)) for part in layout.parts))
+        made = Layout(
+            1, tuple(Part(part.group, round(part.size * factor)) for part in layout.parts)
+        )
         self._axes[node] = dict.fromkeys(('weight', 'bias'), {0: made.parts})
         return made
 
-    def _of_layer_norm(self, node: fx.Node, module: nn.LayerNorm, layout: Layout | None) -> Layout | None:
+    def _of_layer_norm(
+        self, node: fx.Node, module: nn.LayerNorm, layout: Layout | None
+    ) -> Layout | None:
         if layout is None:
             return None
         channels_first = type(module) is not nn.LayerNorm
-        axis = 0 if channels_first else layout.axis - (len(_shape(node)) - len(module.normalized_shape))
+        axis = (
+            0
+            if channels_first
+            else layout.axis - (len(_shape(node)) - len(module.normalized_shape))
+        )
         if channels_first and layout.axis != 1:
             return self._whole(node)
-        self._axes[node] = dict.fromkeys(('weight', 'bias'), {axis: layout.parts} if axis >= 0 else {})
+        self._axes[node] = dict.fromkeys(
+            ('weight', 'bias'), {axis: layout.parts} if axis >= 0 else {}
+        )
         return layout
 
     def _of_operation(self, node: fx.Node) -> Layout | None:
@@ -178,8 +300,9 @@ class Converter:
             return self._of_concatenation(node)
         if layout is None or len(sources) > 1:
             return self._whole(node)
-        if node.op == 'call_function' and (name in _CHANNELWISE_FUNCTIONS
-                                           or getattr(name, '__name__', '') == 'stochastic_depth'):
+        if node.op == 'call_function' and (
+            name in _CHANNELWISE_FUNCTIONS or getattr(name, '__name__', '') == 'stochastic_depth'
+        ):
             return layout
         if node.op == 'call_method' and name in _CHANNELWISE_METHODS:
             return layout
@@ -206,7 +329,11 @@ class Converter:
 
     def _of_sum(self, node: fx.Node) -> Layout | None:
         """A sum, product or difference of tensors, or of a tensor and numbers."""
-        operands = [operand for operand in node.args if isinstance(operand, fx.Node) and _shape(operand) is not None]
+        operands = [
+            operand
+            for operand in node.args
+            if isinstance(operand, fx.Node) and _shape(operand) is not None
+        ]
         known = [operand for operand in operands if operand in self.layouts]
         if not known:
             return None
@@ -224,8 +351,15 @@ class Converter:
             if layout is None and operand.op == 'get_attr':
                 continue  # a parameter, which is sliced as the others are
             if layout is None:
-                layout = Layout(axis, (Part(self._new_group(shape[axis], operand.name, 'nothing of it is known'),
-                                            shape[axis]),))
+                layout = Layout(
+                    axis,
+                    (
+                        Part(
+                            self._new_group(shape[axis], operand.name, 'nothing of it is known'),
+                            shape[axis],
+                        ),
+                    ),
+                )
             if result is None:
                 result = layout.at(next(iter(axes)))
             else:
@@ -250,8 +384,11 @@ class Converter:
         parts: list[Part] = []
         for tensor, layout in zip(tensors, layouts):
             size = _shape(tensor)[along]
-            parts += layout.parts if layout else [Part(self._new_group(size, tensor.name, 'nothing of it is known'),
-                                                       size)]
+            parts += (
+                layout.parts
+                if layout
+                else [Part(self._new_group(size, tensor.name, 'nothing of it is known'), size)]
+            )
         return Layout(along, tuple(parts))
 
     def _of_mean(self, node: fx.Node, source: fx.Node, layout: Layout) -> Layout | None:
@@ -261,14 +398,23 @@ class Converter:
         axes = {axis % len(_shape(source)) for axis in ([axes] if isinstance(axes, int) else axes)}
         if layout.axis in axes:
             return self._whole(node)
-        gone = 0 if len(_shape(node)) == len(_shape(source)) else sum(axis < layout.axis for axis in axes)
+        gone = (
+            0
+            if len(_shape(node)) == len(_shape(source))
+            else sum(axis < layout.axis for axis in axes)
+        )
         return layout.at(layout.axis - gone)
 
     def _of_view(self, node: fx.Node, source: fx.Node) -> Layout | None:
         """A view that is a flattening becomes one, whose sizes follow the channels."""
         before, after = _shape(source), _shape(node)
         if len(after) == 2 and after[0] == before[0] and self.layouts[source].axis == 1:
-            node.op, node.target, node.args, node.kwargs = 'call_function', torch.flatten, (source, 1), {}
+            node.op, node.target, node.args, node.kwargs = (
+                'call_function',
+                torch.flatten,
+                (source, 1),
+                {},
+            )
             return self._flattened(node, source, 1, -1)
         return self._whole(node)
 
@@ -279,9 +425,9 @@ class Converter:
         start, end = start % len(shape), end % len(shape)
         if not start <= layout.axis <= end:
             return layout.at(layout.axis - (end - start if layout.axis > end else 0))
-        if math.prod(shape[start:layout.axis]) > 1:
+        if math.prod(shape[start : layout.axis]) > 1:
             return self._whole(node)
-        return layout.at(start).scaled(math.prod(shape[layout.axis + 1:end + 1]))
+        return layout.at(start).scaled(math.prod(shape[layout.axis + 1 : end + 1]))
 
     def _whole(self, node: fx.Node) -> None:
         self._keep_whole(node, f'{_word(node)} needs all channels')
@@ -302,8 +448,15 @@ class Converter:
         number = {root: at for at, root in enumerate(self.roots())}
 
         def of_parts(parts: Iterable[Part]) -> tuple[Span, ...]:
-            return tuple(Span(number[part.group.root], part.group.root.units, part.size // part.group.root.units)
-                         for part in parts)
+            return tuple(
+                Span(
+                    number[part.group.root],
+                    part.group.root.units,
+                    part.size // part.group.root.units,
+                )
+                for part in parts
+            )
+
         return of_parts
 
     def roots(self) -> list[ChannelGroup]:
@@ -322,8 +475,10 @@ class Converter:
             activation = graph.placeholder('activation')
         replaced: dict[str, sliced.SlicedLayer] = {}
         for node, of_weights in self._axes.items():
-            axes = {name: {axis: of_parts(parts) for axis, parts in of_weight.items()}
-                    for name, of_weight in of_weights.items()}
+            axes = {
+                name: {axis: of_parts(parts) for axis, parts in of_weight.items()}
+                for name, of_weight in of_weights.items()
+            }
             if node.op == 'get_attr':
                 self._replace_parameter(node, axes, activation)
                 continue
@@ -332,8 +487,10 @@ class Converter:
                 parent, _, name = node.target.rpartition('.')
                 setattr(self.traced.get_submodule(parent), name, replaced[node.target])
             elif replaced[node.target].axes != axes:
-                raise ConversionError(f'layer {node.target} is used several times, on different channels; expected a '
-                                      f'layer for each')
+                raise ConversionError(
+                    f'layer {node.target} is used several times, on different channels; expected a '
+                    f'layer for each'
+                )
             node.args = (node.args[0], activation)
         self._join_norms(replaced)
         graph.lint()
@@ -359,7 +516,11 @@ class Converter:
         targets = [node.target for node in calls]
         for node in calls:
             layer, users = replaced.get(node.target), list(node.users)
-            if not isinstance(layer, sliced.Convolution) or len(users) != 1 or targets.count(node.target) > 1:
+            if (
+                not isinstance(layer, sliced.Convolution)
+                or len(users) != 1
+                or targets.count(node.target) > 1
+            ):
                 continue
             norm = replaced.get(users[0].target) if users[0].op == 'call_module' else None
             if isinstance(norm, ElasticBatchNorm) and targets.count(users[0].target) == 1:

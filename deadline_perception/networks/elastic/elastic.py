@@ -1,4 +1,5 @@
 """An elastic network: an ordinary one of which any share of the neurons can be run, the most important ones first."""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -10,7 +11,12 @@ import torch
 from torch import Tensor, fx, nn
 
 from deadline_perception.engines import sliced_layers as sliced
-from deadline_perception.networks.elastic.activation import Activation, UnitGroup, activate, check_settings
+from deadline_perception.networks.elastic.activation import (
+    Activation,
+    UnitGroup,
+    activate,
+    check_settings,
+)
 from deadline_perception.networks.elastic.conversion import Converter
 from deadline_perception.networks.elastic.elastic_layers import ElasticBatchNorm, ElasticParameter
 from deadline_perception.networks.elastic.importance import OutputSamples, of_units
@@ -35,15 +41,22 @@ class ElasticModule(nn.Module):
         settings: utilisations that it is prepared for, ascending, the last one 1.
     """
 
-    def __init__(self, body: fx.GraphModule, groups: tuple[UnitGroup, ...],
-                 neurons: dict[str, tuple[int, tuple[sliced.Span, ...]]], settings: tuple[float, ...]) -> None:
+    def __init__(
+        self,
+        body: fx.GraphModule,
+        groups: tuple[UnitGroup, ...],
+        neurons: dict[str, tuple[int, tuple[sliced.Span, ...]]],
+        settings: tuple[float, ...],
+    ) -> None:
         super().__init__()
         self.body, self.groups, self.neurons = body, groups, neurons
         self.settings = check_settings(settings)
         for number, group in enumerate(groups):
             self.register_buffer(f'order{number}', torch.arange(group.units))
             self.register_buffer(f'importance{number}', torch.zeros(group.units))
-        self._prepared = {setting: activate(groups, setting, self.settings) for setting in self.settings}
+        self._prepared = {
+            setting: activate(groups, setting, self.settings) for setting in self.settings
+        }
         self._fixed: dict[int, _FixedBody] = {}
         for layer in self.elastic_layers():
             layer.dependants = self._fixed
@@ -55,7 +68,9 @@ class ElasticModule(nn.Module):
             ValueError: the utilisation lies outside its range.
         """
         prepared = self._prepared.get(utilisation)
-        return prepared if prepared is not None else activate(self.groups, utilisation, self.settings)
+        return (
+            prepared if prepared is not None else activate(self.groups, utilisation, self.settings)
+        )
 
     def forward(self, *inputs: Tensor, utilisation: float = 1.0):
         """What the network gives for its inputs, computed by a sub-network.
@@ -104,10 +119,17 @@ class ElasticModule(nn.Module):
         """Number of weights that a sub-network uses, whole layers included."""
         activation, used = self.activate(utilisation), 0
         for layer in self.elastic_layers():
-            used += sum(piece.numel() for name, _ in layer.named_parameters(recurse=False)
-                        for piece in layer.pieces(name, activation)[1])
-        known = {id(parameter) for layer in self.elastic_layers() for parameter in layer.parameters()}
-        return used + sum(parameter.numel() for parameter in self.parameters() if id(parameter) not in known)
+            used += sum(
+                piece.numel()
+                for name, _ in layer.named_parameters(recurse=False)
+                for piece in layer.pieces(name, activation)[1]
+            )
+        known = {
+            id(parameter) for layer in self.elastic_layers() for parameter in layer.parameters()
+        }
+        return used + sum(
+            parameter.numel() for parameter in self.parameters() if id(parameter) not in known
+        )
 
 
 class _FixedBody:
@@ -117,7 +139,11 @@ class _FixedBody:
     """
 
     def __init__(self, body: fx.GraphModule, activation: Activation) -> None:
-        self._forward, self._layers, self._activation = type(body).forward, SimpleNamespace(), activation
+        self._forward, self._layers, self._activation = (
+            type(body).forward,
+            SimpleNamespace(),
+            activation,
+        )
         for node in body.graph.nodes:
             if node.op in ('call_module', 'get_attr'):
                 *folders, name = node.target.split('.')
@@ -133,28 +159,44 @@ class _FixedBody:
         return self._forward(self._layers, *inputs, self._activation)
 
 
-def structure(module: nn.Module, example_inputs: Sequence[Tensor],
-              settings: tuple[float, ...] = SETTINGS) -> ElasticModule:
+def structure(
+    module: nn.Module, example_inputs: Sequence[Tensor], settings: tuple[float, ...] = SETTINGS
+) -> ElasticModule:
     """An elastic network that has its channels in their given order; arguments and errors as of `elastic`."""
     settings = check_settings(settings)
     converter = Converter(trace(module, example_inputs))
     converter.find_layouts()
-    groups = tuple(UnitGroup(group.units, group.whole_because, tuple(dict.fromkeys(group.names)))
-                   for group in converter.roots())
+    groups = tuple(
+        UnitGroup(group.units, group.whole_because, tuple(dict.fromkeys(group.names)))
+        for group in converter.roots()
+    )
     if all(group.whole_because or group.units == 1 for group in groups):
-        reasons = '; '.join(f'{group.names[0]}: {group.whole_because or "a single unit"}' for group in groups[:3])
-        raise ConversionError(f'no layer of the network can be narrowed ({reasons or "it has none"}); expected one '
-                              f'between the first and the last')
+        reasons = '; '.join(
+            f'{group.names[0]}: {group.whole_because or "a single unit"}' for group in groups[:3]
+        )
+        raise ConversionError(
+            f'no layer of the network can be narrowed ({reasons or "it has none"}); expected one '
+            f'between the first and the last'
+        )
     of_parts = converter.spans()
     body = converter.replace_layers(len(settings))
     nodes = set(body.graph.nodes)
-    neurons = {node.name: (layout.axis, of_parts(layout.parts)) for node, layout in converter.layouts.items()
-               if node in nodes and _are_neurons(body, node)}
+    neurons = {
+        node.name: (layout.axis, of_parts(layout.parts))
+        for node, layout in converter.layouts.items()
+        if node in nodes and _are_neurons(body, node)
+    }
     return ElasticModule(body, groups, neurons, settings).eval()
 
 
-def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Tensor | Iterable[Tensor], *,
-            settings: tuple[float, ...] = SETTINGS, seed: int = 0) -> ElasticModule:
+def elastic(
+    module: nn.Module,
+    example_inputs: Sequence[Tensor],
+    calibration: Tensor | Iterable[Tensor],
+    *,
+    settings: tuple[float, ...] = SETTINGS,
+    seed: int = 0,
+) -> ElasticModule:
     """Makes a network elastic: converts it, ranks its neurons, and puts its channels in that order.
 
     At utilisation 1 it computes what the module does, up to rounding. Batch norms get statistics of their own for every
@@ -184,7 +226,9 @@ def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Te
     return network
 
 
-def check_calibration(calibration: Tensor | Iterable[Tensor], example_inputs: Sequence[Tensor]) -> list[Tensor]:
+def check_calibration(
+    calibration: Tensor | Iterable[Tensor], example_inputs: Sequence[Tensor]
+) -> list[Tensor]:
     """The batches of calibration data.
 
     Raises:
@@ -193,19 +237,24 @@ def check_calibration(calibration: Tensor | Iterable[Tensor], example_inputs: Se
     batches = [calibration] if isinstance(calibration, Tensor) else list(calibration)
     expected = tuple(example_inputs[0].shape[1:])
     if not sum(len(batch) for batch in batches):
-        raise CalibrationError(f'calibration data are empty, expected inputs of the shape '
-                               f'[N, {", ".join(map(str, expected))}]')
+        raise CalibrationError(
+            f'calibration data are empty, expected inputs of the shape '
+            f'[N, {", ".join(map(str, expected))}]'
+        )
     for batch in batches:
         if tuple(batch.shape[1:]) != expected or batch.dtype != example_inputs[0].dtype:
-            raise CalibrationError(f'calibration data are {batch.dtype} of the shape {tuple(batch.shape)}, expected '
-                                   f'{example_inputs[0].dtype} [N, {", ".join(map(str, expected))}]')
+            raise CalibrationError(
+                f'calibration data are {batch.dtype} of the shape {tuple(batch.shape)}, expected '
+                f'{example_inputs[0].dtype} [N, {", ".join(map(str, expected))}]'
+            )
         if not torch.isfinite(batch).all():
             raise CalibrationError('calibration data hold NaN or infinity, expected finite values')
     return batches
 
 
-def output_samples(network: ElasticModule, batches: Sequence[Tensor],
-                   seed: int = 0) -> dict[tuple[str, int], OutputSamples]:
+def output_samples(
+    network: ElasticModule, batches: Sequence[Tensor], seed: int = 0
+) -> dict[tuple[str, int], OutputSamples]:
     """Samples of the outputs of every layer that may be narrowed, by its name in `neurons` and the place of a span.
 
     Raises:
@@ -218,14 +267,18 @@ def output_samples(network: ElasticModule, batches: Sequence[Tensor],
             axis, spans = network.neurons[name]
             rows = values.movedim(axis, -1).flatten(0, -2)
             if len(rows) > _MOST_SAMPLES:
-                rows = rows[torch.randperm(len(rows), generator=generator)[:_MOST_SAMPLES].to(rows.device)]
+                rows = rows[
+                    torch.randperm(len(rows), generator=generator)[:_MOST_SAMPLES].to(rows.device)
+                ]
             for place, part in enumerate(rows.split([span.size for span in spans], 1)):
                 if not network.groups[spans[place].group].whole_because:
                     samples.setdefault((name, place), OutputSamples(part.shape[1])).add(part)
     for (name, _), of_part in samples.items():
         if of_part.count < 2:
-            raise CalibrationError(f'calibration data give {of_part.count} sample of the outputs of {name}, expected '
-                                   f'at least 2')
+            raise CalibrationError(
+                f'calibration data give {of_part.count} sample of the outputs of {name}, expected '
+                f'at least 2'
+            )
     return samples
 
 
@@ -240,14 +293,20 @@ def unit_scores(network: ElasticModule, scores: Mapping[tuple[str, int], Tensor]
 def rank(network: ElasticModule, scores: Sequence[Tensor]) -> None:
     """Puts the units of every group in the order of their importance, `[units]` each; equal ones stay in theirs."""
     # Of a group that is kept whole others may read the channels by their place, as classes are.
-    scores = [torch.zeros(group.units) if group.whole_because else of_group
-              for group, of_group in zip(network.groups, scores)]
+    scores = [
+        torch.zeros(group.units) if group.whole_because else of_group
+        for group, of_group in zip(network.groups, scores)
+    ]
     for number, of_group in enumerate(scores):
         getattr(network, f'importance{number}').copy_(of_group)
-    network.reorder([torch.argsort(of_group.double(), descending=True, stable=True) for of_group in scores])
+    network.reorder(
+        [torch.argsort(of_group.double(), descending=True, stable=True) for of_group in scores]
+    )
 
 
-def settle_norms(network: ElasticModule, batches: Sequence[Tensor], whole_too: bool = False) -> None:
+def settle_norms(
+    network: ElasticModule, batches: Sequence[Tensor], whole_too: bool = False
+) -> None:
     """Measures the statistics of batch norms for every setting.
 
     Args:
@@ -256,11 +315,13 @@ def settle_norms(network: ElasticModule, batches: Sequence[Tensor], whole_too: b
         whole_too: measures those of the last setting, too, which else keeps its own.
     """
     norms = [layer for layer in network.elastic_layers() if isinstance(layer, ElasticBatchNorm)]
-    holders = [layer for layer in network.elastic_layers() if not set(norms).isdisjoint(layer.modules())]
+    holders = [
+        layer for layer in network.elastic_layers() if not set(norms).isdisjoint(layer.modules())
+    ]
     for layer in holders:  # convolutions too, which lay nothing out meanwhile
         layer.train()
     with torch.no_grad():
-        for setting in network.settings[:len(network.settings) - (not whole_too)] if norms else ():
+        for setting in network.settings[: len(network.settings) - (not whole_too)] if norms else ():
             for norm in norms:
                 norm.batches = 0
             for batch in batches:
@@ -310,5 +371,12 @@ def _goes_on(body: fx.GraphModule, node: fx.Node, first: bool = False) -> bool:
         if isinstance(layer, sliced.SlicedLayer):
             return not isinstance(layer, ElasticParameter)
     shape = getattr(node.meta.get('tensor_meta'), 'shape', None)
-    sources = [getattr(source.meta.get('tensor_meta'), 'shape', None) for source in node.all_input_nodes]
-    return node.op != 'output' and shape is not None and shape in sources and 'pool' not in str(node.target).lower()
+    sources = [
+        getattr(source.meta.get('tensor_meta'), 'shape', None) for source in node.all_input_nodes
+    ]
+    return (
+        node.op != 'output'
+        and shape is not None
+        and shape in sources
+        and 'pool' not in str(node.target).lower()
+    )

@@ -1,5 +1,6 @@
 """Layers that only elastic networks have, and what stands for each ordinary one; the others are in
 `engines/sliced_layers.py`."""
+
 from __future__ import annotations
 
 import torch
@@ -50,7 +51,7 @@ class ElasticBatchNorm(sliced.Norm):
             for name, seen in zip(self.PER_SETTING, (x.mean(axes), x.var(axes))):
                 offset = 0
                 for piece in self.pieces(name, activation)[1]:
-                    piece.lerp_(seen[offset:offset + len(piece)], momentum)
+                    piece.lerp_(seen[offset : offset + len(piece)], momentum)
                     offset += len(piece)
         return y
 
@@ -73,7 +74,7 @@ class ElasticLayerNorm(sliced.SlicedLayer):
         """`[..., c]`, or `[N, c, H, W]` with the channels first -> the same shape."""
         if self.channels_first:
             x = x.permute(0, 2, 3, 1)
-        y = F.layer_norm(x, x.shape[-self.axis_count:], *self.used(activation), self.eps)
+        y = F.layer_norm(x, x.shape[-self.axis_count :], *self.used(activation), self.eps)
         return y.permute(0, 3, 1, 2) if self.channels_first else y
 
 

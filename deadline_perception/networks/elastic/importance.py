@@ -8,6 +8,7 @@ those taken before leave least explained: a Cholesky factorisation with pivoting
 Brain Surgeon, which judges the removal of one neuron (SubFlow, equation 11), and others are compared with it in
 `research/subflow/rankings.py`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -57,7 +58,7 @@ class OutputSamples:
             ValueError: a sample is not finite.
         """
         if self.products is None:
-            samples = torch.cat(self.few).numpy() / self.count ** 0.5
+            samples = torch.cat(self.few).numpy() / self.count**0.5
             _check_finite(samples)
             factor, order = qr(samples, mode='r', pivoting=True)
             squares, unexplained = np.square(samples).sum(0), np.square(np.diagonal(factor))
@@ -65,10 +66,14 @@ class OutputSamples:
             products = self.products.numpy() / self.count
             _check_finite(products)
             factor, order, rank, _ = lapack.dpstrf(products, lower=1)
-            squares, order, unexplained = products.diagonal(), order - 1, np.square(np.diagonal(factor)[:rank])
+            squares, order, unexplained = (
+                products.diagonal(),
+                order - 1,
+                np.square(np.diagonal(factor)[:rank]),
+            )
         scores = squares * _EXPLAINED
         unexplained = np.minimum.accumulate(unexplained)  # rounding
-        taken = order[:len(unexplained)]
+        taken = order[: len(unexplained)]
         scores[taken] = np.maximum(scores[taken], unexplained)
         return torch.from_numpy(scores)
 

@@ -1,4 +1,5 @@
 """An elastic network among the others: one operator, the utilisation, and images in, classes or objects out."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from deadline_perception.core.detections import Classification, Detections
-from deadline_perception.core.execution_path import WIDTH, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.core.execution_path import (
+    WIDTH,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 from deadline_perception.engines.eager import Eager, Inputs, Values, as_tensors
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.torch_network import TorchNetwork
@@ -29,9 +36,14 @@ def utilisation_space(settings: tuple[float, ...]) -> PathSpace:
     Raises:
         ValueError: two settings have one name.
     """
-    return PathSpace((Operator(UTILISATION, WIDTH, settings, 'u'),),
-                     (Segment('pre', 'pre'), Segment('layers', 'conv', UTILISATION, (UTILISATION,)),
-                      Segment('post', 'post', None, (UTILISATION,))))
+    return PathSpace(
+        (Operator(UTILISATION, WIDTH, settings, 'u'),),
+        (
+            Segment('pre', 'pre'),
+            Segment('layers', 'conv', UTILISATION, (UTILISATION,)),
+            Segment('post', 'post', None, (UTILISATION,)),
+        ),
+    )
 
 
 def input_of(source: NetworkSource, image_bgr: np.ndarray, device: str = 'cpu') -> Tensor:
@@ -43,16 +55,25 @@ def input_of(source: NetworkSource, image_bgr: np.ndarray, device: str = 'cpu') 
     check_image(image_bgr)
     if image_bgr.shape[:2] != source.input_size:
         image_bgr = cv2.resize(image_bgr, source.input_size[::-1], interpolation=cv2.INTER_LINEAR)
-    pixels = torch.from_numpy(cv2.cvtColor(image_bgr, cv2.COLOR_BGR2RGB)).to(device).permute(2, 0, 1)[None].float()
-    mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1)
-                       for values in (source.mean, source.deviation))
+    pixels = (
+        torch.from_numpy(cv2.cvtColor(image_bgr, cv2.COLOR_BGR2RGB))
+        .to(device)
+        .permute(2, 0, 1)[None]
+        .float()
+    )
+    mean, deviation = (
+        torch.tensor(values, device=device).view(1, 3, 1, 1)
+        for values in (source.mean, source.deviation)
+    )
     return (pixels / 255.0 - mean) / deviation
 
 
-def image_batches(source: NetworkSource, images: Sequence[np.ndarray], size: int) -> Iterator[Tensor]:
+def image_batches(
+    source: NetworkSource, images: Sequence[np.ndarray], size: int
+) -> Iterator[Tensor]:
     """Images as inputs of a network, `[size, 3, h, w]` each but the last."""
     for begin in range(0, len(images), size):
-        yield torch.cat([input_of(source, image) for image in images[begin:begin + size]])
+        yield torch.cat([input_of(source, image) for image in images[begin : begin + size]])
 
 
 class ElasticNetwork(TorchNetwork):
@@ -110,7 +131,9 @@ class ElasticRun(SegmentRun):
         network = self._network
         network.engine.check_frame(self._number)
         if name == 'pre':
-            self._values = network.engine.hold('pre', (input_of(network.source, self._image, network.device),))
+            self._values = network.engine.hold(
+                'pre', (input_of(network.source, self._image, network.device),)
+            )
         elif name == 'layers':
             self._values = network.engine.run(key, 'layers', self._layers, {'pre': self._values})
         else:

@@ -4,6 +4,7 @@ user's.
 Classifiers give logits `[N, classes]`. Detectors are torchvision's SSD and SSDLite: what lies between image and boxes
 is the network, `SsdOutputs`; boxes are decoded as torchvision does.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -20,7 +21,11 @@ from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.untrusted_file import CALLABLES, FileRefused, may_call
 from deadline_perception.engines.tensor_file import read_state_dict
-from deadline_perception.networks.multi_path.checkpoint import MOST_CLASSES, WithoutMemory, is_class_name
+from deadline_perception.networks.multi_path.checkpoint import (
+    MOST_CLASSES,
+    WithoutMemory,
+    is_class_name,
+)
 
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _CLASSIFIER_SIZE = (224, 224)
@@ -56,17 +61,29 @@ class NetworkSource:
     def __post_init__(self) -> None:
         for name in ('class_names', 'input_size', 'mean', 'deviation'):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not 0 < len(self.class_names) <= MOST_CLASSES or not all(map(is_class_name, self.class_names)):
-            raise ValueError(f'class_names is {printable(repr(self.class_names), 60)}, expected 1 to {MOST_CLASSES} '
-                             f'names')
-        if len(self.input_size) != 2 or not all(isinstance(side, int) and 0 < side <= MOST_INPUT_PX
-                                                for side in self.input_size):
-            raise ValueError(f'input_size is {printable(repr(self.input_size), 60)}, expected height and width of 1 to '
-                             f'{MOST_INPUT_PX} px')
-        if not len(self.mean) == len(self.deviation) == 3 or not all(value > 0 for value in self.deviation) \
-                or not all(map(math.isfinite, (*self.mean, *self.deviation))):
-            raise ValueError(f'mean is {self.mean} and deviation {self.deviation}, expected three finite '
-                             f'numbers each, the latter above 0')
+        if not 0 < len(self.class_names) <= MOST_CLASSES or not all(
+            map(is_class_name, self.class_names)
+        ):
+            raise ValueError(
+                f'class_names is {printable(repr(self.class_names), 60)}, expected 1 to {MOST_CLASSES} '
+                f'names'
+            )
+        if len(self.input_size) != 2 or not all(
+            isinstance(side, int) and 0 < side <= MOST_INPUT_PX for side in self.input_size
+        ):
+            raise ValueError(
+                f'input_size is {printable(repr(self.input_size), 60)}, expected height and width of 1 to '
+                f'{MOST_INPUT_PX} px'
+            )
+        if (
+            not len(self.mean) == len(self.deviation) == 3
+            or not all(value > 0 for value in self.deviation)
+            or not all(map(math.isfinite, (*self.mean, *self.deviation)))
+        ):
+            raise ValueError(
+                f'mean is {self.mean} and deviation {self.deviation}, expected three finite '
+                f'numbers each, the latter above 0'
+            )
 
     @property
     def example_inputs(self) -> tuple[Tensor]:
@@ -87,8 +104,10 @@ class NetworkSource:
             try:
                 model.load_state_dict(dict(weights))
             except RuntimeError as error:
-                raise SourceError(f'weights do not fit {self.model} of {len(self.class_names)} classes: '
-                                  f'{" ".join(str(error).split())[:300]}') from error
+                raise SourceError(
+                    f'weights do not fit {self.model} of {len(self.class_names)} classes: '
+                    f'{" ".join(str(error).split())[:300]}'
+                ) from error
         return (SsdOutputs(model) if _is_ssd(model) else model).eval()
 
     def decoder(self) -> ClassDecoder | SsdDecoder:
@@ -146,15 +165,25 @@ class SsdDecoder:
 
     def decode(self, values: tuple[Tensor, ...], image_size: tuple[int, int]) -> Detections:
         """The result for an image of that height and width in px."""
-        outputs = {'cls_logits': values[0].cpu().float(), 'bbox_regression': values[1].cpu().float()}
+        outputs = {
+            'cls_logits': values[0].cpu().float(),
+            'bbox_regression': values[1].cpu().float(),
+        }
         found = self._ssd.postprocess_detections(outputs, self._anchors, [self._size])[0]
         scale = np.divide(image_size, self._size)[[1, 0, 1, 0]]
-        return Detections(found['boxes'].numpy() * scale, found['scores'].numpy().clip(0.0, 1.0),
-                          found['labels'].numpy() - 1)
+        return Detections(
+            found['boxes'].numpy() * scale,
+            found['scores'].numpy().clip(0.0, 1.0),
+            found['labels'].numpy() - 1,
+        )
 
 
-def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[str, ...] = (),
-                size: tuple[int, int] | None = None) -> NetworkSource:
+def find_source(
+    model: str,
+    weights: Mapping[str, Tensor],
+    class_names: tuple[str, ...] = (),
+    size: tuple[int, int] | None = None,
+) -> NetworkSource:
     """The source of a network with a user's weights, whose number of classes they tell.
 
     Args:
@@ -169,7 +198,9 @@ def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[st
     """
     template = _build(model, len(class_names) or 2)
     # In the order of the layers, which a safetensors file does not keep.
-    biases = {name: weights[name] for name, value in template.state_dict().items() if name in weights} or weights
+    biases = {
+        name: weights[name] for name, value in template.state_dict().items() if name in weights
+    } or weights
     biases = {name: value for name, value in biases.items() if value.dim() == 1}
     if _is_ssd(template):
         of_first = [value for name, value in biases.items() if name.startswith(_FIRST_SCORES)]
@@ -184,7 +215,9 @@ def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[st
         raise SourceError(f'weights are of {count} classes, expected at most {MOST_CLASSES}')
     names = class_names or _known_names(count, _is_ssd(template))
     if len(names) != count:
-        raise SourceError(f'{len(names)} class names with weights of {count} classes, expected one for each')
+        raise SourceError(
+            f'{len(names)} class names with weights of {count} classes, expected one for each'
+        )
     return NetworkSource(model, names, input_size, mean, deviation)
 
 
@@ -206,14 +239,18 @@ def source_in_file(facts: Mapping[str, object], weights: int) -> NetworkSource:
         raise ValueError(f'model is {printable(repr(model), 60)}, expected the name of a network')
     if ':' in model:
         if not may_call(model):
-            raise SourceError(f'it names the code {printable(repr(model), 100)}, which a file alone does not start; if '
-                              f'you trust it, name it yourself: {CALLABLES}={printable(model, 100)}')
+            raise SourceError(
+                f'it names the code {printable(repr(model), 100)}, which a file alone does not start; if '
+                f'you trust it, name it yourself: {CALLABLES}={printable(model, 100)}'
+            )
         return source
     with WithoutMemory():
         network = _build(model, count)
     needed = sum(value.numel() for value in network.parameters())
     if needed > weights:
-        raise SourceError(f'{model} of {count} classes has {needed} weights and the file {weights} values')
+        raise SourceError(
+            f'{model} of {count} classes has {needed} weights and the file {weights} values'
+        )
     return source
 
 
@@ -228,9 +265,13 @@ def read_weights(file: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise SourceError(f'weights file {file} does not exist') from None
     except (OSError, FileRefused) as error:
-        raise SourceError(f'weights file {file} cannot be read: {error}; expected safetensors, or a state dict that '
-                          f'torch.save wrote') from error
-    return {name: value.float() if value.is_floating_point() else value for name, value in found.items()}
+        raise SourceError(
+            f'weights file {file} cannot be read: {error}; expected safetensors, or a state dict that '
+            f'torch.save wrote'
+        ) from error
+    return {
+        name: value.float() if value.is_floating_point() else value for name, value in found.items()
+    }
 
 
 def _build(model: str, classes: int) -> nn.Module:
@@ -239,16 +280,25 @@ def _build(model: str, classes: int) -> nn.Module:
         try:
             made = getattr(importlib.import_module(module), name)()
         except (ImportError, AttributeError) as error:
-            raise SourceError(f'model is {model!r}, expected package.module:callable: {error}') from error
+            raise SourceError(
+                f'model is {model!r}, expected package.module:callable: {error}'
+            ) from error
         if not isinstance(made, nn.Module):
-            raise SourceError(f'model {model!r} gives a {type(made).__name__}, expected a torch.nn.Module')
+            raise SourceError(
+                f'model {model!r} gives a {type(made).__name__}, expected a torch.nn.Module'
+            )
         return made
     from torchvision import models
 
     detectors = models.list_models(module=models.detection)
-    if model not in (*models.list_models(module=models), *detectors):  # others would download a part of themselves
-        raise SourceError(f'model is {model!r}, expected the name of one of torchvision\'s networks, such as resnet18 '
-                          f'or ssdlite320_mobilenet_v3_large, or package.module:callable')
+    if model not in (
+        *models.list_models(module=models),
+        *detectors,
+    ):  # others would download a part of themselves
+        raise SourceError(
+            f"model is {model!r}, expected the name of one of torchvision's networks, such as resnet18 "
+            f'or ssdlite320_mobilenet_v3_large, or package.module:callable'
+        )
     arguments: dict[str, object] = {'weights': None, 'num_classes': classes}
     if model in detectors:
         arguments |= {'weights_backbone': None, 'num_classes': classes + 1}
@@ -256,7 +306,9 @@ def _build(model: str, classes: int) -> nn.Module:
         torch.manual_seed(0)
         made = models.get_model(model, **arguments)
     if model in detectors and not _is_ssd(made):
-        raise SourceError(f'model {model!r} finds its regions by the data, expected a classifier, SSD or SSDLite')
+        raise SourceError(
+            f'model {model!r} finds its regions by the data, expected a classifier, SSD or SSDLite'
+        )
     return made
 
 
@@ -273,4 +325,6 @@ def _known_names(count: int, is_detector: bool) -> tuple[str, ...]:
     digits = int(math.log10(max(count, 1))) + 1
     if len(known) != count:
         return tuple(f'class{number:0{digits}d}' for number in range(count))
-    return tuple(name if known.count(name) == 1 else f'{name} {number}' for number, name in enumerate(known))
+    return tuple(
+        name if known.count(name) == 1 else f'{name} {number}' for number, name in enumerate(known)
+    )

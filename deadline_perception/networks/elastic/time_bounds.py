@@ -1,4 +1,5 @@
 """Bounds of the times of sub-networks, learnt while they run: what inference and training choose a utilisation by."""
+
 from __future__ import annotations
 
 import math
@@ -43,12 +44,22 @@ class TimeBounds:
         ValueError: there is no utilisation, or a value lies outside its range.
     """
 
-    def __init__(self, expected_ms: Mapping[float, float], target_miss_probability: float,
-                 initial_factor: float = 1.25) -> None:
+    def __init__(
+        self,
+        expected_ms: Mapping[float, float],
+        target_miss_probability: float,
+        initial_factor: float = 1.25,
+    ) -> None:
         if not expected_ms or not all(0.0 <= time < math.inf for time in expected_ms.values()):
-            raise ValueError(f'expected times are {dict(expected_ms)} ms, expected at least one, none negative')
-        self._calibrator = BoundCalibrator(target_miss_probability, _STEP, _SCORE_WIDTH,
-                                           min(math.log(max(1.0, initial_factor)), _SCORE_WIDTH))
+            raise ValueError(
+                f'expected times are {dict(expected_ms)} ms, expected at least one, none negative'
+            )
+        self._calibrator = BoundCalibrator(
+            target_miss_probability,
+            _STEP,
+            _SCORE_WIDTH,
+            min(math.log(max(1.0, initial_factor)), _SCORE_WIDTH),
+        )
         self._log_slowdown, longest, self._expected_ms = 0.0, _LEAST_MS, {}
         for utilisation in sorted(expected_ms):
             longest = self._expected_ms[utilisation] = max(longest, expected_ms[utilisation])

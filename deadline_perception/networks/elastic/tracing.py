@@ -1,4 +1,5 @@
 """An ordinary torch network as a graph of its layers and operations, by `torch.fx`."""
+
 from __future__ import annotations
 
 import copy
@@ -25,7 +26,11 @@ class Tracer(fx.Tracer):
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         """Norms that others have derived stay layers."""
-        return super().is_leaf_module(module, name) or isinstance(module, nn.LayerNorm) or is_frozen_norm(module)
+        return (
+            super().is_leaf_module(module, name)
+            or isinstance(module, nn.LayerNorm)
+            or is_frozen_norm(module)
+        )
 
     def call_module(self, module: nn.Module, forward, args, kwargs):
         """Traces one module; its name stays in `within` where that fails."""
@@ -44,24 +49,40 @@ def trace(module: nn.Module, example_inputs: Sequence[Tensor]) -> fx.GraphModule
     """
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-            raise ConversionError(f'weight {name} is of {tensor.dtype}, expected torch.float32: convert the network '
-                                  f'before it is put into half precision, with module.float()')
+            raise ConversionError(
+                f'weight {name} is of {tensor.dtype}, expected torch.float32: convert the network '
+                f'before it is put into half precision, with module.float()'
+            )
     module = copy.deepcopy(module).eval()
     tracer = Tracer()
     try:
         graph = tracer.trace(module)
-    except (fx.proxy.TraceError, TypeError, RuntimeError, AttributeError, ValueError, NotImplementedError) as error:
-        raise ConversionError(f'layer {".".join(tracer.within[-1:]) or "(the network itself)"} cannot be traced: '
-                              f'{str(error).splitlines()[0]}; expected control flow that does not depend on '
-                              f'data') from error
+    except (
+        fx.proxy.TraceError,
+        TypeError,
+        RuntimeError,
+        AttributeError,
+        ValueError,
+        NotImplementedError,
+    ) as error:
+        raise ConversionError(
+            f'layer {".".join(tracer.within[-1:]) or "(the network itself)"} cannot be traced: '
+            f'{str(error).splitlines()[0]}; expected control flow that does not depend on '
+            f'data'
+        ) from error
     traced = fx.GraphModule(module, graph)
     try:
-        with torch.no_grad(), redirect_stderr(io.StringIO()):  # it prints the traceback of what it raises
+        with (
+            torch.no_grad(),
+            redirect_stderr(io.StringIO()),
+        ):  # it prints the traceback of what it raises
             fx.passes.shape_prop.ShapeProp(traced).propagate(*example_inputs)
     except RuntimeError as error:
         shapes = ', '.join(str(tuple(example.shape)) for example in example_inputs)
-        raise ConversionError(f'the network does not run on example inputs of the shape {shapes}: '
-                              f'{str(error.__cause__ or error).splitlines()[0]}') from error
+        raise ConversionError(
+            f'the network does not run on example inputs of the shape {shapes}: '
+            f'{str(error.__cause__ or error).splitlines()[0]}'
+        ) from error
     return traced
 
 

@@ -4,6 +4,7 @@ An iteration computes, differentiates and changes the weights of active neurons 
 prefix form these are views of the weights, so that forward pass, backward pass and the optimiser's step are dense and
 as short as for a network of that size; weights and momentum of inactive neurons are not touched.
 """
+
 from __future__ import annotations
 
 import math
@@ -25,7 +26,9 @@ from deadline_perception.networks.elastic.elastic import ElasticModule
 from deadline_perception.networks.elastic.time_bounds import TimeBounds
 
 Loss = Callable[[object, object], Tensor]
-_LARGEST_SHARE = 0.5  # of the iterations that train the largest sub-network that fits; the others any that fits
+_LARGEST_SHARE = (
+    0.5  # of the iterations that train the largest sub-network that fits; the others any that fits
+)
 _MOMENTUM = 0.9
 _MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
 
@@ -44,7 +47,9 @@ def distillation_loss(outputs: tuple[Tensor, Tensor], targets: tuple[Tensor, Ten
     """
     objects = 1.0 - targets[0].softmax(-1)[..., 0]
     boxes = (F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1) * objects).sum()
-    classes = F.kl_div(outputs[0].log_softmax(-1), targets[0].log_softmax(-1), reduction='none', log_target=True).sum()
+    classes = F.kl_div(
+        outputs[0].log_softmax(-1), targets[0].log_softmax(-1), reduction='none', log_target=True
+    ).sum()
     return (classes + boxes) / objects.sum().clamp(min=1.0)
 
 
@@ -53,7 +58,9 @@ class BudgetTooSmall(DeadlinePerceptionError):
 
 
 @contextmanager
-def active_weights(network: ElasticModule, activation: Activation) -> Iterator[list[tuple[Tensor, Tensor]]]:
+def active_weights(
+    network: ElasticModule, activation: Activation
+) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """Lets a network compute with the weights of active neurons as leaves of the graph of gradients, while it lasts.
 
     Returns:
@@ -74,16 +81,20 @@ def active_weights(network: ElasticModule, activation: Activation) -> Iterator[l
                 used.append(joined(axis, pieces))
             layer.leaves = tuple(used)
         sliced = {id(parameter) for layer in elastic_layers for parameter in layer.parameters()}
-        stretches += [(weight, weight) for weight in network.parameters() if id(weight) not in sliced and
-                      weight.requires_grad]
+        stretches += [
+            (weight, weight)
+            for weight in network.parameters()
+            if id(weight) not in sliced and weight.requires_grad
+        ]
         yield stretches
     finally:
         for layer in elastic_layers:
             layer.leaves = None
 
 
-def gradients(network: ElasticModule, activation: Activation, loss: Loss, inputs: Tensor,
-              targets: object) -> tuple[float, list[tuple[Tensor, Tensor, Tensor]]]:
+def gradients(
+    network: ElasticModule, activation: Activation, loss: Loss, inputs: Tensor, targets: object
+) -> tuple[float, list[tuple[Tensor, Tensor, Tensor]]]:
     """The loss of a sub-network, and its gradient for every weight that it uses.
 
     Returns:
@@ -92,8 +103,11 @@ def gradients(network: ElasticModule, activation: Activation, loss: Loss, inputs
     with active_weights(network, activation) as stretches:
         value = loss(network.body(inputs, activation), targets)
         found = torch.autograd.grad(value, [stretch for stretch, _ in stretches], allow_unused=True)
-    return float(value.detach()), [(stretch, weight, gradient) for (stretch, weight), gradient in zip(stretches, found)
-                                   if gradient is not None]
+    return float(value.detach()), [
+        (stretch, weight, gradient)
+        for (stretch, weight), gradient in zip(stretches, found)
+        if gradient is not None
+    ]
 
 
 class ActiveDescent:
@@ -117,7 +131,10 @@ class ActiveDescent:
         """Changes the weights by what `gradients` found, in place; what is not finite changes nothing."""
         if not found:
             return
-        stretches, slopes = [stretch.detach() for stretch, _, _ in found], [slope for _, _, slope in found]
+        stretches, slopes = (
+            [stretch.detach() for stretch, _, _ in found],
+            [slope for _, _, slope in found],
+        )
         norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
         if not math.isfinite(norm):
             return
@@ -139,8 +156,12 @@ class ActiveDescent:
         """The stretch of a weight's velocity that lies as the weight's does."""
         velocity = self._velocities.get(id(weight))
         if velocity is None:
-            velocity = self._velocities[id(weight)] = torch.zeros_like(weight, memory_format=torch.preserve_format)
-        return velocity.as_strided(stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset())
+            velocity = self._velocities[id(weight)] = torch.zeros_like(
+                weight, memory_format=torch.preserve_format
+            )
+        return velocity.as_strided(
+            stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset()
+        )
 
 
 @dataclass(frozen=True)
@@ -186,9 +207,17 @@ class TimeBoundTrainer:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, network: ElasticModule, loss: Loss, *, budget_ms: float, learning_rate: float,
-                 target_miss_probability: float = 0.01, seed: int = 0,
-                 clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(
+        self,
+        network: ElasticModule,
+        loss: Loss,
+        *,
+        budget_ms: float,
+        learning_rate: float,
+        target_miss_probability: float = 0.01,
+        seed: int = 0,
+        clock_ms: Callable[[], float] = now_ms,
+    ) -> None:
         if not budget_ms > 0.0:
             raise ValueError(f'budget is {budget_ms} ms, expected more than 0')
         self.network, self.budget_ms = network, budget_ms
@@ -217,13 +246,17 @@ class TimeBoundTrainer:
                 if number:
                     times[setting].append(took_ms)
         expected_ms = {setting: median(samples) for setting, samples in times.items()}
-        spread = max(max(samples) / max(expected_ms[setting], 1e-6) for setting, samples in times.items())
+        spread = max(
+            max(samples) / max(expected_ms[setting], 1e-6) for setting, samples in times.items()
+        )
         self.bounds = TimeBounds(expected_ms, self._target_miss_probability, spread)
         fit = self.bounds.fit(self.budget_ms)
         if not fit.fits_budget:
-            raise BudgetTooSmall(f'budget is {self.budget_ms:g} ms, expected at least {fit.bound_ms:.1f} ms, the bound '
-                                 f'of an iteration of the smallest sub-network (utilisation {fit.utilisation:g}) on '
-                                 f'this device')
+            raise BudgetTooSmall(
+                f'budget is {self.budget_ms:g} ms, expected at least {fit.bound_ms:.1f} ms, the bound '
+                f'of an iteration of the smallest sub-network (utilisation {fit.utilisation:g}) on '
+                f'this device'
+            )
 
     def iterate(self, inputs: Tensor, targets: object) -> Iteration | None:
         """Trains on one batch; None, with no weight changed, where at present no bound fits the budget.
@@ -239,18 +272,26 @@ class TimeBoundTrainer:
             return None
         utilisation = fit.utilisation
         if self._rng.random() >= _LARGEST_SHARE:
-            utilisation = self._rng.choice([u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms])
+            utilisation = self._rng.choice(
+                [u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms]
+            )
         begun_ms = self._clock_ms()
-        value, found = gradients(self.network, self.network.activate(utilisation), self._loss, inputs, targets)
+        value, found = gradients(
+            self.network, self.network.activate(utilisation), self._loss, inputs, targets
+        )
         self.descent.step(found)
         took_ms = self._clock_ms() - begun_ms
         self.network.forget_copies()
         self.bounds.observe(utilisation, took_ms)
-        return Iteration(utilisation, bounds_ms[utilisation], took_ms, value, took_ms <= self.budget_ms)
+        return Iteration(
+            utilisation, bounds_ms[utilisation], took_ms, value, took_ms <= self.budget_ms
+        )
 
     def _probe(self, utilisation: float, inputs: Tensor, targets: object) -> float:
         """Time in ms of an iteration that changes no weight."""
         begun_ms = self._clock_ms()
-        _, found = gradients(self.network, self.network.activate(utilisation), self._loss, inputs, targets)
+        _, found = gradients(
+            self.network, self.network.activate(utilisation), self._loss, inputs, targets
+        )
         self.descent.rehearse(found)
         return self._clock_ms() - begun_ms

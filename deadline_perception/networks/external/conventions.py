@@ -5,6 +5,7 @@ One axis after the other is varied around the best so far, until none improves: 
 each with every reading that still has a chance. What such heads usually take stays where another gains next to nothing,
 because 20 images cannot tell by chance from better.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,18 @@ _KEPT_SHARE = 0.5  # of the best value, below which a reading is tried no more
 # one (of NanoDet, also on other images) by 6 %. # measured: benchmarks/own_models.py
 _LEAST_GAIN = 1.05
 _CONFIDENT, _MOST_CONFIDENT = 0.3, 20
-_COCO_GAPS = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)  # numbers from 1 to 90 that no class has (Lin et al. 2014)
+_COCO_GAPS = (
+    12,
+    26,
+    29,
+    30,
+    45,
+    66,
+    68,
+    69,
+    71,
+    83,
+)  # numbers from 1 to 90 that no class has (Lin et al. 2014)
 _COCO_CLASSES, _COCO_PLACES = 80, 90
 _AXES = {'resize': RESIZES, 'channels': CHANNELS, 'range_name': tuple(RANGES)}
 
@@ -49,7 +61,9 @@ class Conventions:
         first = next((label for label, name in enumerate(self.names) if name is not None), 0)
         words = [self.form.words, self.head.name]
         words += [f'first class at label {first}'] * (first > 0)
-        words += ['labels of COCO with gaps'] * (len(self.names) in (_COCO_PLACES, _COCO_PLACES + 1))
+        words += ['labels of COCO with gaps'] * (
+            len(self.names) in (_COCO_PLACES, _COCO_PLACES + 1)
+        )
         return ', '.join(words)
 
 
@@ -59,13 +73,16 @@ def label_lists(names: Names) -> list[Names]:
     lists = [tuple(names), (None, *names), (*names, None)]
     if len(names) == _COCO_CLASSES:
         rest = iter(names)
-        gaps = tuple(None if number in _COCO_GAPS else next(rest) for number in range(1, _COCO_PLACES + 1))
+        gaps = tuple(
+            None if number in _COCO_GAPS else next(rest) for number in range(1, _COCO_PLACES + 1)
+        )
         lists[1:1] = [gaps, (None, *gaps)]
     return lists
 
 
-def possible_readings(outputs: Sequence[Output], names: Names, input_size: tuple[int, int],
-                      stated: str = '') -> list[tuple[Head, Names]]:
+def possible_readings(
+    outputs: Sequence[Output], names: Names, input_size: tuple[int, int], stated: str = ''
+) -> list[tuple[Head, Names]]:
     """All readings of the outputs of a file that fit one of the label lists of its classes, the likeliest first.
 
     Raises:
@@ -75,8 +92,11 @@ def possible_readings(outputs: Sequence[Output], names: Names, input_size: tuple
     for known in label_lists(names):
         try:
             # A background after the classes changes nothing where the outputs do not say how many labels there are.
-            found += [(head, known) for head in recognise(outputs, len(known), input_size, stated)
-                      if head.labels is not None or known[-1] is not None]
+            found += [
+                (head, known)
+                for head in recognise(outputs, len(known), input_size, stated)
+                if head.labels is not None or known[-1] is not None
+            ]
         except ModelError:
             continue
     return found or [(head, names) for head in recognise(outputs, len(names), input_size, stated)]
@@ -90,9 +110,16 @@ class Trial:
     value: float
 
 
-def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputForm,
-           readings: Sequence[tuple[Head, Names]], evaluate: Callable[[Conventions, Sequence[Objects]], float],
-           images: int, *, is_8_bit: bool = False, least: int = 0) -> tuple[Trial, list[Trial]]:
+def search(
+    run: Callable[[InputForm, int], Sequence[np.ndarray]],
+    start: InputForm,
+    readings: Sequence[tuple[Head, Names]],
+    evaluate: Callable[[Conventions, Sequence[Objects]], float],
+    images: int,
+    *,
+    is_8_bit: bool = False,
+    least: int = 0,
+) -> tuple[Trial, list[Trial]]:
     """Tries conventions; returns the best, and all that were tried on all images, the best first.
 
     Args:
@@ -114,7 +141,11 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
         trials = []
         for head, names in left:
             conventions = Conventions(form, head, names)
-            trials.append(Trial(conventions, evaluate(conventions, [head.decode(values) for values in outputs])))
+            trials.append(
+                Trial(
+                    conventions, evaluate(conventions, [head.decode(values) for values in outputs])
+                )
+            )
         if count == images:
             known[form] = trials
         return trials
@@ -122,9 +153,15 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
     axes = ('resize', 'channels') if is_8_bit else tuple(_AXES)
     seen = run(start, 0)
     left = [one for one in readings if one[0].fits(seen)] or list(readings)
-    few = [trial for form in ([start] if is_8_bit else varied(start, 'range_name'))
-           for trial in tried(form, left, min(images, _FIRST_IMAGES))]
-    best, usual = max(few, key=_value), max((trial for trial in few if trial.conventions.form == start), key=_value)
+    few = [
+        trial
+        for form in ([start] if is_8_bit else varied(start, 'range_name'))
+        for trial in tried(form, left, min(images, _FIRST_IMAGES))
+    ]
+    best, usual = (
+        max(few, key=_value),
+        max((trial for trial in few if trial.conventions.form == start), key=_value),
+    )
     best = best if best.value > usual.value * _LEAST_GAIN else usual
     worth = {id(trial.conventions.head) for trial in few if trial.value >= _KEPT_SHARE * best.value}
     left = [one for one in left if id(one[0]) in worth]
@@ -138,12 +175,19 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
                 is_usual = getattr(best.conventions.form, axis) == getattr(start, axis)
                 if trial.value > best.value * (_LEAST_GAIN if is_usual else 1.0):
                     best = trial
-    further = [form for axis in axes for near in varied(best.conventions.form, axis) for other in axes
-               for form in varied(near, other)]
+    further = [
+        form
+        for axis in axes
+        for near in varied(best.conventions.form, axis)
+        for other in axes
+        for form in varied(near, other)
+    ]
     for form in further:
         if sum(map(len, known.values())) < least:
             tried(form, readings, images)
-    return best, sorted((trial for trials in known.values() for trial in trials), key=_value, reverse=True)
+    return best, sorted(
+        (trial for trials in known.values() for trial in trials), key=_value, reverse=True
+    )
 
 
 def varied(form: InputForm, axis: str) -> list[InputForm]:

@@ -3,6 +3,7 @@
 
 `distribution CENTRE SCORES`: a cell is at its `middle` or `corner`; scores are a `probability`, or need a `sigmoid`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,8 +12,18 @@ from itertools import product
 
 import numpy as np
 
-from deadline_perception.networks.external.head import (PROBABILITY, SIGMOID, Head, Objects, Output, best_classes,
-                                                        cell_corners, cells, softmax, to_probabilities)
+from deadline_perception.networks.external.head import (
+    PROBABILITY,
+    SIGMOID,
+    Head,
+    Objects,
+    Output,
+    best_classes,
+    cell_corners,
+    cells,
+    softmax,
+    to_probabilities,
+)
 
 NAMES = ('distribution',)
 _NANODET = ('stretch', 'bgr', 'ImageNet')  # see `Head.usual`
@@ -21,7 +32,9 @@ _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (16, 32), (16, 32, 64))
 _BINS = range(4, 33)  # of a side; 8 of NanoDet and PicoDet, 16 of YOLOv8
 
 
-def readings(outputs: Sequence[Output], classes: int | None, input_size: tuple[int, int]) -> list[Head]:
+def readings(
+    outputs: Sequence[Output], classes: int | None, input_size: tuple[int, int]
+) -> list[Head]:
     """The ways in which outputs may be read as such a head, the likeliest first."""
     found = []
     for strides in _STRIDES:
@@ -31,16 +44,32 @@ def readings(outputs: Sequence[Output], classes: int | None, input_size: tuple[i
             continue
         places, labels = layout
         grid = cell_corners(input_size, strides)
-        found += [Head(f'distribution {centre} {scores}', labels,
-                       partial(_decode, places=places, labels=labels, counts=counts, grid=grid,
-                               offset=0.5 if centre == _MIDDLE else 0.0, scores=scores), True,
-                       tuple(place for place, other in places if place != other), scores, _NANODET)
-                  for centre, scores in product((_MIDDLE, _CORNER), (PROBABILITY, SIGMOID))]
+        found += [
+            Head(
+                f'distribution {centre} {scores}',
+                labels,
+                partial(
+                    _decode,
+                    places=places,
+                    labels=labels,
+                    counts=counts,
+                    grid=grid,
+                    offset=0.5 if centre == _MIDDLE else 0.0,
+                    scores=scores,
+                ),
+                True,
+                tuple(place for place, other in places if place != other),
+                scores,
+                _NANODET,
+            )
+            for centre, scores in product((_MIDDLE, _CORNER), (PROBABILITY, SIGMOID))
+        ]
     return found
 
 
-def _per_scale(outputs: Sequence[Output], counts: Sequence[int],
-               classes: int | None) -> tuple[list[tuple[int, int]], int] | None:
+def _per_scale(
+    outputs: Sequence[Output], counts: Sequence[int], classes: int | None
+) -> tuple[list[tuple[int, int]], int] | None:
     """Places of scores and distances of each scale, and the number of classes."""
     places, labels = [], set()
     if len(outputs) != 2 * len(counts):
@@ -50,7 +79,9 @@ def _per_scale(outputs: Sequence[Output], counts: Sequence[int],
         of_scale = [(place, values) for place, values in of_scale if values]
         if len(of_scale) != 2:
             return None
-        ordered = sorted(of_scale, key=lambda one: not _is_classes(outputs[one[0]], one[1], classes))
+        ordered = sorted(
+            of_scale, key=lambda one: not _is_classes(outputs[one[0]], one[1], classes)
+        )
         (scores, columns), (distances, bins) = ordered
         if bins % 4 or bins // 4 not in _BINS:
             return None
@@ -63,7 +94,11 @@ def _is_classes(output: Output, values: int, classes: int | None) -> bool:
     """Whether an output holds scores and not distances."""
     if classes is not None and values == classes:
         return not any(word in output.name.lower() for word in ('dis', 'reg', 'box'))
-    return any(word in output.name.lower() for word in ('cls', 'class', 'score')) or values % 4 > 0 or values > 128
+    return (
+        any(word in output.name.lower() for word in ('cls', 'class', 'score'))
+        or values % 4 > 0
+        or values > 128
+    )
 
 
 def _values(output: Output, count: int) -> int | None:
@@ -78,8 +113,9 @@ def _values(output: Output, count: int) -> int | None:
     return None
 
 
-def _joined(outputs: Sequence[Output], count: int,
-            classes: int | None) -> tuple[list[tuple[int, int]], int] | None:
+def _joined(
+    outputs: Sequence[Output], count: int, classes: int | None
+) -> tuple[list[tuple[int, int]], int] | None:
     """The same where scores and distances of all scales are columns of one output."""
     for place, output in enumerate(outputs):
         values = _values(output, count)
@@ -92,14 +128,26 @@ def _joined(outputs: Sequence[Output], count: int,
     return None
 
 
-def _decode(values: Sequence[np.ndarray], *, places: Sequence[tuple[int, int]], labels: int, counts: Sequence[int],
-            grid: tuple[np.ndarray, np.ndarray], offset: float, scores: str) -> Objects:
+def _decode(
+    values: Sequence[np.ndarray],
+    *,
+    places: Sequence[tuple[int, int]],
+    labels: int,
+    counts: Sequence[int],
+    grid: tuple[np.ndarray, np.ndarray],
+    offset: float,
+    scores: str,
+) -> Objects:
     if places[0][0] == places[0][1]:
         rows = _by_cells(values[places[0][0]], sum(counts))
         said, distances = rows[:, :labels], rows[:, labels:]
     else:
-        said = np.concatenate([_by_cells(values[place], count) for (place, _), count in zip(places, counts)])
-        distances = np.concatenate([_by_cells(values[place], count) for (_, place), count in zip(places, counts)])
+        said = np.concatenate(
+            [_by_cells(values[place], count) for (place, _), count in zip(places, counts)]
+        )
+        distances = np.concatenate(
+            [_by_cells(values[place], count) for (_, place), count in zip(places, counts)]
+        )
     kept, best, found = best_classes(to_probabilities(said, scores))
     spread = softmax(distances[kept].reshape(len(kept), 4, -1))
     sides = spread @ np.arange(spread.shape[2], dtype=np.float32)

@@ -3,6 +3,7 @@
 Inputs beside the image that only tell sizes, as DETR's family and PaddleDetection have them, become constants, so that
 boxes come in px of the input. A loop that states no bound, or a large one, is refused before it can run.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -21,7 +22,10 @@ from deadline_perception.networks.external.tflite_file import read_tflite
 
 SUFFIXES = ('.onnx', '.xml', '.tflite')
 _MOST_ROUNDS = 100_000  # of a loop
-_WIDTH_FIRST = ('orig_target_sizes', 'orig_size')  # inputs of sizes, by name; others have the height first
+_WIDTH_FIRST = (
+    'orig_target_sizes',
+    'orig_size',
+)  # inputs of sizes, by name; others have the height first
 _IMAGE_NAMES = ('image', 'images', 'input', 'pixel_values', 'x', 'data')
 
 
@@ -67,9 +71,17 @@ def read_exported(file: Path) -> ExportedFile:
     by_planes = shape[1] == 3 or (shape[1] is None and shape[3] != 3)
     sides = shape[2:] if by_planes else shape[1:3]
     if any(side is not None and not 1 <= side <= MOST_SIDE_PX for side in sides):
-        raise ModelError(f'input of {file} has {sides[0]} x {sides[1]} px, expected 1 to {MOST_SIDE_PX} px a side')
-    return ExportedFile(model, by_planes, tuple(sides), tuple(_outputs(model)), read_stated(model, file),
-                        precision(model))
+        raise ModelError(
+            f'input of {file} has {sides[0]} x {sides[1]} px, expected 1 to {MOST_SIDE_PX} px a side'
+        )
+    return ExportedFile(
+        model,
+        by_planes,
+        tuple(sides),
+        tuple(_outputs(model)),
+        read_stated(model, file),
+        precision(model),
+    )
 
 
 def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list[Output]:
@@ -79,19 +91,29 @@ def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list
         ModelError: the file cannot have that size.
     """
     if any(side not in (None, wanted) for side, wanted in zip(exported.size, size)):
-        raise ModelError(f'input of {file} has {exported.size[0]} x {exported.size[1]} px, expected the stated size of '
-                         f'{size[0]} x {size[1]} px; leave it out, or export the file with that size or an open one')
+        raise ModelError(
+            f'input of {file} has {exported.size[0]} x {exported.size[1]} px, expected the stated size of '
+            f'{size[0]} x {size[1]} px; leave it out, or export the file with that size or an open one'
+        )
     model = exported.model
     image = _image_input(model, file)
     try:
-        shapes = {one: [1, 3, *size] if exported.by_planes else [1, *size, 3] for one in model.inputs
-                  if one.get_node() == image.get_node()}
-        shapes |= {one: [1, *(1 if length is None else length for length in sizes_of(one)[1:])]
-                   for one in model.inputs if one.get_node() != image.get_node()}
+        shapes = {
+            one: [1, 3, *size] if exported.by_planes else [1, *size, 3]
+            for one in model.inputs
+            if one.get_node() == image.get_node()
+        }
+        shapes |= {
+            one: [1, *(1 if length is None else length for length in sizes_of(one)[1:])]
+            for one in model.inputs
+            if one.get_node() != image.get_node()
+        }
         model.reshape(shapes)
         _fix_sizes(model, image, size)
     except RuntimeError as error:
-        raise ModelError(f'{file} cannot take images of {size[0]} x {size[1]} px: {told(error)}') from error
+        raise ModelError(
+            f'{file} cannot take images of {size[0]} x {size[1]} px: {told(error)}'
+        ) from error
     return _outputs(model)
 
 
@@ -113,7 +135,11 @@ def told(error: Exception) -> str:
 def sizes_of(value) -> tuple[int | None, ...]:
     """Shape of an input or output, None where the file leaves a size open; empty where it leaves all open."""
     shape = value.get_partial_shape()
-    return tuple(size.get_length() if size.is_static else None for size in shape) if shape.rank.is_static else ()
+    return (
+        tuple(size.get_length() if size.is_static else None for size in shape)
+        if shape.rank.is_static
+        else ()
+    )
 
 
 def size_values(name: str, count: int, size: tuple[int, int]) -> list[float]:
@@ -126,30 +152,46 @@ def size_values(name: str, count: int, size: tuple[int, int]) -> list[float]:
 
 def _read(file: Path):
     if file.suffix.lower() not in SUFFIXES:
-        raise ModelError(f'{file} is no exported detector, expected a file that ends with {", ".join(SUFFIXES)}')
+        raise ModelError(
+            f'{file} is no exported detector, expected a file that ends with {", ".join(SUFFIXES)}'
+        )
     try:
         check_kind(file)
     except FileNotFoundError:
         raise ModelError(f'{file} does not exist, expected an exported detector') from None
     except (OSError, FileRefused) as error:
-        raise ModelError(f'{file} cannot be read: {error}, expected an exported detector') from error
+        raise ModelError(
+            f'{file} cannot be read: {error}, expected an exported detector'
+        ) from error
     load_openvino()
     try:
-        return read_tflite(file) if file.suffix.lower() == '.tflite' else openvino_core().read_model(file)
+        return (
+            read_tflite(file)
+            if file.suffix.lower() == '.tflite'
+            else openvino_core().read_model(file)
+        )
     except RuntimeError as error:
-        raise ModelError(f'{file} cannot be read by OpenVINO: {told(error)}. Export it with a standard opset and '
-                         f'without operations of its own (for YOLO: without suppression inside)') from error
+        raise ModelError(
+            f'{file} cannot be read by OpenVINO: {told(error)}. Export it with a standard opset and '
+            f'without operations of its own (for YOLO: without suppression inside)'
+        ) from error
 
 
 def _take_batches(model) -> None:
     """Gives the only input of a model of single images `[3, H, W]`, as torchvision exports, an axis for a batch."""
     from openvino import opset13
 
-    if len(model.inputs) != 1 or len(sizes_of(model.input())) != 3 or sizes_of(model.input())[0] != 3:
+    if (
+        len(model.inputs) != 1
+        or len(sizes_of(model.input())) != 3
+        or sizes_of(model.input())[0] != 3
+    ):
         return
     value, single = model.input(), model.input().get_node()
     sides = [-1 if side is None else side for side in sizes_of(value)]
-    batch = opset13.parameter([1, *sides], value.get_element_type(), name=single.get_friendly_name())
+    batch = opset13.parameter(
+        [1, *sides], value.get_element_type(), name=single.get_friendly_name()
+    )
     names = set(value.get_names())
     single.output(0).replace(opset13.squeeze(batch, np.int64([0])).output(0))
     batch.output(0).set_names(names)
@@ -166,10 +208,14 @@ def _image_input(model, file: Path):
         fitting = named or fitting
     if len(fitting) == 1:
         return fitting[0]
-    listed = '; '.join(f'{_name(value)} [{", ".join("?" if size is None else str(size) for size in sizes_of(value))}]'
-                       for value in model.inputs[:6])
-    raise ModelError(f'inputs of {file} are {listed or "none"}, expected one image [1, 3, height, width] or '
-                     f'[1, height, width, 3]')
+    listed = '; '.join(
+        f'{_name(value)} [{", ".join("?" if size is None else str(size) for size in sizes_of(value))}]'
+        for value in model.inputs[:6]
+    )
+    raise ModelError(
+        f'inputs of {file} are {listed or "none"}, expected one image [1, 3, height, width] or '
+        f'[1, height, width, 3]'
+    )
 
 
 def _is_image(shape: tuple[int | None, ...]) -> bool:
@@ -190,12 +236,16 @@ def _fix_sizes(model, image, size: tuple[int, int]) -> None:
             continue
         shape, name = sizes_of(value), _name(value)
         if shape not in ((1, 2), (2,), (1, 4)):
-            raise ModelError(f'input {name} {list(shape)} is not known, expected the image alone, or its size beside '
-                             f'it as [1, 2]')
+            raise ModelError(
+                f'input {name} {list(shape)} is not known, expected the image alone, or its size beside '
+                f'it as [1, 2]'
+            )
         values = size_values(name, shape[-1], size)
         parameter = value.get_node()
         kind = value.get_element_type().to_dtype()
-        constant = opset13.constant(np.array(values, kind).reshape([length or 1 for length in shape]))
+        constant = opset13.constant(
+            np.array(values, kind).reshape([length or 1 for length in shape])
+        )
         parameter.output(0).replace(constant.output(0))
         model.remove_parameter(parameter)
     model.validate_nodes_and_infer_types()
@@ -206,11 +256,16 @@ def _check_loops(model, file: Path) -> None:
         if op.get_type_name() != 'Loop':
             continue
         trips = op.input_value(0).get_node()
-        known = int(trips.get_data().reshape(-1)[0]) if trips.get_type_name() == 'Constant' else None
+        known = (
+            int(trips.get_data().reshape(-1)[0]) if trips.get_type_name() == 'Constant' else None
+        )
         if known is not None and not 0 <= known <= _MOST_ROUNDS:
             rounds = 'without end' if known < 0 else f'of {known} rounds'
             raise ModelError(f'{file} has a loop {rounds}, expected at most {_MOST_ROUNDS} rounds')
 
 
 def _outputs(model) -> list[Output]:
-    return [Output(_name(value), sizes_of(value), value.get_element_type().is_integral()) for value in model.outputs]
+    return [
+        Output(_name(value), sizes_of(value), value.get_element_type().is_integral())
+        for value in model.outputs
+    ]

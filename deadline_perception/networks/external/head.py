@@ -1,4 +1,5 @@
 """How the outputs of a detector are read: the record that every family of heads makes, and the geometry they share."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -130,7 +131,9 @@ def softmax(values: np.ndarray) -> np.ndarray:
     return powers / powers.sum(-1, keepdims=True)
 
 
-def best_classes(scores: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def best_classes(
+    scores: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The candidates among boxes that have a score per class.
 
     Args:
@@ -155,7 +158,9 @@ def cells(input_size: tuple[int, int], stride: int) -> tuple[int, int]:
     return -(-input_size[0] // stride), -(-input_size[1] // stride)
 
 
-def cell_corners(input_size: tuple[int, int], strides: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def cell_corners(
+    input_size: tuple[int, int], strides: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
     """Left upper corners `[N, 2]` (x, y) in cells, and strides `[N]`, of all cells, row by row, stride after stride."""
     places, sizes = [], []
     for stride in strides:

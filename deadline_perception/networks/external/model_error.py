@@ -1,4 +1,5 @@
 """The error of a detector that was made elsewhere."""
+
 from __future__ import annotations
 
 from deadline_perception.core.errors import DeadlinePerceptionError

@@ -1,4 +1,5 @@
 """How an image becomes what the layers of a detector read, and how boxes come back to the image."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from deadline_perception.networks.external.model_error import ModelError
 LETTERBOX, CORNER, STRETCH = 'letterbox', 'letterbox-corner', 'stretch'
 RESIZES, CHANNELS = (LETTERBOX, STRETCH, CORNER), ('rgb', 'bgr')
 # Means and deviations in the order red, green, blue, in values from 0 to 255, by what they are known for.
-RANGES = {'0 to 1': ((0.0, 0.0, 0.0), (255.0, 255.0, 255.0)),
-          '0 to 255': ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-          'ImageNet': ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
-          '-1 to 1': ((127.5, 127.5, 127.5), (127.5, 127.5, 127.5)),
-          'Caffe': ((123.0, 117.0, 104.0), (1.0, 1.0, 1.0))}
+RANGES = {
+    '0 to 1': ((0.0, 0.0, 0.0), (255.0, 255.0, 255.0)),
+    '0 to 255': ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    'ImageNet': ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
+    '-1 to 1': ((127.5, 127.5, 127.5), (127.5, 127.5, 127.5)),
+    'Caffe': ((123.0, 117.0, 104.0), (1.0, 1.0, 1.0)),
+}
 MOST_SIDE_PX = 8192
 _MOST_VALUE = 1e6  # of a mean or deviation
 _FILL = 114  # grey beside a letterboxed image, as YOLO's training has it
@@ -47,20 +50,36 @@ class InputForm:
         for name in ('size', 'mean', 'deviation'):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
-        if self.size is not None and (len(self.size) != 2 or not all(
-                isinstance(side, int) and 1 <= side <= MOST_SIDE_PX for side in self.size)):
-            raise ModelError(f'input size is {self.size}, expected height and width of 1 to {MOST_SIDE_PX} px')
+        if self.size is not None and (
+            len(self.size) != 2
+            or not all(isinstance(side, int) and 1 <= side <= MOST_SIDE_PX for side in self.size)
+        ):
+            raise ModelError(
+                f'input size is {self.size}, expected height and width of 1 to {MOST_SIDE_PX} px'
+            )
         if self.resize not in ('', *RESIZES) or self.channels not in CHANNELS:
-            raise ModelError(f'resize is {self.resize!r} and channels {self.channels!r}, expected one of '
-                             f'{", ".join(RESIZES)} and one of {", ".join(CHANNELS)}')
+            raise ModelError(
+                f'resize is {self.resize!r} and channels {self.channels!r}, expected one of '
+                f'{", ".join(RESIZES)} and one of {", ".join(CHANNELS)}'
+            )
         numbers = (*self.mean, *self.deviation)
-        are_numbers = all(isinstance(value, (int, float)) and abs(value) < _MOST_VALUE for value in numbers)
-        if not len(self.mean) == len(self.deviation) == 3 or not are_numbers or min(self.deviation) <= 0:
-            raise ModelError(f'mean is {self.mean} and deviation {self.deviation}, expected three numbers within '
-                             f'{_MOST_VALUE:.0f} each, deviations above 0')
+        are_numbers = all(
+            isinstance(value, (int, float)) and abs(value) < _MOST_VALUE for value in numbers
+        )
+        if (
+            not len(self.mean) == len(self.deviation) == 3
+            or not are_numbers
+            or min(self.deviation) <= 0
+        ):
+            raise ModelError(
+                f'mean is {self.mean} and deviation {self.deviation}, expected three numbers within '
+                f'{_MOST_VALUE:.0f} each, deviations above 0'
+            )
 
     @classmethod
-    def of_range(cls, size: tuple[int, int], resize: str, channels: str, range_name: str) -> InputForm:
+    def of_range(
+        cls, size: tuple[int, int], resize: str, channels: str, range_name: str
+    ) -> InputForm:
         """The form of one of `RANGES`."""
         mean, deviation = RANGES[range_name]
         step = 1 if channels == 'rgb' else -1
@@ -118,7 +137,7 @@ def place(image_bgr: np.ndarray, size: tuple[int, int], resize: str) -> np.ndarr
     if (at.height, at.width) == tuple(size):
         return inner
     pixels = np.full((*size, 3), _FILL, np.uint8)
-    pixels[at.top:at.top + at.height, at.left:at.left + at.width] = inner
+    pixels[at.top : at.top + at.height, at.left : at.left + at.width] = inner
     return pixels
 
 
@@ -129,4 +148,8 @@ def read_values(pixels_bgr: np.ndarray, form: InputForm) -> np.ndarray:
 
 
 def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    return image if image.shape[1::-1] == size else cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
+    return (
+        image
+        if image.shape[1::-1] == size
+        else cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
+    )

@@ -1,5 +1,6 @@
 """What an exported file says of itself: metadata of Ultralytics and LibreYOLO, in the file (ONNX), beside it
 (`metadata.yaml` of OpenVINO IR) or at its end (TensorFlow Lite), and those of OpenVINO's Model API."""
+
 from __future__ import annotations
 
 import ast
@@ -11,7 +12,12 @@ from pathlib import Path
 
 from deadline_perception.core.errors import printable
 from deadline_perception.core.plain_yaml import read_yaml
-from deadline_perception.core.untrusted_file import MOST_TEXT_BYTES, FileRefused, parse_json, read_bytes
+from deadline_perception.core.untrusted_file import (
+    MOST_TEXT_BYTES,
+    FileRefused,
+    parse_json,
+    read_bytes,
+)
 from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import MOST_SIDE_PX
@@ -53,7 +59,9 @@ def read_stated(model, file: Path) -> StatedFacts:
     facts = {**_near(file), **_inside(model)}
     task = facts.get('task', 'detect')
     if task not in ('detect', 'detection', ''):
-        raise ModelError(f'{file} says that its task is {printable(task, 30)!r}, expected detect: export a detector')
+        raise ModelError(
+            f'{file} says that its task is {printable(task, 30)!r}, expected detect: export a detector'
+        )
     stride = _value(facts.get('stride'))
     is_stride = type(stride) is int and 1 <= stride <= _MOST_STRIDE_PX
     arguments = _value(facts.get('args'))
@@ -66,8 +74,9 @@ def read_stated(model, file: Path) -> StatedFacts:
     size = _value(facts.get('imgsz'))
     if type(size) is int:  # LibreYOLO
         size = [_value(facts.get(name, size)) for name in ('imgsz_h', 'imgsz_w')]
-    return StatedFacts(_class_names(facts), _size(size), stride if is_stride else _USUAL_STRIDE_PX,
-                       outputs)
+    return StatedFacts(
+        _class_names(facts), _size(size), stride if is_stride else _USUAL_STRIDE_PX, outputs
+    )
 
 
 def _inside(model) -> dict[str, object]:
@@ -131,7 +140,9 @@ def _class_names(facts: Mapping[str, object]) -> tuple[str, ...]:
 def _usable(names: object) -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)) or len(set(map(str, names))) < len(names):
         return ()
-    usable = all(isinstance(name, str) and name.isprintable() and 1 <= len(name) <= 100 for name in names)
+    usable = all(
+        isinstance(name, str) and name.isprintable() and 1 <= len(name) <= 100 for name in names
+    )
     return tuple(names) if usable else ()
 
 

@@ -1,4 +1,5 @@
 """Non-maximum suppression for heads that give an object several boxes."""
+
 from __future__ import annotations
 
 import cv2
@@ -17,8 +18,13 @@ def suppress(found: Objects) -> Objects:
     # OpenCV keeps classes apart by moving each beyond the largest coordinate, which takes coordinates from 0 on.
     corners = found.boxes.astype(np.float64) - min(0.0, float(found.boxes.min()))
     left_top_size = np.hstack([corners[:, :2], corners[:, 2:] - corners[:, :2]])
-    kept = cv2.dnn.NMSBoxesBatched(left_top_size, found.scores.astype(np.float32), found.labels.astype(np.int32),
-                                   MIN_SCORE, MAX_IOU)
+    kept = cv2.dnn.NMSBoxesBatched(
+        left_top_size,
+        found.scores.astype(np.float32),
+        found.labels.astype(np.int32),
+        MIN_SCORE,
+        MAX_IOU,
+    )
     kept = np.asarray(kept, np.intp).reshape(-1)
     kept = kept[np.argsort(-found.scores[kept], kind='stable')][:MAX_OBJECTS]
     return Objects(found.boxes[kept], found.scores[kept], found.labels[kept])

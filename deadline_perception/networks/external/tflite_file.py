@@ -3,6 +3,7 @@
 The file's operation (anchors, scores without background, suppression to 10 objects) is cut off and replaced by the same
 decoding as layers, so that what remains is a head of boxes and class scores.
 """
+
 from __future__ import annotations
 
 import struct
@@ -32,7 +33,9 @@ def read_tflite(file: Path):
         import tflite
         from flatbuffers import flexbuffers
     except ImportError as error:
-        raise ModelError(f'{file} needs the package tflite, which is not installed: pip install tflite') from error
+        raise ModelError(
+            f'{file} needs the package tflite, which is not installed: pip install tflite'
+        ) from error
     try:
         content = bytearray(read_bytes(file, _MOST_BYTES))
         if content[4:8] != b'TFL3':
@@ -45,16 +48,30 @@ def read_tflite(file: Path):
         options = flexbuffers.Loads(last.CustomOptionsAsNumpy().tobytes())
         inputs = last.InputsAsNumpy().tolist()
         boxes, scores, anchors = (_Tensor(model, graph.Tensors(place)) for place in inputs)
-        scales = np.float32([options[name] for name in ('y_scale', 'x_scale', 'h_scale', 'w_scale')])
+        scales = np.float32(
+            [options[name] for name in ('y_scale', 'x_scale', 'h_scale', 'w_scale')]
+        )
         classes = int(options['num_classes'])
         _cut_last(graph, content, inputs[:2])
         prior = anchors.constant()
-    except (struct.error, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ModelError(f'{file} cannot be read as a TensorFlow Lite file: {str(error)[:200]!r}') from error
+    except (
+        struct.error,
+        OSError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        raise ModelError(
+            f'{file} cannot be read as a TensorFlow Lite file: {str(error)[:200]!r}'
+        ) from error
     with tempfile.TemporaryDirectory() as folder:
         cut = Path(folder) / 'cut.tflite'
         cut.write_bytes(content)
-        return _with_decoding(openvino_core().read_model(cut), boxes, scores, prior, scales, classes)
+        return _with_decoding(
+            openvino_core().read_model(cut), boxes, scores, prior, scales, classes
+        )
 
 
 class _Tensor:
@@ -65,7 +82,9 @@ class _Tensor:
         scales = None if quantisation is None else quantisation.ScaleAsNumpy()
         is_quantised = scales is not None and np.size(scales) == 1
         self.scale = float(np.reshape(scales, -1)[0]) if is_quantised else 1.0
-        self.zero = float(np.reshape(quantisation.ZeroPointAsNumpy(), -1)[0]) if is_quantised else 0.0
+        self.zero = (
+            float(np.reshape(quantisation.ZeroPointAsNumpy(), -1)[0]) if is_quantised else 0.0
+        )
         self._shape = tensor.ShapeAsNumpy()
         self._data = model.Buffers(tensor.Buffer()).DataAsNumpy()
         self._is_float = not is_quantised
@@ -87,7 +106,9 @@ def _cut_last(graph, content: bytearray, outputs: list[int]) -> None:
     struct.pack_into('<i', content, place - 4, graph.OperatorsLength() - 1)
 
 
-def _with_decoding(model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, scales: np.ndarray, classes: int):
+def _with_decoding(
+    model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, scales: np.ndarray, classes: int
+):
     """The model with boxes decoded against anchors (centre y, x, height, width; Liu et al. 2016, SSD, section 2.2)
     and without the score of the background, which comes before those of the classes in SSD and not in EfficientDet."""
     import openvino
@@ -102,7 +123,9 @@ def _with_decoding(model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, 
     prior = anchors.reshape(1, -1, 4)
     offsets, growth = ops.split(given, 2, 2).outputs()
     sides = ops.constant(np.ascontiguousarray(prior[..., 2:]))
-    centres = ops.add(ops.multiply(offsets, sides), ops.constant(np.ascontiguousarray(prior[..., :2])))
+    centres = ops.add(
+        ops.multiply(offsets, sides), ops.constant(np.ascontiguousarray(prior[..., :2]))
+    )
     half = ops.multiply(ops.multiply(ops.exp(growth), sides), ops.constant(np.float32(0.5)))
     corners = ops.concat([ops.subtract(centres, half), ops.add(centres, half)], 2)
     by_x = ops.gather(corners, ops.constant(np.int64([1, 0, 3, 2])), ops.constant(np.int64(2)))

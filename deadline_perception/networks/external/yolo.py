@@ -6,6 +6,7 @@
 - `yolox`: the same shape, one row per cell, not decoded: offset from the cell and logarithm of the size, in strides.
 - `maps`: YOLOv5 and v7 exported before their decoding: `[1, A, rows, columns, 5 + C]` per stride, with COCO's anchors.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,18 +15,37 @@ from itertools import product
 
 import numpy as np
 
-from deadline_perception.networks.external.head import (CENTRES, CORNERS, FRACTION, PX, ULTRALYTICS, Head, Objects,
-                                                        Output, best_classes, cell_corners, cells, sigmoid, to_corners)
+from deadline_perception.networks.external.head import (
+    CENTRES,
+    CORNERS,
+    FRACTION,
+    PX,
+    ULTRALYTICS,
+    Head,
+    Objects,
+    Output,
+    best_classes,
+    cell_corners,
+    cells,
+    sigmoid,
+    to_corners,
+)
 
 NAMES = ('yolov8', 'yolov5', 'yolox', 'maps')
 _YOLOX = ('letterbox-corner', 'bgr', '0 to 255')  # see `Head.usual`
 STRIDES = (8, 16, 32)
 LARGE_STRIDES = (8, 16, 32, 64)
 # Jocher et al., YOLOv5 (2020), models/yolov5s.yaml: width and height in px, three per stride, fitted to COCO.
-COCO_ANCHORS_PX = (((10, 13), (16, 30), (33, 23)), ((30, 61), (62, 45), (59, 119)), ((116, 90), (156, 198), (373, 326)))
+COCO_ANCHORS_PX = (
+    ((10, 13), (16, 30), (33, 23)),
+    ((30, 61), (62, 45), (59, 119)),
+    ((116, 90), (156, 198), (373, 326)),
+)
 
 
-def readings(outputs: Sequence[Output], classes: int | None, input_size: tuple[int, int]) -> list[Head]:
+def readings(
+    outputs: Sequence[Output], classes: int | None, input_size: tuple[int, int]
+) -> list[Head]:
     """The ways in which outputs may be read as one of these heads, the likeliest first."""
     found = _of_maps(outputs, classes, input_size)
     for place, output in enumerate(outputs):
@@ -34,8 +54,12 @@ def readings(outputs: Sequence[Output], classes: int | None, input_size: tuple[i
     return found
 
 
-def _of_rows(place: int, shape: tuple[int | None, int | None], classes: int | None,
-             input_size: tuple[int, int]) -> list[Head]:
+def _of_rows(
+    place: int,
+    shape: tuple[int | None, int | None],
+    classes: int | None,
+    input_size: tuple[int, int],
+) -> list[Head]:
     """Readings of one output `[1, rows, columns]`, of which either may be the boxes."""
     found = []
     for transposed in (True, False):
@@ -43,26 +67,66 @@ def _of_rows(place: int, shape: tuple[int | None, int | None], classes: int | No
         if values is None or values < 5 or (boxes is not None and boxes <= values):
             continue
         if classes in (None, values - 4) and values > 6:
-            found += [_of_scores(place, transposed, values - 4, form, unit, input_size)
-                      for form, unit in product((CENTRES, CORNERS), (PX, FRACTION))]
-        elif classes == values - 4:  # five and six values may also be boxes with a score, see `objects`
+            found += [
+                _of_scores(place, transposed, values - 4, form, unit, input_size)
+                for form, unit in product((CENTRES, CORNERS), (PX, FRACTION))
+            ]
+        elif (
+            classes == values - 4
+        ):  # five and six values may also be boxes with a score, see `objects`
             found.append(_of_scores(place, transposed, classes, CENTRES, PX, input_size))
         if values < 6 or classes not in (None, values - 5):
             continue
-        strides = next((known for known in (STRIDES, LARGE_STRIDES) if boxes == _cell_count(input_size, known)), None)
+        strides = next(
+            (
+                known
+                for known in (STRIDES, LARGE_STRIDES)
+                if boxes == _cell_count(input_size, known)
+            ),
+            None,
+        )
         if strides:
-            found.append(Head('yolox', values - 5, partial(_from_cells, place=place, transposed=transposed,
-                                                           grid=cell_corners(input_size, strides)), True, usual=_YOLOX))
+            found.append(
+                Head(
+                    'yolox',
+                    values - 5,
+                    partial(
+                        _from_cells,
+                        place=place,
+                        transposed=transposed,
+                        grid=cell_corners(input_size, strides),
+                    ),
+                    True,
+                    usual=_YOLOX,
+                )
+            )
         if not transposed or classes is not None:
-            found += [Head(f'yolov5 {unit}', values - 5,
-                           partial(_with_objectness, place=place, transposed=transposed, unit=unit,
-                                   input_size=input_size), True, usual=ULTRALYTICS) for unit in (PX, FRACTION)]
+            found += [
+                Head(
+                    f'yolov5 {unit}',
+                    values - 5,
+                    partial(
+                        _with_objectness,
+                        place=place,
+                        transposed=transposed,
+                        unit=unit,
+                        input_size=input_size,
+                    ),
+                    True,
+                    usual=ULTRALYTICS,
+                )
+                for unit in (PX, FRACTION)
+            ]
     return found
 
 
-def _of_scores(place: int, transposed: bool, labels: int, form: str, unit: str, input_size: tuple[int, int]) -> Head:
+def _of_scores(
+    place: int, transposed: bool, labels: int, form: str, unit: str, input_size: tuple[int, int]
+) -> Head:
     name = f'yolov8 {unit}' if form == CENTRES else f'yolov8 {form} {unit}'
-    decode = partial(_plain, place=place, transposed=transposed, form=form, unit=unit, input_size=input_size)
+    decode = partial(
+        _plain, place=place, transposed=transposed, form=form, unit=unit, input_size=input_size
+    )
     return Head(name, labels, decode, True, usual=ULTRALYTICS)
 
 
@@ -76,40 +140,77 @@ def _rows(values: Sequence[np.ndarray], place: int, transposed: bool) -> np.ndar
     return rows.T if transposed else rows
 
 
-def _plain(values: Sequence[np.ndarray], *, place: int, transposed: bool, form: str, unit: str,
-           input_size: tuple[int, int]) -> Objects:
+def _plain(
+    values: Sequence[np.ndarray],
+    *,
+    place: int,
+    transposed: bool,
+    form: str,
+    unit: str,
+    input_size: tuple[int, int],
+) -> Objects:
     rows = _rows(values, place, transposed)
     kept, scores, labels = best_classes(rows[:, 4:])
     return Objects(to_corners(rows[kept, :4], form, unit, input_size), scores, labels)
 
 
-def _with_objectness(values: Sequence[np.ndarray], *, place: int, transposed: bool, unit: str,
-                     input_size: tuple[int, int]) -> Objects:
+def _with_objectness(
+    values: Sequence[np.ndarray],
+    *,
+    place: int,
+    transposed: bool,
+    unit: str,
+    input_size: tuple[int, int],
+) -> Objects:
     rows = _rows(values, place, transposed)
     kept, scores, labels = best_classes(rows[:, 5:], rows[:, 4])
     return Objects(to_corners(rows[kept, :4], CENTRES, unit, input_size), scores, labels)
 
 
-def _from_cells(values: Sequence[np.ndarray], *, place: int, transposed: bool,
-                grid: tuple[np.ndarray, np.ndarray]) -> Objects:
+def _from_cells(
+    values: Sequence[np.ndarray],
+    *,
+    place: int,
+    transposed: bool,
+    grid: tuple[np.ndarray, np.ndarray],
+) -> Objects:
     rows = _rows(values, place, transposed)
     kept, scores, labels = best_classes(rows[:, 5:], rows[:, 4])
     places, strides = grid[0][kept], grid[1][kept, None]
-    boxes = np.concatenate(((rows[kept, :2] + places) * strides, np.exp(rows[kept, 2:4].clip(max=20.0)) * strides), 1)
+    boxes = np.concatenate(
+        ((rows[kept, :2] + places) * strides, np.exp(rows[kept, 2:4].clip(max=20.0)) * strides), 1
+    )
     return Objects(to_corners(boxes, CENTRES, PX, (1, 1)), scores, labels)
 
 
-def _of_maps(outputs: Sequence[Output], classes: int | None, input_size: tuple[int, int]) -> list[Head]:
-    maps = [(place, output.shape) for place, output in enumerate(outputs)
-            if len(output.shape) == 5 and output.shape[1] == len(COCO_ANCHORS_PX[0])]
+def _of_maps(
+    outputs: Sequence[Output], classes: int | None, input_size: tuple[int, int]
+) -> list[Head]:
+    maps = [
+        (place, output.shape)
+        for place, output in enumerate(outputs)
+        if len(output.shape) == 5 and output.shape[1] == len(COCO_ANCHORS_PX[0])
+    ]
     maps.sort(key=lambda one: -(one[1][2] or 0))
     values = {shape[4] for _, shape in maps}
-    if len(maps) != len(STRIDES) or len(values) != 1 or None in values or classes not in (None, min(values) - 5):
+    if (
+        len(maps) != len(STRIDES)
+        or len(values) != 1
+        or None in values
+        or classes not in (None, min(values) - 5)
+    ):
         return []
     if [shape[2:4] for _, shape in maps] != [cells(input_size, stride) for stride in STRIDES]:
         return []
-    return [Head('maps', min(values) - 5, partial(_from_maps, places=[place for place, _ in maps]), True,
-                 usual=ULTRALYTICS)]
+    return [
+        Head(
+            'maps',
+            min(values) - 5,
+            partial(_from_maps, places=[place for place, _ in maps]),
+            True,
+            usual=ULTRALYTICS,
+        )
+    ]
 
 
 def _from_maps(values: Sequence[np.ndarray], *, places: Sequence[int]) -> Objects:

@@ -1,4 +1,5 @@
 """A single exported detector as a network: what its file says of itself, and what that leaves to be known."""
+
 from __future__ import annotations
 
 import re
@@ -35,8 +36,9 @@ class FileFacts:
     stated_size: tuple[int, int] | None
 
 
-def read_facts(file: Path, size: tuple[int, int] | None = None, stated: str = '',
-               classes: int | None = None) -> FileFacts:
+def read_facts(
+    file: Path, size: tuple[int, int] | None = None, stated: str = '', classes: int | None = None
+) -> FileFacts:
     """What a file says of itself, read in this process.
 
     Args:
@@ -53,9 +55,15 @@ def read_facts(file: Path, size: tuple[int, int] | None = None, stated: str = ''
     labels: set[int] = set()
     if size is not None:
         given = with_size(exported, size, file)
-        labels = in_file(file, lambda: _labels(given, size, stated or exported.stated.outputs, classes))
-    return FileFacts(exported.stated.class_names, tuple(sorted(labels)), None if exported.is_open else exported.size,
-                     exported.stated.size)
+        labels = in_file(
+            file, lambda: _labels(given, size, stated or exported.stated.outputs, classes)
+        )
+    return FileFacts(
+        exported.stated.class_names,
+        tuple(sorted(labels)),
+        None if exported.is_open else exported.size,
+        exported.stated.size,
+    )
 
 
 def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:
@@ -63,12 +71,20 @@ def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) ->
     if classes is None:
         heads = recognise(outputs, None, size, stated)
     else:
-        heads = [head for head, _ in possible_readings(outputs, tuple(map(str, range(classes))), size, stated)]
+        heads = [
+            head
+            for head, _ in possible_readings(outputs, tuple(map(str, range(classes))), size, stated)
+        ]
     return {head.labels for head in heads if head.labels}
 
 
-def exported_spec(file: Path, classes: tuple[str, ...] | None = None, size: tuple[int, int] | None = None,
-                  outputs: str = '', inspect: Callable[..., FileFacts] = read_facts) -> ModelSpec:
+def exported_spec(
+    file: Path,
+    classes: tuple[str, ...] | None = None,
+    size: tuple[int, int] | None = None,
+    outputs: str = '',
+    inspect: Callable[..., FileFacts] = read_facts,
+) -> ModelSpec:
     """A file of its kind, refused at once where no detector is in it. What it does not say is left open.
 
     Args:
@@ -91,8 +107,10 @@ def exported_spec(file: Path, classes: tuple[str, ...] | None = None, size: tupl
     elif classes is None and set(facts.labels) & set(COCO_LABELS):
         classes = COCO_NAMES
     if classes is None:
-        raise ModelError(f'the classes of {file} are not known: name them with --classes of `deadline-perception '
-                         f'adopt`, in the order of its labels')
+        raise ModelError(
+            f'the classes of {file} are not known: name them with --classes of `deadline-perception '
+            f'adopt`, in the order of its labels'
+        )
     return ModelSpec(plain_name(file.stem), 'onnx', file, classes, input_size=size, outputs=outputs)
 
 

@@ -1,4 +1,5 @@
 """What a model string means, in nodes, commands, benchmarks and the Python API; and the network it stands for."""
+
 from __future__ import annotations
 
 import importlib
@@ -72,8 +73,9 @@ class ModelReference:
         try:
             return getattr(importlib.import_module(str(self.file)), self.detail)
         except (ImportError, AttributeError) as error:
-            raise ModelNotFound(f'{self.file}:{self.detail} is not there, expected package.module:callable: '
-                                f'{error}') from error
+            raise ModelNotFound(
+                f'{self.file}:{self.detail} is not there, expected package.module:callable: {error}'
+            ) from error
 
 
 def is_set(file: Path) -> bool:
@@ -97,12 +99,18 @@ def find_weights(model: str | Path, models_folder: Path | None = None) -> Path:
         if place.is_file():
             return place.resolve()
     names = ', '.join(sorted(found.stem for found in models_folder.glob('*.safetensors'))) or 'none'
-    raise ModelNotFound(f'weights file {model} does not exist; expected a safetensors file such as '
-                          f'`{command_line("train")}` writes, or one of the shipped models ({names})')
+    raise ModelNotFound(
+        f'weights file {model} does not exist; expected a safetensors file such as '
+        f'`{command_line("train")}` writes, or one of the shipped models ({names})'
+    )
 
 
-def load_network(model: str | Path | Network, device: str, models_folder: Path | None = None,
-                 engine: str = 'auto') -> tuple[Network, Path]:
+def load_network(
+    model: str | Path | Network,
+    device: str,
+    models_folder: Path | None = None,
+    engine: str = 'auto',
+) -> tuple[Network, Path]:
     """The network that is meant, on the engine that is to run it, and the file of its weights or of its set; for a
     callable, its module's name as a path, and for a network, which is taken as it is, its own name.
 
@@ -128,10 +136,14 @@ def load_network(model: str | Path | Network, device: str, models_folder: Path |
 
         return load_exported(reference.file, device), reference.file
     models_folder = models_folder or share_folder() / 'models'
-    is_shipped = (models_folder / f'{reference.file}.safetensors').is_file()  # whose path reads like a callable's name
+    is_shipped = (
+        models_folder / f'{reference.file}.safetensors'
+    ).is_file()  # whose path reads like a callable's name
     if reference.kind is ModelKind.CALLABLE and not is_shipped:
         return reference.find()(device), Path(str(model))
-    weights = find_weights(model if reference.kind is ModelKind.TORCHVISION else reference.file, models_folder)
+    weights = find_weights(
+        model if reference.kind is ModelKind.TORCHVISION else reference.file, models_folder
+    )
     network = load_weights(weights, device)
     use_engine(network, engine, device, weights)
     if not reference.detail:
@@ -156,8 +168,8 @@ def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Ne
     if is_set(weights):
         return load_set(Path(weights), device, engine)
     from deadline_perception.networks.classifier import checkpoint
-    from deadline_perception.networks.multi_path.checkpoint import load_detector, read_metadata
     from deadline_perception.networks.elastic.checkpoint import is_elastic, load_elastic
+    from deadline_perception.networks.multi_path.checkpoint import load_detector, read_metadata
 
     if is_elastic(weights):
         return load_elastic(weights, device)

@@ -4,6 +4,7 @@ The models' own operators stay: on a path of a model that has any, they are deci
 they are pinned. So the decision that chooses among the paths of one network chooses among networks too (contention
 paper, section 3.3, whose models decide nothing).
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -13,7 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.core.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.core.execution_path import (
+    MODEL,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.networks.external.model_error import ModelError
@@ -25,7 +32,9 @@ CHOICE, _SYMBOL = 'model', 'm'
 class _Engines(OwnEngine):
     """Those of several networks."""
 
-    def __init__(self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager]) -> None:
+    def __init__(
+        self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager]
+    ) -> None:
         super().__init__(identity, forms, notice)
         self._engines = tuple(engines)
 
@@ -50,19 +59,30 @@ class ModelSet:
 
     result_type = Detections
 
-    def __init__(self, name: str, models: Mapping[str, Network], class_names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, models: Mapping[str, Network], class_names: Sequence[str] = ()
+    ) -> None:
         if not models:
             raise ModelError('the set holds no model, expected at least one')
         self.models = dict(models)
-        self.class_names = tuple(class_names) or tuple(dict.fromkeys(
-            known for model in self.models.values() for known in model.class_names))
+        self.class_names = tuple(class_names) or tuple(
+            dict.fromkeys(known for model in self.models.values() for known in model.class_names)
+        )
         self._check()
-        self.path_space = _set_space({model: network.path_space for model, network in self.models.items()})
-        self._labels = {model: np.array([self.class_names.index(known) for known in network.class_names], np.int64)
-                        for model, network in self.models.items()}
+        self.path_space = _set_space(
+            {model: network.path_space for model, network in self.models.items()}
+        )
+        self._labels = {
+            model: np.array(
+                [self.class_names.index(known) for known in network.class_names], np.int64
+            )
+            for model, network in self.models.items()
+        }
         self.device = next(iter(self.models.values())).device
-        self.input_size = max((network.input_size for network in self.models.values()),
-                              key=lambda size: size[0] * size[1])
+        self.input_size = max(
+            (network.input_size for network in self.models.values()),
+            key=lambda size: size[0] * size[1],
+        )
         self.network_hash = self._digest(network.network_hash for network in self.models.values())
         self.weights_hash = self._digest(network.weights_hash for network in self.models.values())
         self.config_name = f'{name}-{self.network_hash[:8]}'
@@ -72,8 +92,14 @@ class ModelSet:
         """What its models' engines have to say together."""
         engines = {model: network.engine for model, network in self.models.items()}
         identities = sorted({engine.identity for engine in engines.values()})
-        notices = [f'{model}: {engine.notice}' for model, engine in engines.items() if engine.notice]
-        forms = {f'{model}.{key}': form for model, engine in engines.items() for key, form in engine.forms.items()}
+        notices = [
+            f'{model}: {engine.notice}' for model, engine in engines.items() if engine.notice
+        ]
+        forms = {
+            f'{model}.{key}': form
+            for model, engine in engines.items()
+            for key, form in engine.forms.items()
+        }
         return _Engines('; '.join(identities), forms, '; '.join(notices), engines.values())
 
     @property
@@ -81,15 +107,22 @@ class ModelSet:
         """The paths that are kept ready; None where all are."""
         if not any(getattr(network, 'kept_paths', None) for network in self.models.values()):
             return None
-        return tuple(self.whole(model, path) for model, network in self.models.items()
-                     for path in getattr(network, 'kept_paths', None) or network.path_space)
+        return tuple(
+            self.whole(model, path)
+            for model, network in self.models.items()
+            for path in getattr(network, 'kept_paths', None) or network.path_space
+        )
 
     def part(self, path: ExecutionPath) -> tuple[str, ExecutionPath]:
         """The model that a path runs, and which of its paths."""
         model = str(path[CHOICE])
         space = self.models[model].path_space
-        return model, ExecutionPath(tuple(path.settings[self.path_space.place[operator.name]]
-                                          for operator in space.operators), space)
+        return model, ExecutionPath(
+            tuple(
+                path.settings[self.path_space.place[operator.name]] for operator in space.operators
+            ),
+            space,
+        )
 
     def whole(self, model: str, path: ExecutionPath) -> ExecutionPath:
         """The path of the set that runs a path of a model."""
@@ -98,7 +131,9 @@ class ModelSet:
 
     def unseen(self, model: str) -> tuple[str, ...]:
         """Classes of the set that a model cannot find."""
-        return tuple(name for name in self.class_names if name not in self.models[model].class_names)
+        return tuple(
+            name for name in self.class_names if name not in self.models[model].class_names
+        )
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SetRun:
         """See `Network`."""
@@ -111,18 +146,26 @@ class ModelSet:
     def _check(self) -> None:
         deciding = [model for model, network in self.models.items() if network.path_space.operators]
         if len(deciding) > 1:
-            raise ModelError(f'{" and ".join(deciding)} decide something themselves, expected one such model at most: '
-                             f'fix the path of the others')
+            raise ModelError(
+                f'{" and ".join(deciding)} decide something themselves, expected one such model at most: '
+                f'fix the path of the others'
+            )
         devices = {network.device for network in self.models.values()}
         if len(devices) > 1:
-            raise ModelError(f'the models run on {" and ".join(sorted(devices))}, expected one device')
+            raise ModelError(
+                f'the models run on {" and ".join(sorted(devices))}, expected one device'
+            )
         for model, network in self.models.items():
             if network.result_type is not Detections:
-                raise ModelError(f'{model} gives {network.result_type.__name__}, expected Detections')
+                raise ModelError(
+                    f'{model} gives {network.result_type.__name__}, expected Detections'
+                )
             unknown = [name for name in network.class_names if name not in self.class_names]
             if unknown:
-                raise ModelError(f'{model} finds {", ".join(unknown)}, expected classes of the set: '
-                                 f'{", ".join(self.class_names)}')
+                raise ModelError(
+                    f'{model} finds {", ".join(unknown)}, expected classes of the set: '
+                    f'{", ".join(self.class_names)}'
+                )
 
     def _digest(self, hashes) -> str:
         """Identifies the models, whatever their order."""
@@ -135,8 +178,10 @@ def _set_space(spaces: Mapping[str, PathSpace]) -> PathSpace:
     segments = [Segment(CHOICE, 'pre', CHOICE)]
     for model, space in spaces.items():
         operators += space.operators
-        segments += [replace(segment, name=f'{model}.{segment.name}', only_on=(CHOICE, model))
-                     for segment in space.segments]
+        segments += [
+            replace(segment, name=f'{model}.{segment.name}', only_on=(CHOICE, model))
+            for segment in space.segments
+        ]
     return PathSpace(tuple(operators), tuple(segments))
 
 
@@ -150,14 +195,22 @@ class FixedPathNetwork:
 
     def __init__(self, network: Network, path: ExecutionPath) -> None:
         self._network, self._path = network, path
-        self.class_names, self.config_name, self.device = network.class_names, network.config_name, network.device
+        self.class_names, self.config_name, self.device = (
+            network.class_names,
+            network.config_name,
+            network.device,
+        )
         self.input_size, self.result_type = network.input_size, network.result_type
-        phases = tuple(Segment(segment.name, segment.phase)
-                       for number, segment in enumerate(network.path_space.segments)
-                       if network.path_space.key(number, path) is not None)
+        phases = tuple(
+            Segment(segment.name, segment.phase)
+            for number, segment in enumerate(network.path_space.segments)
+            if network.path_space.key(number, path) is not None
+        )
         self.path_space = PathSpace((), phases)
-        self.network_hash, self.weights_hash = (hashlib.sha256(f'{known} {path}'.encode()).hexdigest()[:16]
-                                                for known in (network.network_hash, network.weights_hash))
+        self.network_hash, self.weights_hash = (
+            hashlib.sha256(f'{known} {path}'.encode()).hexdigest()[:16]
+            for known in (network.network_hash, network.weights_hash)
+        )
 
     @property
     def engine(self) -> Eager:
@@ -166,13 +219,17 @@ class FixedPathNetwork:
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InnerRun:
         """See `Network`; the frame runs on the fixed path."""
-        return InnerRun(self.path_space, path, self._network.device, self._network.start(image_bgr, self._path))
+        return InnerRun(
+            self.path_space, path, self._network.device, self._network.start(image_bgr, self._path)
+        )
 
 
 class InnerRun(SegmentRun):
     """A run whose segments are those of another one, `inner`; None until it is known which."""
 
-    def __init__(self, space: PathSpace, path: ExecutionPath, device: str, inner: SegmentRun | None) -> None:
+    def __init__(
+        self, space: PathSpace, path: ExecutionPath, device: str, inner: SegmentRun | None
+    ) -> None:
         super().__init__(space, path, device)
         self._inner = inner
 

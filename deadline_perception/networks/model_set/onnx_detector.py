@@ -1,4 +1,5 @@
 """An exported detector, run by OpenVINO on the CPU: in floating point or 8 bit, as its file is."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,7 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.engines.openvino_library import cpu_settings, load_openvino, openvino_core
-from deadline_perception.networks.external.exported_file import ExportedFile, read_exported, told, with_size
+from deadline_perception.networks.external.exported_file import (
+    ExportedFile,
+    read_exported,
+    told,
+    with_size,
+)
 from deadline_perception.networks.external.families import recognise
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.own_head import own_head
@@ -37,8 +43,17 @@ class OnnxDetector(WholeDetector):
         StoreError: OpenVINO is not installed.
     """
 
-    def __init__(self, file: Path, outputs: Sequence[str | None], *, name: str = '', form: InputForm = InputForm(),
-                 stated: str = '', decode: str = '', threads: int = 1) -> None:
+    def __init__(
+        self,
+        file: Path,
+        outputs: Sequence[str | None],
+        *,
+        name: str = '',
+        form: InputForm = InputForm(),
+        stated: str = '',
+        decode: str = '',
+        threads: int = 1,
+    ) -> None:
         openvino = load_openvino()
         file = Path(file)
         exported = read_exported(file)
@@ -50,11 +65,23 @@ class OnnxDetector(WholeDetector):
             known = stated or exported.stated.outputs
             self.head = in_file(file, lambda: recognise(given, len(outputs), size, known))[0]
         self._resize = form.resize or self.head.usual[0]
-        layers = [(op.get_type_name(), [str(output.get_partial_shape()) for output in op.outputs()])
-                  for op in exported.model.get_ordered_ops()]
-        engine = OwnEngine(f'OpenVINO {openvino.__version__.split("-")[0]}', {'layers': exported.layers})
-        super().__init__(name or file.stem, outputs, input_size=size, shape=layers, file=file, device='cpu',
-                         engine=engine, options=[asdict(form), self.head.name, decode])
+        layers = [
+            (op.get_type_name(), [str(output.get_partial_shape()) for output in op.outputs()])
+            for op in exported.model.get_ordered_ops()
+        ]
+        engine = OwnEngine(
+            f'OpenVINO {openvino.__version__.split("-")[0]}', {'layers': exported.layers}
+        )
+        super().__init__(
+            name or file.stem,
+            outputs,
+            input_size=size,
+            shape=layers,
+            file=file,
+            device='cpu',
+            engine=engine,
+            options=[asdict(form), self.head.name, decode],
+        )
         self.overlapping = self.overlapping or self.head.overlapping
         self._compile(exported, form, threads)
 
@@ -62,8 +89,9 @@ class OnnxDetector(WholeDetector):
         """Makes ready what `run_layers` uses."""
         openvino = load_openvino()
         try:
-            compiled = openvino_core().compile_model(_with_pixels(openvino, exported, form), 'CPU',
-                                                     cpu_settings(threads))
+            compiled = openvino_core().compile_model(
+                _with_pixels(openvino, exported, form), 'CPU', cpu_settings(threads)
+            )
         except RuntimeError as error:
             raise ModelError(f'{self.config_name} cannot be compiled: {told(error)}') from error
         self._tensor, self._request = openvino.Tensor, compiled.create_infer_request()
@@ -80,7 +108,9 @@ class OnnxDetector(WholeDetector):
         self._request.infer()
         return [self._request.get_output_tensor(number).data for number in range(self._count)]
 
-    def decode(self, given: object, image_size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def decode(
+        self, given: object, image_size: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See `WholeDetector`.
 
         Raises:
@@ -100,7 +130,11 @@ def check_finite(values: Sequence[np.ndarray], name: str) -> None:
     """
     for value in values:
         # A sum is a fraction of the cost of looking at each value; it can overflow, so that then each is looked at.
-        if value.dtype.kind == 'f' and not np.isfinite(value.sum()) and not np.isfinite(value).all():
+        if (
+            value.dtype.kind == 'f'
+            and not np.isfinite(value.sum())
+            and not np.isfinite(value).all()
+        ):
             raise ModelError(f'{name} gave NaN or infinity, expected finite outputs')
 
 
@@ -113,8 +147,10 @@ def input_size(exported: ExportedFile, form: InputForm, file: Path) -> tuple[int
     size = form.size or (exported.stated.size if exported.is_open else exported.size)
     if size is None:
         listed = ', '.join('?' if side is None else str(side) for side in exported.size)
-        raise ModelError(f'input of {file} is [{listed}], of open size: say which, with --input-size HEIGHT WIDTH or '
-                         f'as `input_size:` in the set file')
+        raise ModelError(
+            f'input of {file} is [{listed}], of open size: say which, with --input-size HEIGHT WIDTH or '
+            f'as `input_size:` in the set file'
+        )
     return tuple(size)
 
 
@@ -134,8 +170,9 @@ def _with_pixels(openvino, exported: ExportedFile, form: InputForm):
     is_8_bit = model.inputs[0].get_element_type() == openvino.Type.u8
     steps = PrePostProcessor(model)
     image = steps.input()
-    image.tensor().set_element_type(openvino.Type.u8).set_layout(openvino.Layout('NHWC')).set_color_format(
-        ColorFormat.BGR)
+    image.tensor().set_element_type(openvino.Type.u8).set_layout(
+        openvino.Layout('NHWC')
+    ).set_color_format(ColorFormat.BGR)
     image.model().set_layout(openvino.Layout('NCHW' if exported.by_planes else 'NHWC'))
     convert = image.preprocess()
     if form.channels == 'rgb':

@@ -2,6 +2,7 @@
 
 What the file holds and how its outputs are read is found as for OpenVINO (`onnx_detector.py`), which also reads it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -38,9 +39,20 @@ class OnnxRuntimeDetector(OnnxDetector):
         ModelError: as `OnnxDetector`; or the file is no ONNX, or no execution provider can run it.
     """
 
-    def __init__(self, file: Path, outputs: Sequence[str | None], *, device: str = 'cpu', precision: str = 'float32',
-                 cache: Path | None = None, threads: int = 1, name: str = '', form: InputForm = InputForm(),
-                 stated: str = '', decode: str = '') -> None:
+    def __init__(
+        self,
+        file: Path,
+        outputs: Sequence[str | None],
+        *,
+        device: str = 'cpu',
+        precision: str = 'float32',
+        cache: Path | None = None,
+        threads: int = 1,
+        name: str = '',
+        form: InputForm = InputForm(),
+        stated: str = '',
+        decode: str = '',
+    ) -> None:
         if Path(file).suffix.lower() != '.onnx':
             raise ModelError(f'{file} is no ONNX file, which is all that ONNX Runtime reads')
         try:
@@ -49,9 +61,13 @@ class OnnxRuntimeDetector(OnnxDetector):
             raise ModelError(str(error)) from error
         self._file, self._form = Path(file), form
         self._cache = default_cache_folder() if cache is None else cache
-        super().__init__(file, outputs, name=name, form=form, stated=stated, decode=decode, threads=threads)
+        super().__init__(
+            file, outputs, name=name, form=form, stated=stated, decode=decode, threads=threads
+        )
         self.device = device
-        self.engine = OwnEngine(self._session.identity, dict(self.engine.forms), self._session.notice)
+        self.engine = OwnEngine(
+            self._session.identity, dict(self.engine.forms), self._session.notice
+        )
 
     def feeds(self, prepared: np.ndarray) -> dict[str, np.ndarray]:
         """What the session reads of an image that `prepare` has given, by input."""
@@ -74,8 +90,12 @@ class OnnxRuntimeDetector(OnnxDetector):
             values = self._session.run(self.feeds(prepared))
         except OnnxRuntimeError as error:
             raise ModelError(str(error)) from error
-        if self._session.identity != self.engine.identity:  # its provider has failed, and another one runs it
-            self.engine = OwnEngine(self._session.identity, dict(self.engine.forms), self._session.notice)
+        if (
+            self._session.identity != self.engine.identity
+        ):  # its provider has failed, and another one runs it
+            self.engine = OwnEngine(
+                self._session.identity, dict(self.engine.forms), self._session.notice
+            )
         return values
 
     def _compile(self, exported: ExportedFile, form: InputForm, threads: int) -> None:
@@ -84,10 +104,15 @@ class OnnxRuntimeDetector(OnnxDetector):
             self._session = OnnxSession(self._file, self._options, self._cache)
         except OnnxRuntimeError as error:
             raise ModelError(str(error)) from error
-        images = [name for name, (shape, _) in self._session.inputs.items()
-                  if len(shape) in (3, 4) and 3 in (shape[-3], shape[-1])]
+        images = [
+            name
+            for name, (shape, _) in self._session.inputs.items()
+            if len(shape) in (3, 4) and 3 in (shape[-3], shape[-1])
+        ]
         if not images:
-            raise ModelError(f'inputs of {self.config_name} are {", ".join(self._session.inputs)}, expected an image')
+            raise ModelError(
+                f'inputs of {self.config_name} are {", ".join(self._session.inputs)}, expected an image'
+            )
         self._image = images[0]
 
     def _size_feed(self, name: str, shape: Sequence[int | str | None], kind: str) -> np.ndarray:
@@ -95,5 +120,7 @@ class OnnxRuntimeDetector(OnnxDetector):
         values = size_values(name, shape[-1] if isinstance(shape[-1], int) else 2, self.input_size)
         types = {'tensor(int64)': np.int64, 'tensor(int32)': np.int32, 'tensor(float)': np.float32}
         if kind not in types:
-            raise ModelError(f'input {name} of {self.config_name} is of type {kind}, expected the size of the image')
+            raise ModelError(
+                f'input {name} of {self.config_name} is of type {kind}, expected the size of the image'
+            )
         return np.array(values, types[kind]).reshape([1] * (len(shape) - 1) + [-1])

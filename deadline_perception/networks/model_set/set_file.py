@@ -1,4 +1,5 @@
 """The file that says which detectors belong together, and the networks that it means."""
+
 from __future__ import annotations
 
 import os
@@ -80,29 +81,51 @@ class ModelSpec:
             if value is not None and not isinstance(value, (list, tuple)):
                 raise ModelError(f'{name} of model {self.name} is {_told(value)}, expected a list')
             object.__setattr__(self, name, None if value is None else tuple(value))
-        object.__setattr__(self, 'classes', tuple(None if name == BACKGROUND else name for name in self.classes))
+        object.__setattr__(
+            self, 'classes', tuple(None if name == BACKGROUND else name for name in self.classes)
+        )
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ModelError(f'name of a model is {_told(self.name)}, expected letters, digits, dots and underscores')
+            raise ModelError(
+                f'name of a model is {_told(self.name)}, expected letters, digits, dots and underscores'
+            )
         if self.kind not in KINDS:
-            raise ModelError(f'kind of model {self.name} is {_told(self.kind)}, expected one of {", ".join(KINDS)}')
+            raise ModelError(
+                f'kind of model {self.name} is {_told(self.kind)}, expected one of {", ".join(KINDS)}'
+            )
         if self.kind != 'multi-path' and not any(isinstance(known, str) for known in self.classes):
-            raise ModelError(f'model {self.name} has no classes, expected a name or null for each label that it gives')
+            raise ModelError(
+                f'model {self.name} has no classes, expected a name or null for each label that it gives'
+            )
         if len(self.classes) > _MOST_LABELS:
-            raise ModelError(f'model {self.name} has {len(self.classes)} classes, expected at most {_MOST_LABELS}')
-        if not all(known is None or (isinstance(known, str) and known.isprintable() and known)
-                   for known in self.classes):
-            raise ModelError(f'classes of model {self.name} are {_told(self.classes)}, expected names or null')
+            raise ModelError(
+                f'model {self.name} has {len(self.classes)} classes, expected at most {_MOST_LABELS}'
+            )
+        if not all(
+            known is None or (isinstance(known, str) and known.isprintable() and known)
+            for known in self.classes
+        ):
+            raise ModelError(
+                f'classes of model {self.name} are {_told(self.classes)}, expected names or null'
+            )
         if not isinstance(self.memory_mb, (int, float)) or not 0 <= self.memory_mb < 2**30:
-            raise ModelError(f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at '
-                             f'least 0')
+            raise ModelError(
+                f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at '
+                f'least 0'
+            )
         if self.engine not in ('', *ENGINES_OF_ONNX):
-            raise ModelError(f'engine of model {self.name} is {_told(self.engine)}, expected one of '
-                             f'{", ".join(ENGINES_OF_ONNX)}')
+            raise ModelError(
+                f'engine of model {self.name} is {_told(self.engine)}, expected one of '
+                f'{", ".join(ENGINES_OF_ONNX)}'
+            )
         for name in ('architecture', 'path', 'outputs', 'decode'):
             if not isinstance(getattr(self, name), str):
-                raise ModelError(f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text')
+                raise ModelError(
+                    f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text'
+                )
         if not all(isinstance(path, str) for path in self.kept_paths):
-            raise ModelError(f'kept_paths of model {self.name} are {_told(self.kept_paths)}, expected names of paths')
+            raise ModelError(
+                f'kept_paths of model {self.name} are {_told(self.kept_paths)}, expected names of paths'
+            )
         try:
             self.form  # raises where a value is none of it
         except ModelError as error:
@@ -132,8 +155,10 @@ class SetFile:
     def __post_init__(self) -> None:
         names = [model.name for model in self.models]
         if not 1 <= len(names) <= _MOST_MODELS or len(set(names)) < len(names):
-            raise ModelError(f'models of the set are {", ".join(names) or "none"}, expected 1 to {_MOST_MODELS} of '
-                             f'distinct names')
+            raise ModelError(
+                f'models of the set are {", ".join(names) or "none"}, expected 1 to {_MOST_MODELS} of '
+                f'distinct names'
+            )
 
     @classmethod
     def load(cls, file: Path) -> SetFile:
@@ -147,25 +172,40 @@ class SetFile:
             content = read_yaml(file)
         except (OSError, FileRefused) as error:
             raise ModelError(f'set of models {file} cannot be read: {error}') from error
-        if (not isinstance(content, dict) or content.get('format') != FORMAT
-                or not isinstance(content.get('models'), list)):
-            raise ModelError(f'{file} is no set of models of format {FORMAT}, expected `format: {FORMAT}` and a list '
-                             f'`models:`')
+        if (
+            not isinstance(content, dict)
+            or content.get('format') != FORMAT
+            or not isinstance(content.get('models'), list)
+        ):
+            raise ModelError(
+                f'{file} is no set of models of format {FORMAT}, expected `format: {FORMAT}` and a list '
+                f'`models:`'
+            )
         known = [field.name for field in fields(ModelSpec)]
         models = []
         for number, row in enumerate(content['models'], 1):
-            if not isinstance(row, dict) or not {'name', 'kind', 'file'} <= row.keys() or not row.keys() <= {*known}:
-                raise ModelError(f'{file}: model {number} has '
-                                 f'{_told(sorted(map(str, row)) if isinstance(row, dict) else row)}, expected name, '
-                                 f'kind and file, and of the others {", ".join(known[3:])}')
+            if (
+                not isinstance(row, dict)
+                or not {'name', 'kind', 'file'} <= row.keys()
+                or not row.keys() <= {*known}
+            ):
+                raise ModelError(
+                    f'{file}: model {number} has '
+                    f'{_told(sorted(map(str, row)) if isinstance(row, dict) else row)}, expected name, '
+                    f'kind and file, and of the others {", ".join(known[3:])}'
+                )
             try:
                 if not isinstance(row['file'], str) or '\0' in row['file']:
-                    raise ModelError(f'file of model {number} is {_told(row["file"])}, expected a path')
+                    raise ModelError(
+                        f'file of model {number} is {_told(row["file"])}, expected a path'
+                    )
                 models.append(ModelSpec(**{**row, 'file': file.parent / row['file']}))
             except ModelError as error:
                 raise ModelError(f'{file}: {error}') from error
         classes = content.get('classes') or []
-        if not isinstance(classes, list) or not all(isinstance(name, str) and name.isprintable() for name in classes):
+        if not isinstance(classes, list) or not all(
+            isinstance(name, str) and name.isprintable() for name in classes
+        ):
             raise ModelError(f'{file}: classes are {_told(classes)}, expected a list of names')
         try:
             return cls(tuple(models), tuple(classes))
@@ -185,7 +225,9 @@ class SetFile:
                     row[field.name] = list(value) if isinstance(value, tuple) else value
             rows.append(row)
         content = {'format': FORMAT, 'classes': list(self.classes), 'models': rows}
-        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
+        text = yaml.safe_dump(
+            content, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
+        )
         replace_file(file, _HEAD + text)
 
 
@@ -225,21 +267,39 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     """
     if spec.kind == 'onnx':
         check_device(spec, device)
-        options = {'name': spec.name, 'form': spec.form, 'stated': spec.outputs, 'decode': spec.decode,
-                   'threads': read_device_facts().threads}
+        options = {
+            'name': spec.name,
+            'form': spec.form,
+            'stated': spec.outputs,
+            'decode': spec.decode,
+            'threads': read_device_facts().threads,
+        }
         if spec.engine.startswith('onnxruntime') or device != 'cpu':
-            from deadline_perception.networks.model_set.onnx_runtime_detector import OnnxRuntimeDetector
+            from deadline_perception.networks.model_set.onnx_runtime_detector import (
+                OnnxRuntimeDetector,
+            )
 
-            return OnnxRuntimeDetector(spec.file, spec.classes, device=device,
-                                       precision=spec.engine.partition('-')[2] or 'float32', **options)
+            return OnnxRuntimeDetector(
+                spec.file,
+                spec.classes,
+                device=device,
+                precision=spec.engine.partition('-')[2] or 'float32',
+                **options,
+            )
         from deadline_perception.networks.model_set.onnx_detector import OnnxDetector
 
         return OnnxDetector(spec.file, spec.classes, **options)
     if spec.kind == 'torchvision':
         from deadline_perception.networks.model_set.torchvision_detector import TorchvisionDetector
 
-        return TorchvisionDetector(spec.architecture, spec.file, spec.classes, name=spec.name,
-                                   input_size=spec.input_size, device=device)
+        return TorchvisionDetector(
+            spec.architecture,
+            spec.file,
+            spec.classes,
+            name=spec.name,
+            input_size=spec.input_size,
+            device=device,
+        )
     from deadline_perception.networks.multi_path.checkpoint import load_detector
 
     network = load_detector(spec.file, device)
@@ -248,7 +308,9 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         if spec.path:
             return FixedPathNetwork(network, network.path_space.parse(spec.path))
         if spec.kept_paths:
-            network.kept_paths = tuple(network.path_space.parse(str(name)) for name in spec.kept_paths)
+            network.kept_paths = tuple(
+                network.path_space.parse(str(name)) for name in spec.kept_paths
+            )
         return network
     except ValueError as error:
         raise ModelError(f'model {spec.name}: {error}') from error
@@ -261,8 +323,10 @@ def check_device(spec: ModelSpec, device: str) -> None:
         ModelError: it has none.
     """
     if spec.kind == 'onnx' and device != 'cpu' and spec.file.suffix.lower() != '.onnx':
-        raise ModelError(f'model {spec.name} is an exported file, {spec.file.name}, and the device {device}, expected '
-                         f'cpu, where OpenVINO runs it, or an ONNX file')
+        raise ModelError(
+            f'model {spec.name} is an exported file, {spec.file.name}, and the device {device}, expected '
+            f'cpu, where OpenVINO runs it, or an ONNX file'
+        )
 
 
 def load_set(file: Path, device: str = 'cpu', engine: str = 'auto') -> ModelSet:
@@ -273,12 +337,18 @@ def load_set(file: Path, device: str = 'cpu', engine: str = 'auto') -> ModelSet:
     """
     content = SetFile.load(file)
     check_memory(content.models)
-    return build_set(Path(file).stem, content, [load_model(model, device, engine) for model in content.models])
+    return build_set(
+        Path(file).stem, content, [load_model(model, device, engine) for model in content.models]
+    )
 
 
 def build_set(name: str, content: SetFile, networks: Sequence[Network]) -> ModelSet:
     """A set of networks that are loaded already, in the order of the file."""
-    return ModelSet(name, {model.name: network for model, network in zip(content.models, networks)}, content.classes)
+    return ModelSet(
+        name,
+        {model.name: network for model, network in zip(content.models, networks)},
+        content.classes,
+    )
 
 
 def check_memory(models: Sequence[ModelSpec], available_mb: float | None = None) -> None:
@@ -295,6 +365,8 @@ def check_memory(models: Sequence[ModelSpec], available_mb: float | None = None)
     available_mb = available_memory_mb() if available_mb is None else available_mb
     if available_mb is not None and needed_mb > available_mb:
         each = ', '.join(f'{model.name} {model.memory_mb:.0f}' for model in models)
-        raise ModelError(f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are '
-                         f'available: adopt them again with --memory-limit {available_mb:.0f}, or take some out of the '
-                         f'set file')
+        raise ModelError(
+            f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are '
+            f'available: adopt them again with --memory-limit {available_mb:.0f}, or take some out of the '
+            f'set file'
+        )

@@ -4,6 +4,7 @@ What its labels mean is a list of names with a place for each number that it giv
 a class that nobody wants), and several places may share a name; so models with different lists speak of the same
 classes.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -24,7 +25,9 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.suppression import suppress
 
 BACKGROUND = '__background__'  # where names are listed: a label of nothing
-WHOLE_SPACE = PathSpace((), (Segment('pre', 'pre'), Segment('layers', 'layers'), Segment('post', 'post')))
+WHOLE_SPACE = PathSpace(
+    (), (Segment('pre', 'pre'), Segment('layers', 'layers'), Segment('post', 'post'))
+)
 
 
 class OwnEngine(Eager):
@@ -36,7 +39,9 @@ class OwnEngine(Eager):
         notice: see `Eager`.
     """
 
-    def __init__(self, identity: str, forms: dict[str, str] | None = None, notice: str = '') -> None:
+    def __init__(
+        self, identity: str, forms: dict[str, str] | None = None, notice: str = ''
+    ) -> None:
         self.identity, self._forms, self.notice = identity, dict(forms or {}), notice
 
     @property
@@ -69,21 +74,40 @@ class WholeDetector(ABC):
     path_space = WHOLE_SPACE
     result_type = Detections
 
-    def __init__(self, name: str, outputs: Sequence[str | None], *, input_size: tuple[int, int], shape: object,
-                 file: Path, device: str, engine: Eager, options: object = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        outputs: Sequence[str | None],
+        *,
+        input_size: tuple[int, int],
+        shape: object,
+        file: Path,
+        device: str,
+        engine: Eager,
+        options: object = None,
+    ) -> None:
         self.config_name, self.device, self.engine = name, device, engine
         self.class_names = tuple(dict.fromkeys(output for output in outputs if output is not None))
         if not self.class_names:
             raise ModelError(f'{name} is to find no class, expected at least one name')
         named = [output for output in outputs if output is not None]
-        self.overlapping = len(named) > len(self.class_names)  # an object may be found as a car and as a truck
-        self._labels = np.array([-1 if output is None else self.class_names.index(output) for output in outputs],
-                                np.int64)
+        self.overlapping = len(named) > len(
+            self.class_names
+        )  # an object may be found as a car and as a truck
+        self._labels = np.array(
+            [-1 if output is None else self.class_names.index(output) for output in outputs],
+            np.int64,
+        )
         self.input_size = (int(input_size[0]), int(input_size[1]))
         self.network_hash = _digest(shape, self.input_size, len(self._labels))
         beside = [file_digest(one) for one in files_of_values(file)]
-        self.weights_hash = _digest(self.network_hash, file_digest(file), list(outputs), options,
-                                    *([beside] if beside else []))
+        self.weights_hash = _digest(
+            self.network_hash,
+            file_digest(file),
+            list(outputs),
+            options,
+            *([beside] if beside else []),
+        )
 
     @abstractmethod
     def prepare(self, image_bgr: np.ndarray) -> object:
@@ -94,7 +118,9 @@ class WholeDetector(ABC):
         """What the layers give."""
 
     @abstractmethod
-    def decode(self, given: object, image_size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def decode(
+        self, given: object, image_size: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Boxes `[N, 4]` in px of an image of that height and width, scores `[N]`, and labels `[N]` as the model
         counts.
 
@@ -119,9 +145,11 @@ class WholeDetector(ABC):
         boxes, scores, labels = (np.asarray(part) for part in self.decode(given, image_size))
         labels = labels.astype(np.int64)
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(self._labels):
-            raise ModelError(f'{self.config_name} gave labels from {labels.min()} to {labels.max()}, expected 0 to '
-                             f'{len(self._labels) - 1}, the places in its list of {len(self._labels)} classes. Where '
-                             f'labels begin with a background, put {BACKGROUND} first')
+            raise ModelError(
+                f'{self.config_name} gave labels from {labels.min()} to {labels.max()}, expected 0 to '
+                f'{len(self._labels) - 1}, the places in its list of {len(self._labels)} classes. Where '
+                f'labels begin with a background, put {BACKGROUND} first'
+            )
         known = self._labels[labels]
         order = np.argsort(-scores, kind='stable')
         order = order[known[order] >= 0]
@@ -132,8 +160,10 @@ class WholeDetector(ABC):
         try:
             return Detections(clipped, found.scores, found.labels)
         except ValueError as error:
-            raise ModelError(f'{self.config_name} gave no detections: {error}. Does the file end before its sigmoid or '
-                             f'softmax, or read pixels of another range?') from error
+            raise ModelError(
+                f'{self.config_name} gave no detections: {error}. Does the file end before its sigmoid or '
+                f'softmax, or read pixels of another range?'
+            ) from error
 
 
 class WholeRun(SegmentRun):

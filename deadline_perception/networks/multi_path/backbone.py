@@ -1,4 +1,5 @@
 """The residual backbone, whose blocks can be skipped in groups and narrowed, and the feature pyramid."""
+
 from __future__ import annotations
 
 import torch
@@ -15,8 +16,15 @@ _SKIPPABLE_GAIN = 0.5
 class ResidualBlock(nn.Module):
     """Two 3x3 convolutions, or 1x1, 3x3, 1x1 in a bottleneck, around a shortcut."""
 
-    def __init__(self, config: DetectorConfig, inputs: int, outputs: int, *, stride: int = 1,
-                 gain: float = 1.0) -> None:
+    def __init__(
+        self,
+        config: DetectorConfig,
+        inputs: int,
+        outputs: int,
+        *,
+        stride: int = 1,
+        gain: float = 1.0,
+    ) -> None:
         super().__init__()
         inner = outputs // 4 if config.bottleneck else outputs
         kernels = (1, 3, 1) if config.bottleneck else (3, 3)
@@ -25,10 +33,14 @@ class ResidualBlock(nn.Module):
         strided = kernels.index(3)
         self.convolutions = nn.ModuleList(
             SlicedConv2d(channels[i], channels[i + 1], kernel, stride=stride if i == strided else 1)
-            for i, kernel in enumerate(kernels))
+            for i, kernel in enumerate(kernels)
+        )
         self.norms = nn.ModuleList(
-            sliced_norm(config, channels[i + 1], config.widths, gain=gain if i == len(kernels) - 1 else 1.0)
-            for i in range(len(kernels)))
+            sliced_norm(
+                config, channels[i + 1], config.widths, gain=gain if i == len(kernels) - 1 else 1.0
+            )
+            for i in range(len(kernels))
+        )
         self.outputs, self.bottleneck = outputs, config.bottleneck
         self.shortcut = None
         if stride != 1 or inputs != outputs:
@@ -90,14 +102,23 @@ class Backbone(nn.Module):
         self.skips_by_stage: list[tuple[Skip, ...]] = []
         inputs = self.stem.outputs
         for stage, (outputs, groups) in enumerate(zip(config.stage_channels, config.skip_groups)):
-            self.first_blocks.append(ResidualBlock(config, inputs, outputs, stride=1 if stage == 0 else 2))
-            self.kept_blocks.append(nn.ModuleList(ResidualBlock(config, outputs, outputs)
-                                                  for _ in range(config.kept_blocks[stage] - 1)))
+            self.first_blocks.append(
+                ResidualBlock(config, inputs, outputs, stride=1 if stage == 0 else 2)
+            )
+            self.kept_blocks.append(
+                nn.ModuleList(
+                    ResidualBlock(config, outputs, outputs)
+                    for _ in range(config.kept_blocks[stage] - 1)
+                )
+            )
             for size in groups:
-                blocks = [ResidualBlock(config, outputs, outputs, gain=_SKIPPABLE_GAIN) for _ in range(size)]
+                blocks = [
+                    ResidualBlock(config, outputs, outputs, gain=_SKIPPABLE_GAIN)
+                    for _ in range(size)
+                ]
                 skips.append(Skip(f'skip{len(skips)}', blocks))
             inputs = outputs
-            self.skips_by_stage.append(tuple(skips[sum(map(len, self.skips_by_stage)):]))
+            self.skips_by_stage.append(tuple(skips[sum(map(len, self.skips_by_stage)) :]))
         self.skips = nn.ModuleList(skips)
 
     def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
@@ -115,10 +136,15 @@ class Pyramid(nn.Module):
     def __init__(self, config: DetectorConfig) -> None:
         super().__init__()
         self.channels = config.pyramid_channels
-        self.laterals = nn.ModuleList(SlicedConv2d(c, self.channels, 1, bias=True) for c in config.stage_channels)
-        self.outputs = nn.ModuleList(SlicedConv2d(self.channels, self.channels, 3) for _ in config.stage_channels)
-        self.norms = nn.ModuleList(sliced_norm(config, self.channels, config.pyramid_widths)
-                                   for _ in config.stage_channels)
+        self.laterals = nn.ModuleList(
+            SlicedConv2d(c, self.channels, 1, bias=True) for c in config.stage_channels
+        )
+        self.outputs = nn.ModuleList(
+            SlicedConv2d(self.channels, self.channels, 3) for _ in config.stage_channels
+        )
+        self.norms = nn.ModuleList(
+            sliced_norm(config, self.channels, config.pyramid_widths) for _ in config.stage_channels
+        )
 
     def forward(self, stages: list[Tensor], pyramid_width: float) -> list[Tensor]:
         """Features of the stages, fine to coarse -> levels `[N, c, H / s, W / s]` for s = 4, 8, 16, 32."""
@@ -127,6 +153,10 @@ class Pyramid(nn.Module):
         levels = []
         for i in reversed(range(len(stages))):
             lateral = self.laterals[i](stages[i], channels)
-            merged = lateral if merged is None else lateral + F.interpolate(merged, scale_factor=2.0, mode='nearest')
+            merged = (
+                lateral
+                if merged is None
+                else lateral + F.interpolate(merged, scale_factor=2.0, mode='nearest')
+            )
             levels.append(self.outputs[i](merged, channels, self.norms[i]))
         return levels[::-1]

@@ -1,4 +1,5 @@
 """Box arithmetic: anchors, and boxes written relative to others. All boxes are xyxy in px."""
+
 from __future__ import annotations
 
 import math
@@ -11,7 +12,9 @@ from torch import Tensor
 _MAX_LOG_SCALE = math.log(1000.0 / 16.0)
 
 
-def anchors(size: tuple[int, int], stride: int, sizes_px: tuple[float, ...], ratios: tuple[float, ...]) -> Tensor:
+def anchors(
+    size: tuple[int, int], stride: int, sizes_px: tuple[float, ...], ratios: tuple[float, ...]
+) -> Tensor:
     """Anchors of one level, position by position.
 
     Args:
@@ -40,7 +43,9 @@ def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float, float
     return torch.cat((shifts, (own_sizes / sizes).log()), 1) * _row(weights, boxes.device)
 
 
-def decode(deltas: Tensor, references: Tensor, weights: tuple[float, float, float, float]) -> Tensor:
+def decode(
+    deltas: Tensor, references: Tensor, weights: tuple[float, float, float, float]
+) -> Tensor:
     """Inverse of `encode`: deltas `[N, 4]` and references `[N, 4]` -> boxes `[N, 4]`."""
     # Both axes at once, with few operations: of some boxes each costs its call.
     sizes = references[:, 2:] - references[:, :2]

@@ -1,4 +1,5 @@
 """Weights on disk: one safetensors file that says which network it belongs to."""
+
 from __future__ import annotations
 
 import json
@@ -15,7 +16,11 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.untrusted_file import FileRefused, parse_json
 from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import TensorHeader, write_tensors
-from deadline_perception.networks.multi_path.configuration import CONFIGURATIONS, find_configuration, read_shape
+from deadline_perception.networks.multi_path.configuration import (
+    CONFIGURATIONS,
+    find_configuration,
+    read_shape,
+)
 from deadline_perception.networks.multi_path.dense.configuration import DenseConfig
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
@@ -31,8 +36,9 @@ class CheckpointError(DeadlinePerceptionError):
     """Weights that are missing, damaged, or made for another network."""
 
 
-def build_detector(config: str | Shape, class_names: tuple[str, ...], *, seed: int = 0,
-                   device: str = 'cpu') -> MultiPathDetector:
+def build_detector(
+    config: str | Shape, class_names: tuple[str, ...], *, seed: int = 0, device: str = 'cpu'
+) -> MultiPathDetector:
     """A detector with random weights, in evaluation mode.
 
     Args:
@@ -56,7 +62,9 @@ def build_detector(config: str | Shape, class_names: tuple[str, ...], *, seed: i
 
 def detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetector:
     """The detector of a shape, whatever its family, with random weights."""
-    return (DenseDetector if isinstance(config, DenseConfig) else MultiPathDetector)(config, class_names)
+    return (DenseDetector if isinstance(config, DenseConfig) else MultiPathDetector)(
+        config, class_names
+    )
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
@@ -77,12 +85,21 @@ def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None
         CheckpointError: as above.
         OSError: the file cannot be written; the one before stays.
     """
-    metadata = {'class_names': json.dumps(network.class_names), 'network_hash': network.network_hash, **facts}
-    tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in network.state_dict().items()}
+    metadata = {
+        'class_names': json.dumps(network.class_names),
+        'network_hash': network.network_hash,
+        **facts,
+    }
+    tensors = {
+        name: tensor.detach().cpu().contiguous().half()
+        for name, tensor in network.state_dict().items()
+    }
     broken = first_not_finite(tensors)
     if broken is not None:
-        raise CheckpointError(f'{broken} is not finite as float16, expected weights within '
-                              f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
+        raise CheckpointError(
+            f'{broken} is not finite as float16, expected weights within '
+            f'{torch.finfo(torch.half).max:.0f}; {file} is not written'
+        )
     write_tensors(file, tensors, metadata)
 
 
@@ -99,7 +116,9 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     weights = Path(weights)
     metadata, class_names = read_metadata(weights)
     if metadata.get('kind'):
-        raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
+        raise CheckpointError(
+            f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector'
+        )
     config = _configuration(metadata['config'], weights)
     with WithoutMemory():
         network = detector_of(config, class_names)
@@ -108,7 +127,9 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     detector.load_state_dict(tensors)
     if metadata.get('score_calibration'):
         try:
-            detector.score_calibration = ScoreCalibration.from_json(metadata['score_calibration'], len(class_names))
+            detector.score_calibration = ScoreCalibration.from_json(
+                metadata['score_calibration'], len(class_names)
+            )
         except ValueError as error:
             raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
     return detector
@@ -136,8 +157,10 @@ def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     """
     metadata = read_header(weights)[0]
     if 'config' not in metadata or 'class_names' not in metadata:
-        raise CheckpointError(f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
-                              f'expected config and class_names')
+        raise CheckpointError(
+            f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
+            f'expected config and class_names'
+        )
     return metadata, _class_names(metadata['class_names'], weights)
 
 
@@ -150,19 +173,25 @@ def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
     header = read_header(weights)
     metadata, stored = header.metadata, header.tensors
     if metadata.get('network_hash') != network.network_hash:
-        raise CheckpointError(f'weights file {weights} was made for network '
-                              f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
-                              f'{network.config_name!r} is now network {network.network_hash}')
+        raise CheckpointError(
+            f'weights file {weights} was made for network '
+            f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
+            f'{network.config_name!r} is now network {network.network_hash}'
+        )
     owner = f'configuration {network.config_name!r}'
     problem = f'weights file {weights} does not fit {owner}'
     values = sum(tensor.numel() for tensor in network.state_dict().values())
     if values > _MOST_WEIGHTS:
-        raise CheckpointError(f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}')
+        raise CheckpointError(
+            f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}'
+        )
     check_shapes(header, network, weights, owner)
     for name, tensor in stored.items():
         if tensor['dtype'] not in _TYPES:
-            raise CheckpointError(f'{problem}: {name[:100]} is of type {reprlib.repr(tensor["dtype"])}, expected one '
-                                  f'of {", ".join(_TYPES)}')
+            raise CheckpointError(
+                f'{problem}: {name[:100]} is of type {reprlib.repr(tensor["dtype"])}, expected one '
+                f'of {", ".join(_TYPES)}'
+            )
     return {name: tensor.float() for name, tensor in finite_tensors(weights, header).items()}
 
 
@@ -175,7 +204,9 @@ def finite_tensors(weights: Path, header: TensorHeader) -> dict[str, Tensor]:
     try:
         tensors = tensor_file.read_tensors(weights, header)
     except (OSError, FileRefused) as error:
-        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
+        raise CheckpointError(
+            f'weights file {weights} cannot be read as safetensors: {error}'
+        ) from error
     return check_finite(tensors, weights)
 
 
@@ -187,13 +218,17 @@ def check_finite(tensors: dict[str, Tensor], weights: Path) -> dict[str, Tensor]
     """
     broken = first_not_finite(tensors)
     if broken is not None:
-        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken}, expected finite weights')
+        raise CheckpointError(
+            f'weights file {weights} holds NaN or infinity in {broken}, expected finite weights'
+        )
     return tensors
 
 
 def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     """Name of the first tensor that holds NaN or infinity."""
-    return next((name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()), None)
+    return next(
+        (name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()), None
+    )
 
 
 def read_recipe(weights: Path) -> str | None:
@@ -216,7 +251,9 @@ def read_header(weights: Path) -> TensorHeader:
     except FileNotFoundError:
         raise CheckpointError(f'weights file {weights} does not exist') from None
     except (OSError, FileRefused) as error:
-        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
+        raise CheckpointError(
+            f'weights file {weights} cannot be read as safetensors: {error}'
+        ) from error
 
 
 def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner: str) -> None:
@@ -229,9 +266,11 @@ def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner:
     for name in sorted({*shapes, *header.tensors}):
         found, expected = header.tensors.get(name), shapes.get(name)
         if found is None or found['shape'] != expected:
-            raise CheckpointError(f'weights file {weights} does not fit {owner}: {name[:100]} has the shape '
-                                  f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
-                                  f'expected {expected or "no such weights"}')
+            raise CheckpointError(
+                f'weights file {weights} does not fit {owner}: {name[:100]} has the shape '
+                f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
+                f'expected {expected or "no such weights"}'
+            )
 
 
 def _configuration(text: str, weights: Path) -> Shape:
@@ -241,8 +280,10 @@ def _configuration(text: str, weights: Path) -> Shape:
     try:
         return read_shape(parse_json(text))
     except ValueError as error:
-        raise CheckpointError(f'weights file {weights} has configuration {text[:40]!r}, expected one of '
-                              f'{", ".join(CONFIGURATIONS)} or a whole one: {error}') from error
+        raise CheckpointError(
+            f'weights file {weights} has configuration {text[:40]!r}, expected one of '
+            f'{", ".join(CONFIGURATIONS)} or a whole one: {error}'
+        ) from error
 
 
 def _class_names(text: str, weights: Path) -> tuple[str, ...]:
@@ -250,9 +291,15 @@ def _class_names(text: str, weights: Path) -> tuple[str, ...]:
         names = parse_json(text)
     except FileRefused:
         names = None
-    if not isinstance(names, list) or not 0 < len(names) <= MOST_CLASSES or not all(map(is_class_name, names)):
-        raise CheckpointError(f'weights file {weights} has class names {reprlib.repr(text)}, expected a JSON list of '
-                              f'1 to {MOST_CLASSES} names')
+    if (
+        not isinstance(names, list)
+        or not 0 < len(names) <= MOST_CLASSES
+        or not all(map(is_class_name, names))
+    ):
+        raise CheckpointError(
+            f'weights file {weights} has class names {reprlib.repr(text)}, expected a JSON list of '
+            f'1 to {MOST_CLASSES} names'
+        )
     return tuple(names)
 
 

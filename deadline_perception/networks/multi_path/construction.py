@@ -3,6 +3,7 @@
 A *family* is a configuration whose kinds of blocks and heads the network is made of. Times come from whoever can tell
 them, by the names of segments: a measurement, or a model of layer times. Needs no torch.
 """
+
 from __future__ import annotations
 
 import math
@@ -56,12 +57,25 @@ def building_blocks(family: DetectorConfig) -> DetectorConfig:
 
     The times of its segments and the bytes of its parts give those of every network of the family.
     """
-    return replace(family, name=f'{family.name}-blocks', kept_blocks=(1,) * 4, skip_groups=((1,),) * 4, scales=(1.0,))
+    return replace(
+        family,
+        name=f'{family.name}-blocks',
+        kept_blocks=(1,) * 4,
+        skip_groups=((1,),) * 4,
+        scales=(1.0,),
+    )
 
 
-def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
-              predict_ms: Callable[[str], float], weight_bytes: Mapping[str, int],
-              skips: int = SKIP_OPERATORS, name_deadline_ms: float | None = None) -> Construction:
+def construct(
+    family: DetectorConfig,
+    *,
+    deadline_ms: float,
+    memory_mb: float,
+    predict_ms: Callable[[str], float],
+    weight_bytes: Mapping[str, int],
+    skips: int = SKIP_OPERATORS,
+    name_deadline_ms: float | None = None,
+) -> Construction:
     """The largest network of a family that keeps two limits, grown in the order of the paper.
 
     From one block per stage and the middle head: residual blocks evenly towards the depths of the ResNets, then larger
@@ -90,24 +104,34 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
     cost_model = _CostModel(family, predict_ms, weight_bytes)
 
     def fits(shape: _Shape) -> bool:
-        return cost_model.longest_ms(shape) <= deadline_ms and cost_model.memory_bytes(shape) <= memory_mb * 1e6
+        return (
+            cost_model.longest_ms(shape) <= deadline_ms
+            and cost_model.memory_bytes(shape) <= memory_mb * 1e6
+        )
 
     shape = next(filter(fits, _starts(family)), None)
     if shape is None:
         smallest = _starts(family)[-1]
-        raise DoesNotFit(f'no network of family {family.name!r} fits {deadline_ms:g} ms and {memory_mb:g} MB: '
-                         f'the smallest takes {cost_model.longest_ms(smallest):.1f} ms on its longest path and '
-                         f'{cost_model.memory_bytes(smallest) / 1e6:.1f} MB')
+        raise DoesNotFit(
+            f'no network of family {family.name!r} fits {deadline_ms:g} ms and {memory_mb:g} MB: '
+            f'the smallest takes {cost_model.longest_ms(smallest):.1f} ms on its longest path and '
+            f'{cost_model.memory_bytes(smallest) / 1e6:.1f} MB'
+        )
     shape = _with_blocks(shape, _BOTTLENECK_DEPTHS if family.bottleneck else _BASIC_DEPTHS, fits)
     shape = _with_heads(shape, range(shape.heads[0] + 1, len(family.heads)), fits)
     shape = _with_heads(shape, range(shape.heads[0] - 1, -1, -1), fits)
     longest_ms = cost_model.longest_ms(shape)
     further = tuple(depth - 1 for depth in shape.depths)
     groups = place_skips(further, cost_model.block_ms, skips, _LEAST_SKIP_SHARE * longest_ms)
-    config = replace(_configuration(family, shape), skip_groups=groups,
-                     name=f'{family.name}-{_digits(name_deadline_ms or deadline_ms)}ms-{_digits(memory_mb)}mb',
-                     kept_blocks=tuple(depth - sum(sizes) for depth, sizes in zip(shape.depths, groups)))
-    return Construction(config, longest_ms, cost_model.weight_bytes(shape), activation_bytes(config))
+    config = replace(
+        _configuration(family, shape),
+        skip_groups=groups,
+        name=f'{family.name}-{_digits(name_deadline_ms or deadline_ms)}ms-{_digits(memory_mb)}mb',
+        kept_blocks=tuple(depth - sum(sizes) for depth, sizes in zip(shape.depths, groups)),
+    )
+    return Construction(
+        config, longest_ms, cost_model.weight_bytes(shape), activation_bytes(config)
+    )
 
 
 def check_limits(deadline_ms: float, memory_mb: float, skips: int) -> None:
@@ -123,8 +147,9 @@ def check_limits(deadline_ms: float, memory_mb: float, skips: int) -> None:
         raise ValueError(f'skips is {skips}, expected at least 0')
 
 
-def place_skips(further: tuple[int, ...], block_ms: tuple[float, ...], skips: int,
-                least_ms: float) -> tuple[tuple[int, ...], ...]:
+def place_skips(
+    further: tuple[int, ...], block_ms: tuple[float, ...], skips: int, least_ms: float
+) -> tuple[tuple[int, ...], ...]:
     """Where skip operators lie, by the time between one and the next (multi-path paper, section VI).
 
     Each stage gets one over all its further blocks, so that the cheapest path is as cheap as can be, stages that save
@@ -142,14 +167,26 @@ def place_skips(further: tuple[int, ...], block_ms: tuple[float, ...], skips: in
     """
     operators = [0] * len(further)
     for _ in range(skips):
-        stages = [stage for stage, blocks in enumerate(further) if operators[stage] < blocks
-                  and blocks // (operators[stage] + 1) * block_ms[stage] >= least_ms]
+        stages = [
+            stage
+            for stage, blocks in enumerate(further)
+            if operators[stage] < blocks
+            and blocks // (operators[stage] + 1) * block_ms[stage] >= least_ms
+        ]
         if not stages:
             break
-        chosen = max(stages, key=lambda stage: (operators[stage] == 0,
-                                                further[stage] * block_ms[stage] / max(1, operators[stage])))
+        chosen = max(
+            stages,
+            key=lambda stage: (
+                operators[stage] == 0,
+                further[stage] * block_ms[stage] / max(1, operators[stage]),
+            ),
+        )
         operators[chosen] += 1
-    return tuple(tuple((blocks + i) // count for i in range(count)) for blocks, count in zip(further, operators))
+    return tuple(
+        tuple((blocks + i) // count for i in range(count))
+        for blocks, count in zip(further, operators)
+    )
 
 
 def activation_bytes(config: DetectorConfig) -> int:
@@ -162,15 +199,17 @@ def activation_bytes(config: DetectorConfig) -> int:
     shows for `compact` and `orin`.
     """
     height, width = config.input_size
-    positions = [height * width // 16 // 4 ** stage for stage in range(4)]
+    positions = [height * width // 16 // 4**stage for stage in range(4)]
     outputs = [channels * count for channels, count in zip(config.stage_channels, positions)]
     levels = config.pyramid_channels * sum(positions)
     bins = config.proposals[-1] * _REGION_BINS
     regions = bins * config.pyramid_channels
-    alive = [3 * config.stem_channels * height * width // 4,
-             *(sum(outputs[:stage]) + 3 * outputs[stage] for stage in range(4)),
-             sum(outputs) + levels + 3 * config.pyramid_channels * positions[0],
-             sum(outputs) + 2 * levels + regions + bins * _BIN_LOOKUP_FLOATS]
+    alive = [
+        3 * config.stem_channels * height * width // 4,
+        *(sum(outputs[:stage]) + 3 * outputs[stage] for stage in range(4)),
+        sum(outputs) + levels + 3 * config.pyramid_channels * positions[0],
+        sum(outputs) + 2 * levels + regions + bins * _BIN_LOOKUP_FLOATS,
+    ]
     if any(head.convolutions for head in config.heads):
         alive.append(sum(outputs) + levels + 5 * regions)
     return _FLOAT_BYTES * (3 * height * width + max(alive))
@@ -188,8 +227,12 @@ class _Shape:
 class _CostModel:
     """Time and memory of every network of a family, put together from those of its building blocks."""
 
-    def __init__(self, family: DetectorConfig, predict_ms: Callable[[str], float],
-                 part_bytes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        family: DetectorConfig,
+        predict_ms: Callable[[str], float],
+        part_bytes: Mapping[str, int],
+    ) -> None:
         self._family = family
         self._predict_ms = predict_ms
         self._part_bytes = part_bytes
@@ -207,9 +250,16 @@ class _CostModel:
 
     def weight_bytes(self, shape: _Shape) -> int:
         """Sum over the parts."""
-        parts = ['pyramid', 'rpn', *(f'stage{stage}' for stage in range(1, 5)),
-                 *(f'head{head}' for head in shape.heads)]
-        further = sum((depth - 1) * self._part_bytes[f'skip{stage}'] for stage, depth in enumerate(shape.depths))
+        parts = [
+            'pyramid',
+            'rpn',
+            *(f'stage{stage}' for stage in range(1, 5)),
+            *(f'head{head}' for head in shape.heads),
+        ]
+        further = sum(
+            (depth - 1) * self._part_bytes[f'skip{stage}']
+            for stage, depth in enumerate(shape.depths)
+        )
         return further + sum(self._part_bytes[part] for part in parts)
 
     def memory_bytes(self, shape: _Shape) -> int:
@@ -219,8 +269,13 @@ class _CostModel:
 
 def _configuration(family: DetectorConfig, shape: _Shape) -> DetectorConfig:
     """The configuration of a shape, without skips."""
-    return replace(family, kept_blocks=shape.depths, skip_groups=((),) * 4, proposals=shape.proposals,
-                   heads=tuple(family.heads[head] for head in sorted(shape.heads)))
+    return replace(
+        family,
+        kept_blocks=shape.depths,
+        skip_groups=((),) * 4,
+        proposals=shape.proposals,
+        heads=tuple(family.heads[head] for head in sorted(shape.heads)),
+    )
 
 
 def _digits(value: float) -> str:
@@ -231,15 +286,22 @@ def _digits(value: float) -> str:
 def _starts(family: DetectorConfig) -> list[_Shape]:
     """Networks to grow from, the preferred first, the smallest last."""
     middle = len(family.heads) // 2
-    return [_Shape((1,) * 4, (head,), family.proposals[:count])
-            for count in range(len(family.proposals), 0, -1) for head in range(middle, -1, -1)]
+    return [
+        _Shape((1,) * 4, (head,), family.proposals[:count])
+        for count in range(len(family.proposals), 0, -1)
+        for head in range(middle, -1, -1)
+    ]
 
 
-def _with_blocks(shape: _Shape, references: tuple[tuple[int, ...], ...], fits: Callable[[_Shape], bool]) -> _Shape:
+def _with_blocks(
+    shape: _Shape, references: tuple[tuple[int, ...], ...], fits: Callable[[_Shape], bool]
+) -> _Shape:
     """Adds blocks to the stage that is farthest behind the reference; a stage whose next block does not fit is done."""
     growing = {0, 1, 2, 3}
     for reference in references:
-        while behind := [stage for stage in sorted(growing) if shape.depths[stage] < reference[stage]]:
+        while behind := [
+            stage for stage in sorted(growing) if shape.depths[stage] < reference[stage]
+        ]:
             stage = min(behind, key=lambda stage: shape.depths[stage] / reference[stage])
             depths = tuple(depth + (index == stage) for index, depth in enumerate(shape.depths))
             if fits(replace(shape, depths=depths)):

@@ -1,14 +1,31 @@
 """What multi-path and dense detectors can decide: operators, segments, and with them paths. Needs no torch."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadline_perception.core.execution_path import (PROPOSALS, SCALE, SKIP, SWITCH, WIDTH, ExecutionPath, Operator,
-                                                PathSpace, Segment)
+from deadline_perception.core.execution_path import (
+    PROPOSALS,
+    SCALE,
+    SKIP,
+    SWITCH,
+    WIDTH,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
 
 
-def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float], pyramid_widths: Sequence[float],
-                     proposals: Sequence[int], heads: int, scales: Sequence[float] = (1.0,)) -> PathSpace:
+def multi_path_space(
+    *,
+    skips_per_stage: Sequence[int],
+    widths: Sequence[float],
+    pyramid_widths: Sequence[float],
+    proposals: Sequence[int],
+    heads: int,
+    scales: Sequence[float] = (1.0,),
+) -> PathSpace:
     """The path space of a multi-path Faster R-CNN.
 
     Args:
@@ -23,28 +40,46 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
         ValueError: a choice is empty or out of order, or a fraction does not survive in a path's name.
     """
     if not skips_per_stage or min(skips_per_stage) < 0:
-        raise ValueError(f'skips_per_stage is {tuple(skips_per_stage)}, expected one count >= 0 per stage')
+        raise ValueError(
+            f'skips_per_stage is {tuple(skips_per_stage)}, expected one count >= 0 per stage'
+        )
     check_choices(proposals, widths=widths, pyramid_widths=pyramid_widths, scales=scales)
     if heads < 1:
         raise ValueError(f'heads is {heads}, expected at least 1')
     scaled = [_scale(scales)] if len(scales) > 1 else []
     scale = tuple(operator.name for operator in scaled)
     skips, segments = _backbone(skips_per_stage, scale)
-    others = [Operator('width', WIDTH, tuple(map(float, reversed(widths))), 'w'),
-              Operator('pyramid_width', WIDTH, tuple(map(float, reversed(pyramid_widths))), 'f', full_unnamed=True),
-              Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
-              Operator('head', SWITCH, tuple(map(str, range(heads))), 'h')]
-    segments += [Segment('pyramid', 'conv', 'pyramid_width', (*scale, 'width', 'pyramid_width')),
-                 Segment('rpn', 'rpn', None, (*scale, 'pyramid_width')),
-                 Segment('proposals', 'rpn', 'proposals', (*scale, 'proposals')),
-                 Segment('regions', 'head', None, (*scale, 'pyramid_width', 'proposals')),
-                 Segment('head', 'head', 'head', ('head', 'pyramid_width', 'proposals')),
-                 Segment('post', 'post', None, (*scale, 'proposals'))]
+    others = [
+        Operator('width', WIDTH, tuple(map(float, reversed(widths))), 'w'),
+        Operator(
+            'pyramid_width',
+            WIDTH,
+            tuple(map(float, reversed(pyramid_widths))),
+            'f',
+            full_unnamed=True,
+        ),
+        Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
+        Operator('head', SWITCH, tuple(map(str, range(heads))), 'h'),
+    ]
+    segments += [
+        Segment('pyramid', 'conv', 'pyramid_width', (*scale, 'width', 'pyramid_width')),
+        Segment('rpn', 'rpn', None, (*scale, 'pyramid_width')),
+        Segment('proposals', 'rpn', 'proposals', (*scale, 'proposals')),
+        Segment('regions', 'head', None, (*scale, 'pyramid_width', 'proposals')),
+        Segment('head', 'head', 'head', ('head', 'pyramid_width', 'proposals')),
+        Segment('post', 'post', None, (*scale, 'proposals')),
+    ]
     return PathSpace((*scaled, *skips, *others), tuple(segments))
 
 
-def dense_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float], proposals: Sequence[int],
-                     heads: int, scales: Sequence[float]) -> PathSpace:
+def dense_path_space(
+    *,
+    skips_per_stage: Sequence[int],
+    widths: Sequence[float],
+    proposals: Sequence[int],
+    heads: int,
+    scales: Sequence[float],
+) -> PathSpace:
     """The path space of a dense detector, whose pyramid has one width.
 
     Args:
@@ -57,15 +92,19 @@ def dense_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
     """
     check_choices(proposals, widths=widths, scales=scales)
     skips, segments = _backbone(skips_per_stage, ('scale',))
-    others = [Operator('width', WIDTH, tuple(reversed(widths)), 'w'),
-              Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
-              Operator('head', SWITCH, tuple(map(str, range(heads + 1))), 'h')]
-    segments += [Segment('pyramid', 'conv', None, ('scale',)),
-                 Segment('rpn', 'rpn', None, ('scale',)),
-                 Segment('proposals', 'rpn', 'proposals', ('scale', 'proposals')),
-                 Segment('regions', 'head', 'head', ('scale', 'proposals', 'head')),
-                 Segment('head', 'head', None, ('head', 'proposals')),
-                 Segment('post', 'post', None, ('scale', 'proposals', 'head'))]
+    others = [
+        Operator('width', WIDTH, tuple(reversed(widths)), 'w'),
+        Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
+        Operator('head', SWITCH, tuple(map(str, range(heads + 1))), 'h'),
+    ]
+    segments += [
+        Segment('pyramid', 'conv', None, ('scale',)),
+        Segment('rpn', 'rpn', None, ('scale',)),
+        Segment('proposals', 'rpn', 'proposals', ('scale', 'proposals')),
+        Segment('regions', 'head', 'head', ('scale', 'proposals', 'head')),
+        Segment('head', 'head', None, ('head', 'proposals')),
+        Segment('post', 'post', None, ('scale', 'proposals', 'head')),
+    ]
     return PathSpace((_scale(scales), *skips, *others), tuple(segments))
 
 
@@ -73,12 +112,16 @@ def _scale(scales: Sequence[float]) -> Operator:
     return Operator('scale', SCALE, tuple(map(float, reversed(scales))), 'r', full_unnamed=True)
 
 
-def _backbone(skips_per_stage: Sequence[int], scale: tuple[str, ...]) -> tuple[list[Operator], list[Segment]]:
+def _backbone(
+    skips_per_stage: Sequence[int], scale: tuple[str, ...]
+) -> tuple[list[Operator], list[Segment]]:
     """The skip operators, and the segments before the pyramid; `scale`: name of the operator, if there is one."""
     skips: list[Operator] = []
     segments = [Segment('pre', 'pre', *scale, depends_on=scale)]
     for stage, count in enumerate(skips_per_stage, 1):
-        segments.append(Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, (*scale, 'width')))
+        segments.append(
+            Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, (*scale, 'width'))
+        )
         for _ in range(count):
             name = f'skip{len(skips)}'
             skips.append(Operator(name, SKIP, ('skip', 'run'), 's', labels=('1', '0')))
@@ -97,12 +140,23 @@ def check_choices(proposals: Sequence[int], **fractions: Sequence[float]) -> Non
         ValueError: one is empty or out of order, or a fraction does not survive in a path's name.
     """
     for name, values in fractions.items():
-        if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
-            raise ValueError(f'{name} is {tuple(values)}, expected fractions in (0, 1], descending from 1.0')
+        if (
+            not values
+            or values[0] != 1.0
+            or list(values) != sorted(set(values), reverse=True)
+            or values[-1] <= 0
+        ):
+            raise ValueError(
+                f'{name} is {tuple(values)}, expected fractions in (0, 1], descending from 1.0'
+            )
         if any(round(value, 2) != value for value in values):
-            raise ValueError(f'{name} is {tuple(values)}, expected at most two decimals, as in the names of paths')
+            raise ValueError(
+                f'{name} is {tuple(values)}, expected at most two decimals, as in the names of paths'
+            )
     if not proposals or list(proposals) != sorted(set(proposals)) or proposals[0] < 1:
-        raise ValueError(f'proposals is {tuple(proposals)}, expected ascending counts of at least 1')
+        raise ValueError(
+            f'proposals is {tuple(proposals)}, expected ascending counts of at least 1'
+        )
 
 
 def scale_of(path: ExecutionPath) -> float:

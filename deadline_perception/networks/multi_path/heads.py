@@ -1,4 +1,5 @@
 """From regions to classes and boxes: features cut out per region, the subnets of the switch, the final decoding."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,7 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.operators import SlicedConv2d, SlicedLinear, sliced_norm
+from deadline_perception.networks.multi_path.operators import (
+    SlicedConv2d,
+    SlicedLinear,
+    sliced_norm,
+)
 from deadline_perception.networks.multi_path.proposals import STRIDES
 from deadline_perception.networks.multi_path.shape import HeadConfig, Shape
 from deadline_perception.networks.multi_path.suppression import nms
@@ -22,8 +27,14 @@ _NMS_IOU = 0.5
 _DETECTIONS_PER_IMAGE = 100
 
 
-def region_features(levels: Sequence[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None, *,
-                    strides: tuple[int, ...] = STRIDES) -> Tensor:
+def region_features(
+    levels: Sequence[Tensor],
+    boxes: Tensor,
+    box_levels: Tensor,
+    images: Tensor | None = None,
+    *,
+    strides: tuple[int, ...] = STRIDES,
+) -> Tensor:
     """Bilinear region features from the pyramid (RoIAlign, 7x7 bins of 2x2 samples, aligned), differentiable.
 
     Written as one weighted sum of rows, which on a CPU is several times as fast as torchvision's operator because
@@ -39,13 +50,25 @@ def region_features(levels: Sequence[Tensor], boxes: Tensor, box_levels: Tensor,
     Returns:
         `[R, 49 * c]`, bin by bin, the channels of a bin together.
     """
-    return features_of_rows(torch.cat([level.permute(0, 2, 3, 1).reshape(-1, level.shape[1]) for level in levels]),
-                            tuple((len(level), *level.shape[2:]) for level in levels), boxes, box_levels, images,
-                            strides=strides)
+    return features_of_rows(
+        torch.cat([level.permute(0, 2, 3, 1).reshape(-1, level.shape[1]) for level in levels]),
+        tuple((len(level), *level.shape[2:]) for level in levels),
+        boxes,
+        box_levels,
+        images,
+        strides=strides,
+    )
 
 
-def features_of_rows(rows: Tensor, shapes: tuple[tuple[int, int, int], ...], boxes: Tensor, box_levels: Tensor,
-                     images: Tensor | None = None, *, strides: tuple[int, ...] = STRIDES) -> Tensor:
+def features_of_rows(
+    rows: Tensor,
+    shapes: tuple[tuple[int, int, int], ...],
+    boxes: Tensor,
+    box_levels: Tensor,
+    images: Tensor | None = None,
+    *,
+    strides: tuple[int, ...] = STRIDES,
+) -> Tensor:
     """As `region_features`, of levels that lie in one matrix.
 
     Args:
@@ -68,11 +91,17 @@ def features_of_rows(rows: Tensor, shapes: tuple[tuple[int, int, int], ...], box
     at = at.clamp(min=0.0)
     before = torch.minimum(at.long(), last)
     fraction = (at - before).masked_fill(before >= last, 0.0)
-    positions = torch.stack((before, torch.minimum(before + 1, last)), -1).view(regions, 2, BINS, 2 * _SAMPLES)
-    shares = torch.stack(((1 - fraction) * inside, fraction * inside), -1).view(regions, 2, BINS, 2 * _SAMPLES)
+    positions = torch.stack((before, torch.minimum(before + 1, last)), -1).view(
+        regions, 2, BINS, 2 * _SAMPLES
+    )
+    shares = torch.stack(((1 - fraction) * inside, fraction * inside), -1).view(
+        regions, 2, BINS, 2 * _SAMPLES
+    )
     row_starts = positions[:, 1] * size[:, 0, None, None] + base[:, None, None]
     indices = row_starts[:, :, None, :, None] + positions[:, 0, None, :, None, :]
-    weights = shares[:, 1, :, None, :, None] * (shares[:, 0, None, :, None, :] / (_SAMPLES * _SAMPLES))
+    weights = shares[:, 1, :, None, :, None] * (
+        shares[:, 0, None, :, None, :] / (_SAMPLES * _SAMPLES)
+    )
     indices, weights = (part.reshape(regions * BINS * BINS, -1) for part in (indices, weights))
     bins = F.embedding_bag(indices, rows, mode='sum', per_sample_weights=weights.to(rows.dtype))
     return bins.view(regions, BINS * BINS * channels)
@@ -80,17 +109,24 @@ def features_of_rows(rows: Tensor, shapes: tuple[tuple[int, int, int], ...], box
 
 @cache
 @torch.inference_mode(False)
-def _level_table(shapes: tuple[tuple[int, int, int], ...], strides: tuple[int, ...],
-                 device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _level_table(
+    shapes: tuple[tuple[int, int, int], ...], strides: tuple[int, ...], device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`;
     and where the samples lie along a region, `[14]` in parts of its side.
 
     Kept, because copying numbers to a GPU makes it wait, and is not allowed while a CUDA graph is captured.
     """
-    rows = torch.tensor([0] + [images * height * width for images, height, width in shapes[:-1]], device=device)
+    rows = torch.tensor(
+        [0] + [images * height * width for images, height, width in shapes[:-1]], device=device
+    )
     steps = (torch.arange(BINS * _SAMPLES, device=device) + 0.5) / (BINS * _SAMPLES)
-    return (torch.tensor([(width, height) for _, height, width in shapes], device=device), rows.cumsum(0),
-            1.0 / torch.tensor(strides, dtype=torch.float32, device=device)[:, None], steps)
+    return (
+        torch.tensor([(width, height) for _, height, width in shapes], device=device),
+        rows.cumsum(0),
+        1.0 / torch.tensor(strides, dtype=torch.float32, device=device)[:, None],
+        steps,
+    )
 
 
 class Head(nn.Module):
@@ -99,12 +135,17 @@ class Head(nn.Module):
     def __init__(self, config: Shape, shape: HeadConfig, classes: int) -> None:
         super().__init__()
         channels = config.pyramid_channels
-        self.convolutions = nn.ModuleList(SlicedConv2d(channels, channels, 3) for _ in range(shape.convolutions))
-        self.norms = nn.ModuleList(sliced_norm(config, channels, config.pyramid_widths)
-                                   for _ in range(shape.convolutions))
+        self.convolutions = nn.ModuleList(
+            SlicedConv2d(channels, channels, 3) for _ in range(shape.convolutions)
+        )
+        self.norms = nn.ModuleList(
+            sliced_norm(config, channels, config.pyramid_widths) for _ in range(shape.convolutions)
+        )
         self.first = SlicedLinear(BINS * BINS, channels, shape.fully_connected[0])
         sizes = shape.fully_connected
-        self.others = nn.ModuleList(nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1))
+        self.others = nn.ModuleList(
+            nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1)
+        )
         self.classes = nn.Linear(sizes[-1], classes + 1)
         self.deltas = nn.Linear(sizes[-1], 4)
         nn.init.normal_(self.classes.weight, std=0.01)
@@ -126,8 +167,9 @@ class Head(nn.Module):
         return self.classes(x), self.deltas(x)
 
 
-def decode_detections(logits: Tensor, deltas: Tensor, regions: Tensor,
-                      input_size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+def decode_detections(
+    logits: Tensor, deltas: Tensor, regions: Tensor, input_size: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Final boxes of one image, most certain first, suppressed class by class.
 
     Args:
@@ -139,7 +181,9 @@ def decode_detections(logits: Tensor, deltas: Tensor, regions: Tensor,
     Returns:
         boxes `[D, 4]`, scores `[D]`, labels `[D]` from 0; at most 100.
     """
-    return suppressed(region_boxes(deltas, regions, input_size), logits.float().softmax(1)[:, 1:], input_size)
+    return suppressed(
+        region_boxes(deltas, regions, input_size), logits.float().softmax(1)[:, 1:], input_size
+    )
 
 
 def region_boxes(deltas: Tensor, regions: Tensor, input_size: tuple[int, int]) -> Tensor:
@@ -148,12 +192,16 @@ def region_boxes(deltas: Tensor, regions: Tensor, input_size: tuple[int, int]) -
     return box_ops.clip(box_ops.decode(deltas.float(), regions, DELTA_WEIGHTS), input_size)
 
 
-def suppressed(boxes: Tensor, scores: Tensor, input_size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+def suppressed(
+    boxes: Tensor, scores: Tensor, input_size: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `decode_detections` gives them."""
     # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
     flat = ((boxes[:, 2:] - boxes[:, :2]) <= 0.5).any(1, keepdim=True)
     which, labels = (~((scores <= _SCORE_THRESHOLD) | flat)).nonzero(as_tuple=True)
     scores, boxes = scores[which, labels], boxes[which]
-    apart = (labels * (2 * max(input_size))).to(boxes.dtype)[:, None]  # boxes of two classes never overlap
+    apart = (labels * (2 * max(input_size))).to(boxes.dtype)[
+        :, None
+    ]  # boxes of two classes never overlap
     kept = nms(boxes + apart, scores, _NMS_IOU)[:_DETECTIONS_PER_IMAGE]
     return boxes[kept], scores[kept], labels[kept]

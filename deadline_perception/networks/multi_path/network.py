@@ -1,4 +1,5 @@
 """The multi-path detector: its parts, what each of its segments computes, and one frame's way through them."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -16,7 +17,12 @@ from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEA
 from deadline_perception.networks.multi_path.backbone import Backbone, Pyramid
 from deadline_perception.networks.multi_path.configuration import DetectorConfig
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
-from deadline_perception.networks.multi_path.heads import Head, decode_detections, features_of_rows, region_features
+from deadline_perception.networks.multi_path.heads import (
+    Head,
+    decode_detections,
+    features_of_rows,
+    region_features,
+)
 from deadline_perception.networks.multi_path.operators import Switch
 from deadline_perception.networks.multi_path.proposals import (
     STRIDES,
@@ -55,7 +61,9 @@ class MultiPathDetector(TorchModule):
         self.makes: dict[str, str] = {}
         for segment in self.path_space.segments:
             is_skip = segment.name.startswith('skip')
-            self.makes[segment.name] = next(reversed(self.makes.values())) if is_skip else segment.name
+            self.makes[segment.name] = (
+                next(reversed(self.makes.values())) if is_skip else segment.name
+            )
 
     def _build(self, config: DetectorConfig, classes: int) -> None:
         self.backbone = Backbone(config)
@@ -139,10 +147,17 @@ class MultiPathDetector(TorchModule):
             return (self.makes[segment],)
         if segment == 'pyramid':
             return tuple(f'stage{stage}' for stage in self.pyramid_stages)
-        return {'rpn': ('pyramid',), 'proposals': ('rpn',), 'regions': ('pyramid', 'proposals'), 'head': ('regions',),
-                'post': ('head', 'proposals')}[segment]
+        return {
+            'rpn': ('pyramid',),
+            'proposals': ('rpn',),
+            'regions': ('pyramid', 'proposals'),
+            'head': ('regions',),
+            'post': ('head', 'proposals'),
+        }[segment]
 
-    def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    def compute(
+        self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
         """What a segment after `pre` makes of what earlier ones made; changes none of it.
 
         Args:
@@ -157,24 +172,34 @@ class MultiPathDetector(TorchModule):
         if segment == 'stage1' and not values['pre'][0].is_floating_point():
             values = {'pre': (self._normalised(values['pre'][0]),)}
         if segment.startswith('stage'):
-            return (self.backbone.kept(int(segment[5:]), values[self.reads(segment)[0]][0], path['width']),)
+            return (
+                self.backbone.kept(
+                    int(segment[5:]), values[self.reads(segment)[0]][0], path['width']
+                ),
+            )
         if segment.startswith('skip'):
             return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
         if segment == 'pyramid':
-            return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)], path['pyramid_width']))
+            return tuple(
+                self.pyramid(
+                    [values[stage][0] for stage in self.reads(segment)], path['pyramid_width']
+                )
+            )
         if segment == 'rpn':
             logits, deltas = self.rpn(values['pyramid'])
             return (*logits, *deltas)
         height, width = size = self.input_size_on(path)
         if segment == 'proposals':
-            logits, deltas = values['rpn'][:len(STRIDES)], values['rpn'][len(STRIDES):]
+            logits, deltas = values['rpn'][: len(STRIDES)], values['rpn'][len(STRIDES) :]
             return (self.select_proposals(logits, deltas, path['proposals'], size),)
         if segment == 'regions':
             levels, boxes = values['pyramid'], values['proposals'][0]
             box_levels = pyramid_levels(boxes, len(self.strides), self.strides[0])
             if len(levels) > 1:
                 return (region_features(levels, boxes, box_levels, strides=self.strides),)
-            shapes = tuple((1, -(-height // stride), -(-width // stride)) for stride in self.strides)
+            shapes = tuple(
+                (1, -(-height // stride), -(-width // stride)) for stride in self.strides
+            )
             return (features_of_rows(*levels, shapes, boxes, box_levels, strides=self.strides),)
         if segment == 'head':
             return self.head(int(path['head']))(values['regions'][0])
@@ -184,7 +209,9 @@ class MultiPathDetector(TorchModule):
         """See `Network`; the path may change while the frame runs."""
         return FrameRun(self, image_bgr, path)
 
-    def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)) -> None:
+    def warm_up(
+        self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)
+    ) -> None:
         """Runs paths on noise, so that no later frame pays for first calls and for laying out weights."""
         noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
         for path in paths:
@@ -195,14 +222,18 @@ class MultiPathDetector(TorchModule):
 @torch.inference_mode(False)
 def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Mean and inverse deviation of the values of a row of pixels, each `[3 * width]`."""
-    return (torch.tensor(PIXEL_MEAN, device=device).repeat(width),
-            (1 / torch.tensor(PIXEL_DEVIATION, device=device)).repeat(width))
+    return (
+        torch.tensor(PIXEL_MEAN, device=device).repeat(width),
+        (1 / torch.tensor(PIXEL_DEVIATION, device=device)).repeat(width),
+    )
 
 
 class FrameRun(SegmentRun):
     """One frame of a multi-path detector; see `MultiPathDetector.start`."""
 
-    def __init__(self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+    def __init__(
+        self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath
+    ) -> None:
         super().__init__(network.path_space, path, network.device)
         self.network = network
         self._image = image_bgr
@@ -217,8 +248,10 @@ class FrameRun(SegmentRun):
             ValueError: the engine's buffers serve one run at a time.
         """
         if self.network.engine.reuses_buffers:
-            raise ValueError(f'engine {self.network.engine.identity} reuses its buffers, expected one that runs can '
-                             f'share')
+            raise ValueError(
+                f'engine {self.network.engine.identity} reuses its buffers, expected one that runs can '
+                f'share'
+            )
         other = super().fork()
         other._values = dict(self._values)
         return other
@@ -242,8 +275,13 @@ class FrameRun(SegmentRun):
         inputs = {read: self._values[read] for read in network.reads(name)}
         if name == 'regions':
             inputs['pyramid'] = engine.joined(inputs['pyramid'])
-        values = engine.run(key, made if name != 'post' else '', partial(network.compute, name, self.path), inputs,
-                            is_selection=name in ('proposals', 'post'))
+        values = engine.run(
+            key,
+            made if name != 'post' else '',
+            partial(network.compute, name, self.path),
+            inputs,
+            is_selection=name in ('proposals', 'post'),
+        )
         if name == 'post':
             self._detections = self._in_the_image(*engine.arrays(values))
         else:
@@ -254,8 +292,13 @@ class FrameRun(SegmentRun):
         self.check_finished()
         return self._detections
 
-    def _in_the_image(self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Detections:
-        (height, width), (own_height, own_width) = self._image.shape[:2], self.network.input_size_on(self.path)
+    def _in_the_image(
+        self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray
+    ) -> Detections:
+        (height, width), (own_height, own_width) = (
+            self._image.shape[:2],
+            self.network.input_size_on(self.path),
+        )
         boxes = boxes * (2 * (width / own_width, height / own_height))  # x and y in turn
         calibration = self.network.score_calibration
         if calibration is None:

@@ -4,6 +4,7 @@ DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal
 set to, `declaration.py` declares; how weights are cut, laid out and joined with norms, `engines/sliced_layers.py`.
 Source: multi-path paper, section V-A; width as a prefix of channels: nested-network thesis, SubFlow.
 """
+
 from __future__ import annotations
 
 from functools import cache
@@ -42,10 +43,15 @@ class SlicedConv2d(sliced.Convolution):
         bias: adds one value per output channel.
     """
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, bias: bool = False) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, bias: bool = False
+    ) -> None:
         made, read = (Span(0, outputs),), (Span(1, inputs),)
-        super().__init__({'weight': {0: made, 1: read}, 'bias': {0: made}}, stride=(stride, stride),
-                         padding=(kernel // 2, kernel // 2))
+        super().__init__(
+            {'weight': {0: made, 1: read}, 'bias': {0: made}},
+            stride=(stride, stride),
+            padding=(kernel // 2, kernel // 2),
+        )
         self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
@@ -151,7 +157,9 @@ class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
         group_channels: channels of one group.
     """
 
-    def __init__(self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+    def __init__(
+        self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0
+    ) -> None:
         super().__init__(channels, widths, gain=gain)
         self.group_channels = group_channels
 
@@ -160,7 +168,9 @@ class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
         return super().forward(x, prefix(x.shape[1]))
 
 
-def sliced_norm(config: Shape, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> SlicedNorm:
+def sliced_norm(
+    config: Shape, channels: int, widths: tuple[float, ...], *, gain: float = 1.0
+) -> SlicedNorm:
     """The kind of norm that a configuration asks for, over so many channels at full width."""
     if config.norm == 'frozen':
         return SlicedFrozenNorm(channels, widths, gain=gain)

@@ -1,4 +1,5 @@
 """Region proposals: the network that scores anchors, and DynamicProposals, which keeps as many as time allows."""
+
 from __future__ import annotations
 
 from functools import cache
@@ -31,7 +32,7 @@ class RegionProposalNetwork(nn.Module):
         nn.init.normal_(self.outputs.weight, std=0.01)
         with torch.no_grad():
             # Objectness starts near 1 %: almost every anchor is background.
-            self.outputs.bias[:self.per_position] = -4.6
+            self.outputs.bias[: self.per_position] = -4.6
 
     def forward(self, levels: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Pyramid levels -> per level objectness logits `[N, A]` and box deltas `[N, A, 4]`."""
@@ -39,17 +40,21 @@ class RegionProposalNetwork(nn.Module):
         for level in levels:
             x = F.relu_(self.convolution(level, level.shape[1]))
             y = self.outputs(x, 5 * self.per_position).permute(0, 2, 3, 1)
-            logits.append(y[..., :self.per_position].flatten(1))
-            deltas.append(y[..., self.per_position:].reshape(len(y), -1, 4))
+            logits.append(y[..., : self.per_position].flatten(1))
+            deltas.append(y[..., self.per_position :].reshape(len(y), -1, 4))
         return logits, deltas
 
 
 @cache
 @torch.inference_mode(False)
-def lay_out_anchors(config: DetectorConfig, size: tuple[int, int], device: torch.device) -> tuple[Tensor, ...]:
+def lay_out_anchors(
+    config: DetectorConfig, size: tuple[int, int], device: torch.device
+) -> tuple[Tensor, ...]:
     """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`, multiples of 32."""
-    return tuple(box_ops.anchors(size, stride, sizes, config.anchor_ratios).to(device)
-                 for stride, sizes in zip(STRIDES, config.anchor_sizes_px))
+    return tuple(
+        box_ops.anchors(size, stride, sizes, config.anchor_ratios).to(device)
+        for stride, sizes in zip(STRIDES, config.anchor_sizes_px)
+    )
 
 
 class DynamicProposals:
@@ -63,8 +68,9 @@ class DynamicProposals:
         self.candidates = config.nms_candidates
 
     @torch.no_grad()
-    def __call__(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
-                 size: tuple[int, int]) -> Tensor:
+    def __call__(
+        self, logits: list[Tensor], deltas: list[Tensor], proposals: int, size: tuple[int, int]
+    ) -> Tensor:
         """Of one image `proposals` boxes `[P, 4]`, best first; where there are fewer, the last ones are zero.
 
         Args:
@@ -76,11 +82,14 @@ class DynamicProposals:
         boxes = boxes * (scores > -torch.inf)[:, None]
         kept = nms(boxes, scores, _NMS_IOU)
         none = kept.new_full((proposals,), len(boxes))
-        return torch.cat((boxes, boxes.new_zeros((1, 4))))[torch.cat((kept, none))[:proposals].view(proposals)]
+        return torch.cat((boxes, boxes.new_zeros((1, 4))))[
+            torch.cat((kept, none))[:proposals].view(proposals)
+        ]
 
     @torch.no_grad()
-    def of_batch(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
-                 size: tuple[int, int]) -> list[np.ndarray]:
+    def of_batch(
+        self, logits: list[Tensor], deltas: list[Tensor], proposals: int, size: tuple[int, int]
+    ) -> list[np.ndarray]:
         """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once."""
         from torchvision.ops import batched_nms  # of training; see suppression.py
 
@@ -92,8 +101,9 @@ class DynamicProposals:
         found = found[found[:, 4] > -np.inf]
         return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
 
-    def _candidates(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
-                    size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    def _candidates(
+        self, logits: list[Tensor], deltas: list[Tensor], proposals: int, size: tuple[int, int]
+    ) -> tuple[Tensor, Tensor]:
         """The best anchors' boxes `[N, K, 4]` and scores `[N, K]` of all levels; a box too small has the score -inf."""
         anchors = lay_out_anchors(self.config, size, logits[0].device)
         keep_per_level = min(self.candidates, 2 * proposals)

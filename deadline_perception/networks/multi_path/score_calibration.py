@@ -1,5 +1,6 @@
 """Scores that say how likely a detection is an object: a logistic curve per class, fitted on images that no training
 saw (Platt 1999), kept with the weights. It keeps the order of the detections of a class, and so its AP."""
+
 from __future__ import annotations
 
 import json
@@ -33,11 +34,16 @@ class ScoreCalibration:
 
     def __post_init__(self) -> None:
         if len(self.slopes) != len(self.offsets):
-            raise ValueError(f'there are {len(self.slopes)} slopes and {len(self.offsets)} offsets, expected as many')
-        if not all(0.0 < slope <= _STEEPEST for slope in self.slopes) or \
-                not all(abs(offset) <= _STEEPEST for offset in self.offsets):
-            raise ValueError(f'slopes are {self.slopes} and offsets {self.offsets}, expected slopes in (0, '
-                             f'{_STEEPEST:.0f}] and offsets within {_STEEPEST:.0f}')
+            raise ValueError(
+                f'there are {len(self.slopes)} slopes and {len(self.offsets)} offsets, expected as many'
+            )
+        if not all(0.0 < slope <= _STEEPEST for slope in self.slopes) or not all(
+            abs(offset) <= _STEEPEST for offset in self.offsets
+        ):
+            raise ValueError(
+                f'slopes are {self.slopes} and offsets {self.offsets}, expected slopes in (0, '
+                f'{_STEEPEST:.0f}] and offsets within {_STEEPEST:.0f}'
+            )
 
     def apply(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Scores `[N]` in [0, 1] of detections with labels `[N]` -> calibrated ones, float32."""
@@ -57,11 +63,17 @@ class ScoreCalibration:
         """
         try:
             content = parse_json(text)
-            calibration = cls(*(tuple(float(value) for value in content[name]) for name in ('slopes', 'offsets')))
+            calibration = cls(
+                *(tuple(float(value) for value in content[name]) for name in ('slopes', 'offsets'))
+            )
         except (TypeError, KeyError, RecursionError, OverflowError) as error:
-            raise ValueError(f'score calibration is {printable(text, 60)}, expected slopes and offsets') from error
+            raise ValueError(
+                f'score calibration is {printable(text, 60)}, expected slopes and offsets'
+            ) from error
         if len(calibration.slopes) != classes:
-            raise ValueError(f'score calibration is of {len(calibration.slopes)} classes, expected {classes}')
+            raise ValueError(
+                f'score calibration is of {len(calibration.slopes)} classes, expected {classes}'
+            )
         return calibration
 
 
@@ -83,15 +95,26 @@ def fit_calibration(scores: Sequence[np.ndarray], hits: Sequence[np.ndarray]) ->
     """
     from scipy.optimize import minimize
 
-    def fitted(odds: np.ndarray, known: np.ndarray, prior: tuple[float, float], weight: float) -> tuple[float, float]:
+    def fitted(
+        odds: np.ndarray, known: np.ndarray, prior: tuple[float, float], weight: float
+    ) -> tuple[float, float]:
         def loss(parameters: np.ndarray) -> float:
             logits = np.exp(parameters[0]) * odds + parameters[1]
-            likelihood = np.logaddexp(0.0, -logits)[known].sum() + np.logaddexp(0.0, logits)[~known].sum()
+            likelihood = (
+                np.logaddexp(0.0, -logits)[known].sum() + np.logaddexp(0.0, logits)[~known].sum()
+            )
             return likelihood + weight * ((parameters - prior) ** 2).sum()
 
         return tuple(minimize(loss, np.array(prior), method='Nelder-Mead').x)
 
-    every = fitted(log_odds(np.concatenate(scores)), np.concatenate(hits).astype(bool), (0.0, 0.0), 1.0)
-    found = [fitted(log_odds(values), known.astype(bool), every, _PRIOR_WEIGHT) for values, known in zip(scores, hits)]
-    return ScoreCalibration(tuple(float(np.clip(np.exp(slope), 1e-3, _STEEPEST)) for slope, _ in found),
-                            tuple(float(np.clip(offset, -_STEEPEST, _STEEPEST)) for _, offset in found))
+    every = fitted(
+        log_odds(np.concatenate(scores)), np.concatenate(hits).astype(bool), (0.0, 0.0), 1.0
+    )
+    found = [
+        fitted(log_odds(values), known.astype(bool), every, _PRIOR_WEIGHT)
+        for values, known in zip(scores, hits)
+    ]
+    return ScoreCalibration(
+        tuple(float(np.clip(np.exp(slope), 1e-3, _STEEPEST)) for slope, _ in found),
+        tuple(float(np.clip(offset, -_STEEPEST, _STEEPEST)) for _, offset in found),
+    )

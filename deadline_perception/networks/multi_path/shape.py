@@ -1,4 +1,5 @@
 """What the shapes of all families of networks have in common: a name, and a record that JSON can hold."""
+
 from __future__ import annotations
 
 import json
@@ -20,8 +21,10 @@ def check_name(name: object) -> None:
         ValueError: it cannot.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f'name of the configuration is {reprlib.repr(name)}, expected at most 100 letters, digits and '
-                         f'. _ -')
+        raise ValueError(
+            f'name of the configuration is {reprlib.repr(name)}, expected at most 100 letters, digits and '
+            f'. _ -'
+        )
 
 
 class Shape:
@@ -46,7 +49,9 @@ class Shape:
 
     def to_json(self) -> str:
         """One JSON object with a line per attribute; `from_record` reads it."""
-        lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in self.record.items()]
+        lines = [
+            f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in self.record.items()
+        ]
         return '{\n' + ',\n'.join(lines) + '\n}\n'
 
     @classmethod
@@ -78,7 +83,9 @@ class HeadConfig:
         if self.convolutions < 0:
             raise ValueError(f'convolutions of a head is {self.convolutions}, expected at least 0')
         if not self.fully_connected or min(self.fully_connected) < 1:
-            raise ValueError(f'fully_connected of a head is {self.fully_connected}, expected widths of at least 1')
+            raise ValueError(
+                f'fully_connected of a head is {self.fully_connected}, expected widths of at least 1'
+            )
 
 
 def _typed(value: Any, kind: Any, name: str) -> Any:
@@ -87,17 +94,21 @@ def _typed(value: Any, kind: Any, name: str) -> Any:
         known = {field.name for field in fields(kind)}
         required = {field.name for field in fields(kind) if field.default is MISSING}
         if not isinstance(value, dict) or not required <= set(value) <= known:
-            found = f'lacks or adds {reprlib.repr(sorted((set(value) - known) | (required - set(value))))}' \
-                if isinstance(value, dict) else \
-                f'is {reprlib.repr(value)}'
+            found = (
+                f'lacks or adds {reprlib.repr(sorted((set(value) - known) | (required - set(value))))}'
+                if isinstance(value, dict)
+                else f'is {reprlib.repr(value)}'
+            )
             raise ValueError(f'{name} {found}, expected exactly {sorted(known)}')
         hints = get_type_hints(kind)
         return kind(**{key: _typed(value[key], hints[key], key) for key in value})
     if get_origin(kind) is tuple:
         parts = get_args(kind)
         if not isinstance(value, list) or (parts[-1] is not Ellipsis and len(value) != len(parts)):
-            raise ValueError(f'{name} is {reprlib.repr(value)}, expected a list' +
-                             ('' if Ellipsis in parts else f' of {len(parts)}'))
+            raise ValueError(
+                f'{name} is {reprlib.repr(value)}, expected a list'
+                + ('' if Ellipsis in parts else f' of {len(parts)}')
+            )
         return tuple(_typed(item, parts[0], name) for item in value)
     fits = type(value) in (int, float) if kind is float else type(value) is kind
     if not fits or (isinstance(value, float) and not math.isfinite(value)):

@@ -3,6 +3,7 @@
 Importing `torchvision` loads PyTorch's compiler, Triton and SymPy with it: 170 MB and a second that a detector has no
 use for (measured: benchmarks/start_up.py).
 """
+
 from __future__ import annotations
 
 import importlib.machinery
@@ -18,9 +19,15 @@ _LIBRARIES = ('_C_stable', '_C')  # of torchvision, the newer first
 def _load_kernels() -> None:
     """Registers the operators of torchvision, or imports it all where their library has another name."""
     spec = importlib.util.find_spec('torchvision')
-    folders = [] if spec is None else [Path(place) for place in spec.submodule_search_locations or ()]
-    for file in (folder / f'{name}{suffix}' for folder in folders for name in _LIBRARIES
-                 for suffix in importlib.machinery.EXTENSION_SUFFIXES):
+    folders = (
+        [] if spec is None else [Path(place) for place in spec.submodule_search_locations or ()]
+    )
+    for file in (
+        folder / f'{name}{suffix}'
+        for folder in folders
+        for name in _LIBRARIES
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES
+    ):
         if file.is_file():
             torch.ops.load_library(str(file))
             return

@@ -1,4 +1,5 @@
 """Weights of another network as a start, layer by layer, as far as both networks have the same ones."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -48,28 +49,46 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
         ValueError: the other network's norms are frozen and these are not, or no weight has a place here.
     """
     if network.config.norm != other.config.norm == 'frozen':
-        raise ValueError(f'norms of {network.config_name!r} are {network.config.norm}, expected frozen ones as in the '
-                         f'weights to start from')
+        raise ValueError(
+            f'norms of {network.config_name!r} are {network.config.norm}, expected frozen ones as in the '
+            f'weights to start from'
+        )
     prefixes = dict(_matching_parts(network.config, other.config))
     stored, used, absent = other.state_dict(), set(), []
-    known = [(row, other.class_names.index(name)) for row, name in enumerate(network.class_names)
-             if name in other.class_names]
+    known = [
+        (row, other.class_names.index(name))
+        for row, name in enumerate(network.class_names)
+        if name in other.class_names
+    ]
     for name, tensor in network.state_dict().items():
         part = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
-        source = name if part is None else None if prefixes[part] is None else prefixes[part] + name.removeprefix(part)
+        source = (
+            name
+            if part is None
+            else None
+            if prefixes[part] is None
+            else prefixes[part] + name.removeprefix(part)
+        )
         if source not in stored:
             absent.append(name)
             continue
         module = network.get_submodule(name.rpartition('.')[0])
         if isinstance(module, SlicedNorm):
             rows = other.get_submodule(source.rpartition('.')[0]).rows
-            pairs = [(row, rows[channels]) for channels, row in module.rows.items() if channels in rows]
+            pairs = [
+                (row, rows[channels]) for channels, row in module.rows.items() if channels in rows
+            ]
         elif '.classes.' in name:
             pairs = [(0, 0), *((1 + row, 1 + theirs) for row, theirs in known)]
-        elif '.class_output.' in name:  # the classes of each anchor of a position, one anchor after the other
+        elif (
+            '.class_output.' in name
+        ):  # the classes of each anchor of a position, one anchor after the other
             counts = len(network.class_names), len(other.class_names)
-            pairs = [(at * counts[0] + row, at * counts[1] + theirs)
-                     for at in range(len(tensor) // counts[0]) for row, theirs in known]
+            pairs = [
+                (at * counts[0] + row, at * counts[1] + theirs)
+                for at in range(len(tensor) // counts[0])
+                for row, theirs in known
+            ]
         else:
             pairs = None
         if _copy(tensor, stored[source].to(tensor.device), pairs):
@@ -77,10 +96,16 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
         else:
             absent.append(name)
     if not used:
-        raise ValueError(f'{other.config_name!r} has no weights in the shape of those of {network.config_name!r}')
+        raise ValueError(
+            f'{other.config_name!r} has no weights in the shape of those of {network.config_name!r}'
+        )
     absent += [f'class {name}' for name in network.class_names if name not in other.class_names]
     network.train(network.training)  # drops slices of the old weights
-    return WeightsStart(f'{len(used)} tensors taken', tuple(absent), tuple(name for name in stored if name not in used))
+    return WeightsStart(
+        f'{len(used)} tensors taken',
+        tuple(absent),
+        tuple(name for name in stored if name not in used),
+    )
 
 
 def _copy(to: Tensor, values: Tensor, rows: list[tuple[int, int]] | None) -> bool:
@@ -97,13 +122,17 @@ def _copy(to: Tensor, values: Tensor, rows: list[tuple[int, int]] | None) -> boo
     return True
 
 
-def _matching_parts(config: DetectorConfig, other: DetectorConfig) -> Iterator[tuple[str, str | None]]:
+def _matching_parts(
+    config: DetectorConfig, other: DetectorConfig
+) -> Iterator[tuple[str, str | None]]:
     """Where parts lie in a network, and where the other one has those like them, None where it has none."""
     first, others_first = 0, 0
     for groups, others in zip(config.skip_groups, other.skip_groups):
         for at, found in enumerate(_matched(groups, others)):
-            yield (f'backbone.skips.{first + at}.',
-                   None if found is None else f'backbone.skips.{others_first + found}.')
+            yield (
+                f'backbone.skips.{first + at}.',
+                None if found is None else f'backbone.skips.{others_first + found}.',
+            )
         first, others_first = first + len(groups), others_first + len(others)
     for at, found in enumerate(_matched(config.heads, other.heads)):
         yield f'heads.subnets.{at}.', None if found is None else f'heads.subnets.{found}.'

@@ -3,6 +3,7 @@
 Source: contention paper, sections 4.1.1 and 4.1.2: the delays of a sample of the application show the contention that
 matters to it, and only that; the same sample beside units, more and more of them, shows which reproduce it.
 """
+
 from __future__ import annotations
 
 import math
@@ -19,8 +20,13 @@ _ENOUGH = 1.15  # times the longest delay that is to be reproduced: more units a
 _SETTLE_FRAMES = 3  # left out after a change: caches and clock follow it
 
 
-def record_delays(run_frame: Callable[[], float], seconds: float, *, goes_on: Callable[[], bool] = lambda: True,
-                  progress: Callable[[int, float], None] = lambda frames, passed_s: None) -> list[float]:
+def record_delays(
+    run_frame: Callable[[], float],
+    seconds: float,
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+    progress: Callable[[int, float], None] = lambda frames, passed_s: None,
+) -> list[float]:
     """Delays in ms of one frame after the other, for so long; blocks.
 
     Args:
@@ -54,10 +60,16 @@ def rungs(most: int) -> list[int]:
     return sorted({math.ceil(most * step / RUNGS) for step in range(1, RUNGS + 1)} - {0})
 
 
-def measure_unit_delays(run_frame: Callable[[], float], kinds: Sequence[str], most: int, seconds: float, *,
-                        up_to_ms: float = math.inf, cores: Collection[int] = (),
-                        progress: Callable[[str, int, int], None] = lambda kind, count, most: None
-                        ) -> tuple[UnitDelay, ...]:
+def measure_unit_delays(
+    run_frame: Callable[[], float],
+    kinds: Sequence[str],
+    most: int,
+    seconds: float,
+    *,
+    up_to_ms: float = math.inf,
+    cores: Collection[int] = (),
+    progress: Callable[[str, int, int], None] = lambda kind, count, most: None,
+) -> tuple[UnitDelay, ...]:
     """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
 
     Args:

@@ -6,6 +6,7 @@ the same delay. Changed: the bandwidth is found from the delays (Botev, Grotowsk
 Sheather-Jones), since a rule for one peak blurs several; nothing is averaged over neighbours that are no more alike
 than any two delays; and a peak counts only if enough delays lie under it and a valley divides it from the next.
 """
+
 from __future__ import annotations
 
 import json
@@ -68,10 +69,14 @@ class ContentionLevel:
 
     def __post_init__(self) -> None:
         if not (0.0 < self.delay_ms < math.inf and 0.0 < self.share <= 1.0):
-            raise ValueError(f'a contention level has a delay of {self.delay_ms} ms and a share of {self.share}, '
-                             f'expected more than 0 ms and a share in (0, 1]')
+            raise ValueError(
+                f'a contention level has a delay of {self.delay_ms} ms and a share of {self.share}, '
+                f'expected more than 0 ms and a share in (0, 1]'
+            )
         if not (math.isnan(self.slowdown) or 1.0 <= self.slowdown < math.inf):
-            raise ValueError(f'slowdown of a contention level is {self.slowdown}, expected at least 1, or NaN')
+            raise ValueError(
+                f'slowdown of a contention level is {self.slowdown}, expected at least 1, or NaN'
+            )
         if self.units is not None:
             object.__setattr__(self, 'units', check_units(self.units))
 
@@ -91,7 +96,9 @@ class UnitDelay:
     def __post_init__(self) -> None:
         object.__setattr__(self, 'units', check_units(self.units))
         if not 0.0 < self.delay_ms < math.inf:
-            raise ValueError(f'delay beside {units_text(self.units)} units is {self.delay_ms} ms, expected more than 0')
+            raise ValueError(
+                f'delay beside {units_text(self.units)} units is {self.delay_ms} ms, expected more than 0'
+            )
 
 
 def grade_levels(delays_ms: Sequence[float]) -> tuple[ContentionLevel, ...]:
@@ -108,12 +115,16 @@ def grade_levels(delays_ms: Sequence[float]) -> tuple[ContentionLevel, ...]:
     """
     delays = _checked(delays_ms)
     smooth = smoothed(delays, _AVERAGED)
-    independent = 1.0 if smooth is delays else _AVERAGED ** -0.5
+    independent = 1.0 if smooth is delays else _AVERAGED**-0.5
     peaks_ms, shares = _peaks(*delay_density(smooth), smooth, independent)
-    return tuple(ContentionLevel(float(peak), float(share)) for peak, share in zip(peaks_ms, shares))
+    return tuple(
+        ContentionLevel(float(peak), float(share)) for peak, share in zip(peaks_ms, shares)
+    )
 
 
-def match_units(levels: Sequence[ContentionLevel], unit_delays: Sequence[UnitDelay]) -> tuple[ContentionLevel, ...]:
+def match_units(
+    levels: Sequence[ContentionLevel], unit_delays: Sequence[UnitDelay]
+) -> tuple[ContentionLevel, ...]:
     """Gives each level the units whose delay is the nearest, of equally near ones the fewest; and its slowdown, where
     one of the delays, of at least one, is of no units."""
     ordered = sorted(unit_delays, key=lambda delay: sum(delay.units.values()))
@@ -122,7 +133,9 @@ def match_units(levels: Sequence[ContentionLevel], unit_delays: Sequence[UnitDel
     for level in levels:
         found = min(ordered, key=lambda delay: abs(math.log(delay.delay_ms / level.delay_ms)))
         slowdown = math.nan if math.isnan(idle_ms) else max(1.0, level.delay_ms / idle_ms)
-        matched.append(replace(level, units=found.units, units_delay_ms=found.delay_ms, slowdown=slowdown))
+        matched.append(
+            replace(level, units=found.units, units_delay_ms=found.delay_ms, slowdown=slowdown)
+        )
     return tuple(matched)
 
 
@@ -133,7 +146,9 @@ def level_at(levels: Sequence[ContentionLevel], slowdown: float) -> int:
         levels: at least one, with slowdowns.
         slowdown: observed, >= 1.
     """
-    return min(range(len(levels)), key=lambda index: abs(math.log(levels[index].slowdown / slowdown)))
+    return min(
+        range(len(levels)), key=lambda index: abs(math.log(levels[index].slowdown / slowdown))
+    )
 
 
 def smoothed(delays_ms: np.ndarray, window: int) -> np.ndarray:
@@ -175,7 +190,7 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     transformed = dct(counts, norm=None) / 2.0
     transformed[0] = counts.sum()
-    time = max(_WIDER ** 2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
+    time = max(_WIDER**2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
     damped = transformed * np.exp(-0.5 * (np.arange(_GRID) * math.pi) ** 2 * time)
     density = np.maximum(idct(damped), 0.0)
     density /= density.sum() * (edges[1] - edges[0])
@@ -185,8 +200,11 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _bandwidth(transformed: np.ndarray, count: int) -> float:
     """Squared bandwidth, on a scale on which the grid has length 1 (Botev, Grotowski and Kroese 2010, algorithm 1)."""
     squares = np.arange(1, _GRID, dtype=np.float64) ** 2
-    powers = {order: 2.0 * (squares * math.pi ** 2) ** order * transformed[1:] ** 2 for order in range(2, _ROUNDS + 1)}
-    rates = -squares * math.pi ** 2
+    powers = {
+        order: 2.0 * (squares * math.pi**2) ** order * transformed[1:] ** 2
+        for order in range(2, _ROUNDS + 1)
+    }
+    rates = -squares * math.pi**2
 
     def functional(order: int, time: float) -> float:
         return float(powers[order] @ np.exp(rates * time))
@@ -196,8 +214,13 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
         for order in range(_ROUNDS - 1, 1, -1):
             constant = (1.0 + 0.5 ** (order + 0.5)) / 3.0 * np.prod(np.arange(1, 2 * order, 2))
             constant /= math.sqrt(math.pi / 2.0)
-            value = functional(order, (2.0 * constant / (count * max(value, 1e-300))) ** (2.0 / (3.0 + 2.0 * order)))
-        return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4 if value > 0.0 else -math.inf
+            value = functional(
+                order,
+                (2.0 * constant / (count * max(value, 1e-300))) ** (2.0 / (3.0 + 2.0 * order)),
+            )
+        return (
+            time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4 if value > 0.0 else -math.inf
+        )
 
     times = np.geomspace(1e-9, 0.1, 40)
     with np.errstate(all='ignore'):
@@ -207,11 +230,12 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
             from scipy.optimize import brentq
 
             return brentq(gap, times[crossings[0]], times[crossings[0] + 1])
-    return 0.01 ** 2  # few delays, far apart: a part of their range
+    return 0.01**2  # few delays, far apart: a part of their range
 
 
-def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray,
-           independent: float) -> tuple[list[float], list[float]]:
+def _peaks(
+    grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray, independent: float
+) -> tuple[list[float], list[float]]:
     """Delay and share of each peak that counts; those that do not are taken away, the least divided one first.
 
     Args:
@@ -226,23 +250,30 @@ def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray,
         return math.sqrt(independent * float(ends[1] - ends[0]))
 
     floor = _ROUNDING * density.max()
-    tops = [at for at in range(1, _GRID - 1) if density[at - 1] < density[at] >= density[at + 1]
-            and density[at] > floor]
+    tops = [
+        at
+        for at in range(1, _GRID - 1)
+        if density[at - 1] < density[at] >= density[at + 1] and density[at] > floor
+    ]
     if not tops:  # few delays, so far apart that the density has no peak within the grid
         return [float(np.median(delays_ms))], [1.0]
     while True:
         pairs = list(zip(tops, tops[1:]))
         valleys = [_valley(density, left, right) for left, right in pairs]
         borders_ms = [-math.inf, *(grid_ms[valley] for valley in valleys), math.inf]
-        shares = [float(np.mean((delays_ms >= low) & (delays_ms < high)))
-                  for low, high in zip(borders_ms, borders_ms[1:])]
+        shares = [
+            float(np.mean((delays_ms >= low) & (delays_ms < high)))
+            for low, high in zip(borders_ms, borders_ms[1:])
+        ]
         weakest, least = None, _CERTAIN
         for at, ((left, right), valley) in enumerate(zip(pairs, valleys)):
             ratio = grid_ms[right] / grid_ms[left]
             width = math.log(ratio) / 8.0  # around either peak and between them, and nothing twice
             lower = min(roots(left, width), roots(right, width))
             apart = 2.0 * (lower - roots(valley, width)) / math.sqrt(2.0)
-            if ratio - 1.0 < _RESOLUTION or density[valley] > _VALLEY * min(density[left], density[right]):
+            if ratio - 1.0 < _RESOLUTION or density[valley] > _VALLEY * min(
+                density[left], density[right]
+            ):
                 apart = 0.0
             if apart < least:
                 weakest, least = at, apart
@@ -257,7 +288,7 @@ def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray,
 
 def _valley(density: np.ndarray, left: int, right: int) -> int:
     """The lowest place between two peaks, the middle one of a plain."""
-    between = density[left:right + 1]
+    between = density[left : right + 1]
     lowest = np.flatnonzero(between <= between.min() + 1e-3 * min(between[0], between[-1]))
     return left + int(lowest[len(lowest) // 2])
 
@@ -265,15 +296,21 @@ def _valley(density: np.ndarray, left: int, right: int) -> int:
 def _checked(delays_ms: Sequence[float]) -> np.ndarray:
     delays = np.asarray(delays_ms, dtype=np.float64).reshape(-1)
     if len(delays) < FEWEST_DELAYS:
-        raise GradingError(f'{len(delays)} delays are too few to grade, expected at least {FEWEST_DELAYS}, and '
-                           f'hundreds at each level')
+        raise GradingError(
+            f'{len(delays)} delays are too few to grade, expected at least {FEWEST_DELAYS}, and '
+            f'hundreds at each level'
+        )
     wrong = ~(np.isfinite(delays) & (delays > 0.0))
     if wrong.any():
         at = int(np.argmax(wrong))
-        raise GradingError(f'delay {at} of {len(delays)} is {delays[at]} ms, expected a positive, finite number')
+        raise GradingError(
+            f'delay {at} of {len(delays)} is {delays[at]} ms, expected a positive, finite number'
+        )
     if delays.max() - delays.min() <= 1e-9 * delays.max():
-        raise GradingError(f'all {len(delays)} delays are {delays[0]} ms, expected times that were measured: those '
-                           f'differ')
+        raise GradingError(
+            f'all {len(delays)} delays are {delays[0]} ms, expected times that were measured: those '
+            f'differ'
+        )
     return delays
 
 
@@ -310,9 +347,13 @@ class ContentionGrading:
         for name in ('levels', 'unit_delays', 'delays_ms'):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.levels or any(math.isnan(level.slowdown) for level in self.levels):
-            raise ValueError('grading has no level, or one without a slowdown; expected at least one, against the idle '
-                             'machine')
-        if any(after.slowdown < before.slowdown for before, after in zip(self.levels, self.levels[1:])):
+            raise ValueError(
+                'grading has no level, or one without a slowdown; expected at least one, against the idle '
+                'machine'
+            )
+        if any(
+            after.slowdown < before.slowdown for before, after in zip(self.levels, self.levels[1:])
+        ):
             raise ValueError('levels of the grading are out of order, expected ascending slowdowns')
 
     @property
@@ -322,7 +363,11 @@ class ContentionGrading:
 
     def save(self, file: Path) -> None:
         """Writes JSON that `load` reads."""
-        content = {'format': FORMAT, **asdict(self), 'delays_ms': [round(delay_ms, 3) for delay_ms in self.delays_ms]}
+        content = {
+            'format': FORMAT,
+            **asdict(self),
+            'delays_ms': [round(delay_ms, 3) for delay_ms in self.delays_ms],
+        }
         for level in content['levels']:
             if math.isnan(level['units_delay_ms']):
                 level['units_delay_ms'] = None
@@ -339,17 +384,24 @@ class ContentionGrading:
         try:
             if content.pop('format', None) != FORMAT:
                 raise ValueError(f'it is not of format {FORMAT}')
-            content['levels'] = tuple(ContentionLevel(**_with_nan(level)) for level in content['levels'])
+            content['levels'] = tuple(
+                ContentionLevel(**_with_nan(level)) for level in content['levels']
+            )
             content['unit_delays'] = tuple(UnitDelay(**delay) for delay in content['unit_delays'])
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(f'contention levels {file} cannot be used: {error}; '
-                                f'`deadline-perception machine grade` writes them') from error
+            raise JsonFileError(
+                f'contention levels {file} cannot be used: {error}; '
+                f'`deadline-perception machine grade` writes them'
+            ) from error
 
 
 def _with_nan(level: Mapping[str, Any]) -> dict[str, Any]:
     """Of a file, where JSON's null stands for what is not known."""
-    return {name: math.nan if value is None and name != 'units' else value for name, value in level.items()}
+    return {
+        name: math.nan if value is None and name != 'units' else value
+        for name, value in level.items()
+    }
 
 
 def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:

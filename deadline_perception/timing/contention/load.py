@@ -4,6 +4,7 @@ Each is a process in a session of its own, as other programs of the machine are.
 have the kernel end it when the thread that started it is gone (PR_SET_PDEATHSIG, which an `exec` keeps), so that not
 even a SIGKILL of the owner leaves one behind. Only processes that were started here are ever signalled.
 """
+
 from __future__ import annotations
 
 import os
@@ -26,23 +27,26 @@ _UNIT = 'deadline_perception.timing.contention.unit'
 _READY_S = 60.0  # a GPU's libraries take long to load
 _PATIENCE_S = 5.0  # of a program that is asked to end
 _ONE_THREAD = dict.fromkeys(('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS'), '1')
-_TIE = ('import contextlib, ctypes, os, sys\n'
-        'owner, ending, niceness = map(int, sys.argv[1:4])\n'
-        'ctypes.CDLL(None).prctl(1, ending)\n'  # PR_SET_PDEATHSIG
-        'niceness = os.nice(niceness)\n'
-        'if niceness > 0:\n'  # a kernel that groups by session heeds the niceness of sessions alone
-        '    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:\n'
-        '        file.write(str(niceness))\n'
-        'if os.getppid() == owner:\n'  # else it was gone before
-        '    os.execvp(sys.argv[4], sys.argv[4:])\n')
+_TIE = (
+    'import contextlib, ctypes, os, sys\n'
+    'owner, ending, niceness = map(int, sys.argv[1:4])\n'
+    'ctypes.CDLL(None).prctl(1, ending)\n'  # PR_SET_PDEATHSIG
+    'niceness = os.nice(niceness)\n'
+    'if niceness > 0:\n'  # a kernel that groups by session heeds the niceness of sessions alone
+    '    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:\n'
+    '        file.write(str(niceness))\n'
+    'if os.getppid() == owner:\n'  # else it was gone before
+    '    os.execvp(sys.argv[4], sys.argv[4:])\n'
+)
 
 
 class LoadError(DeadlinePerceptionError):
     """Programs that should load the machine cannot be started, or have ended by themselves."""
 
 
-def start_tied(command: Sequence[str], *, ending: int = signal.SIGKILL, niceness: int = 0,
-               **options) -> subprocess.Popen:
+def start_tied(
+    command: Sequence[str], *, ending: int = signal.SIGKILL, niceness: int = 0, **options
+) -> subprocess.Popen:
     """Starts a program that ends when the calling thread is gone, in a session of its own, which is as nice as it is.
 
     Args:
@@ -55,9 +59,20 @@ def start_tied(command: Sequence[str], *, ending: int = signal.SIGKILL, niceness
         LoadError: there is no such program.
     """
     check_program(command)
-    tie = [sys.executable, '-I', '-S', '-c', _TIE, str(os.getpid()), str(int(ending)),
-           str(niceness), *command]
-    return subprocess.Popen(tie, **{'stdin': subprocess.DEVNULL, 'start_new_session': True, **options})
+    tie = [
+        sys.executable,
+        '-I',
+        '-S',
+        '-c',
+        _TIE,
+        str(os.getpid()),
+        str(int(ending)),
+        str(niceness),
+        *command,
+    ]
+    return subprocess.Popen(
+        tie, **{'stdin': subprocess.DEVNULL, 'start_new_session': True, **options}
+    )
 
 
 def check_program(command: Sequence[str]) -> None:
@@ -77,7 +92,9 @@ def stop_tied(process: subprocess.Popen, *, asks: bool = False) -> None:
         process: the program.
         asks: have it, and what it started in its session, end by SIGINT, then SIGTERM, before they are killed.
     """
-    if process.returncode is None:  # until it is waited for, its number and its group's belong to nobody else
+    if (
+        process.returncode is None
+    ):  # until it is waited for, its number and its group's belong to nobody else
         for number in (signal.SIGINT, signal.SIGTERM) if asks else ():
             if not has_ended(process):
                 os.killpg(process.pid, number)
@@ -111,7 +128,9 @@ def check_units(units: Mapping[str, int]) -> dict[str, int]:
     """
     for kind, count in units.items():
         if kind not in KINDS:
-            raise ValueError(f'kind of contention units is {kind!r}, expected one of {", ".join(KINDS)}')
+            raise ValueError(
+                f'kind of contention units is {kind!r}, expected one of {", ".join(KINDS)}'
+            )
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_UNITS:
             raise ValueError(f'number of {kind} units is {count!r}, expected 0 to {MOST_UNITS}')
     return {kind: units[kind] for kind in KINDS if units.get(kind)}
@@ -139,8 +158,14 @@ class ContentionLoad:
         LoadError: a unit cannot be started.
     """
 
-    def __init__(self, most: Mapping[str, int], *, share: float = UNIT_SHARE, at_work: bool = False,
-                 cores: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        most: Mapping[str, int],
+        *,
+        share: float = UNIT_SHARE,
+        at_work: bool = False,
+        cores: Collection[int] = (),
+    ) -> None:
         if not 0.0 < share <= 1.0:
             raise ValueError(f'share of a unit is {share}, expected a part of a core in (0, 1]')
         self._pool: dict[str, list[subprocess.Popen]] = {}
@@ -148,9 +173,15 @@ class ContentionLoad:
         try:
             for kind, count in check_units(most).items():
                 for _ in range(count):
-                    self._pool.setdefault(kind, []).append(start_tied(
-                        module_command(_UNIT, kind, str(share)), stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE, text=True, env={**os.environ, **_ONE_THREAD}))
+                    self._pool.setdefault(kind, []).append(
+                        start_tied(
+                            module_command(_UNIT, kind, str(share)),
+                            stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE,
+                            text=True,
+                            env={**os.environ, **_ONE_THREAD},
+                        )
+                    )
                     if cores:  # before it has any thread but the one that hands this on
                         os.sched_setaffinity(self._pool[kind][-1].pid, cores)
             for kind, units in self._pool.items():
@@ -189,8 +220,10 @@ class ContentionLoad:
         wanted = check_units(units)
         for kind, count in wanted.items():
             if count > len(self._pool.get(kind, [])):
-                raise ValueError(f'number of {kind} units is {count}, expected at most the '
-                                 f'{len(self._pool.get(kind, []))} that were started')
+                raise ValueError(
+                    f'number of {kind} units is {count}, expected at most the '
+                    f'{len(self._pool.get(kind, []))} that were started'
+                )
         self.check()
         for kind, pool in self._pool.items():
             before, after = self._working.get(kind, 0), wanted.get(kind, 0)
@@ -209,7 +242,9 @@ class ContentionLoad:
         for kind, pool in self._pool.items():
             for unit in pool:
                 if has_ended(unit):
-                    raise LoadError(f'a {kind} unit ended by itself; was it killed, or is memory short?')
+                    raise LoadError(
+                        f'a {kind} unit ended by itself; was it killed, or is memory short?'
+                    )
 
     def close(self) -> None:
         """Ends all units; those that are stopped as well."""
@@ -229,5 +264,9 @@ class ContentionLoad:
                     return
                 unit.wait(_PATIENCE_S)
                 said = unit.stderr.read().strip().splitlines() or [f'status {unit.returncode}']
-                raise LoadError(f'a contention unit of the kind {kind} cannot be started: {said[-1]}')
-        raise LoadError(f'a contention unit of the kind {kind} was not ready within {_READY_S:.0f} s')
+                raise LoadError(
+                    f'a contention unit of the kind {kind} cannot be started: {said[-1]}'
+                )
+        raise LoadError(
+            f'a contention unit of the kind {kind} was not ready within {_READY_S:.0f} s'
+        )

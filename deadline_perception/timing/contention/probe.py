@@ -3,6 +3,7 @@
 Follows the contention impact profiler of the contention paper (section 4.1.1: run a sample of the application and
 watch its delay), made small enough to run all the time, and without the neural network.
 """
+
 from __future__ import annotations
 
 import math
@@ -17,9 +18,13 @@ from deadline_perception.core.stopwatch import now_ms
 PROBE_ROUNDS = 8  # 1 to 3 ms on a current core
 PROBE_SHARE = 0.006  # of one core; measured: benchmarks/monitor_cost.py
 _WINDOW = 200  # latest times that the quantile is taken of
-_QUANTILE = 0.05  # low enough to hold on a mostly busy machine, high enough not to hang on one lucky time
+_QUANTILE = (
+    0.05  # low enough to hold on a mostly busy machine, high enough not to hang on one lucky time
+)
 _ENOUGH = 21  # times whose quantile no single one decides
-PAUSES_BESIDE_FRAMES = 3  # times as long as without: one probe then weighs a twentieth of what the frames do
+PAUSES_BESIDE_FRAMES = (
+    3  # times as long as without: one probe then weighs a twentieth of what the frames do
+)
 
 
 def probe_pause_ms(taken_ms: float, share: float, *, beside_frames: bool) -> float:
@@ -73,7 +78,9 @@ class Probe:
         clock_ms: monotonic clock.
     """
 
-    def __init__(self, *, rounds: int = PROBE_ROUNDS, clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(
+        self, *, rounds: int = PROBE_ROUNDS, clock_ms: Callable[[], float] = now_ms
+    ) -> None:
         self._rounds = rounds
         self._clock_ms = clock_ms
         self._idle = IdleTime()

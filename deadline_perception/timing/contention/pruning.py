@@ -4,6 +4,7 @@ Two prunings, one after the other (contention paper, sections 3.4 and 4.1.3, Fig
 takes and gives candidates; what is kept comes ascending in delay. The paper's third pruning, by the slopes between
 neighbours, lies in research/contention_grading. Needs neither torch nor ROS.
 """
+
 from __future__ import annotations
 
 import math
@@ -33,11 +34,15 @@ class Candidate:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.delay_ms < math.inf:
-            raise ValueError(f'delay of {self.name} is {self.delay_ms} ms, expected a finite time above 0')
+            raise ValueError(
+                f'delay of {self.name} is {self.delay_ms} ms, expected a finite time above 0'
+            )
         if not math.isfinite(self.quality):
             raise ValueError(f'quality of {self.name} is {self.quality}, expected a finite number')
         if not 0.0 <= self.memory_mb < math.inf:
-            raise ValueError(f'memory of {self.name} is {self.memory_mb} MB, expected a finite amount of at least 0')
+            raise ValueError(
+                f'memory of {self.name} is {self.memory_mb} MB, expected a finite amount of at least 0'
+            )
 
 
 def pareto_prune(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -55,8 +60,11 @@ def pareto_prune(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(kept)
 
 
-def contention_prune(candidates: Sequence[Candidate], delays_by_level: Mapping[str, Sequence[float]],
-                     threshold_ms: float) -> tuple[Candidate, ...]:
+def contention_prune(
+    candidates: Sequence[Candidate],
+    delays_by_level: Mapping[str, Sequence[float]],
+    threshold_ms: float,
+) -> tuple[Candidate, ...]:
     """Those that are the best within a time at some contention level.
 
     Source: contention paper, section 3.4, third stage. Changed: where at some level not even the fastest is in time,
@@ -74,12 +82,15 @@ def contention_prune(candidates: Sequence[Candidate], delays_by_level: Mapping[s
     ascending = _ascending(candidates)
     valid = set()
     for level in range(len(delays_by_level[ascending[0].name]) if ascending else 0):
+
         def delay_ms(candidate: Candidate) -> float:
             return delays_by_level[candidate.name][level]
 
         in_time = [candidate for candidate in ascending if delay_ms(candidate) < threshold_ms]
         # Of equal quality the faster one.
-        best = max(in_time, key=lambda candidate: (candidate.quality, -delay_ms(candidate)), default=None)
+        best = max(
+            in_time, key=lambda candidate: (candidate.quality, -delay_ms(candidate)), default=None
+        )
         valid.add((best or min(ascending, key=delay_ms)).name)
     return tuple(candidate for candidate in ascending if candidate.name in valid)
 
@@ -101,8 +112,10 @@ def memory_prune(candidates: Sequence[Candidate], limit_mb: float) -> tuple[Cand
         return ()
     kept, left_mb = {ascending[0].name}, limit_mb - ascending[0].memory_mb
     if left_mb < 0.0:
-        raise ValueError(f'{ascending[0].name}, the fastest, takes {ascending[0].memory_mb:.0f} MB of memory, expected '
-                         f'at most the limit of {limit_mb:.0f} MB')
+        raise ValueError(
+            f'{ascending[0].name}, the fastest, takes {ascending[0].memory_mb:.0f} MB of memory, expected '
+            f'at most the limit of {limit_mb:.0f} MB'
+        )
     for candidate in sorted(ascending[1:], key=lambda candidate: -candidate.quality):
         if candidate.memory_mb <= left_mb:
             kept.add(candidate.name)
@@ -124,8 +137,14 @@ def paths_to_keep(candidates: Sequence[Candidate], number: int) -> tuple[str, ..
     frontier = pareto_prune(candidates)
     slowest_ms, most = frontier[-1].delay_ms, frontier[-1].delay_ms / frontier[0].delay_ms
     factors = [most ** (level / max(1, number - 1)) for level in range(number)]
-    delays = {candidate.name: [candidate.delay_ms * factor for factor in factors] for candidate in frontier}
-    return tuple(candidate.name for candidate in contention_prune(frontier, delays, slowest_ms * (1.0 + 1e-9)))
+    delays = {
+        candidate.name: [candidate.delay_ms * factor for factor in factors]
+        for candidate in frontier
+    }
+    return tuple(
+        candidate.name
+        for candidate in contention_prune(frontier, delays, slowest_ms * (1.0 + 1e-9))
+    )
 
 
 def _ascending(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -1,4 +1,5 @@
 """A trace of contention that can be repeated: which units are at work when, from a file or from a seed."""
+
 from __future__ import annotations
 
 import json
@@ -38,7 +39,9 @@ class Step:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.at_s <= LONGEST_S:
-            raise ValueError(f'at_s of a step is {self.at_s}, expected seconds in [0, {LONGEST_S:.0f}]')
+            raise ValueError(
+                f'at_s of a step is {self.at_s}, expected seconds in [0, {LONGEST_S:.0f}]'
+            )
         object.__setattr__(self, 'units', check_units(self.units))
 
 
@@ -57,16 +60,22 @@ class Schedule:
         object.__setattr__(self, 'steps', tuple(self.steps))
         times_s = [step.at_s for step in self.steps]
         if not times_s or any(after <= before for before, after in zip(times_s, times_s[1:])):
-            raise ValueError(f'steps of a schedule begin at {times_s} s, expected at least one, each after the one '
-                             f'before')
+            raise ValueError(
+                f'steps of a schedule begin at {times_s} s, expected at least one, each after the one '
+                f'before'
+            )
         if not times_s[-1] < self.lasts_s <= LONGEST_S:
-            raise ValueError(f'lasts_s of a schedule is {self.lasts_s}, expected more than its last step at '
-                             f'{times_s[-1]} s, and at most {LONGEST_S:.0f}')
+            raise ValueError(
+                f'lasts_s of a schedule is {self.lasts_s}, expected more than its last step at '
+                f'{times_s[-1]} s, and at most {LONGEST_S:.0f}'
+            )
 
     @property
     def most(self) -> dict[str, int]:
         """Largest count of each kind."""
-        return check_units({kind: max(step.units.get(kind, 0) for step in self.steps) for kind in KINDS})
+        return check_units(
+            {kind: max(step.units.get(kind, 0) for step in self.steps) for kind in KINDS}
+        )
 
     def each_once(self, hold_s: float) -> Schedule:
         """Its distinct steps, each once and for so long, those of fewer units first: so each lasts long enough to
@@ -77,11 +86,16 @@ class Schedule:
         """
         distinct = {tuple(step.units.items()): step.units for step in self.steps}
         ordered = sorted(distinct.values(), key=lambda units: sum(units.values()))
-        return Schedule(tuple(Step(at * hold_s, units) for at, units in enumerate(ordered)), len(ordered) * hold_s)
+        return Schedule(
+            tuple(Step(at * hold_s, units) for at, units in enumerate(ordered)),
+            len(ordered) * hold_s,
+        )
 
     def save(self, file: Path) -> None:
         """Writes JSON that `load` reads."""
-        steps = ',\n'.join(f'  {json.dumps({"at_s": step.at_s, **step.units})}' for step in self.steps)
+        steps = ',\n'.join(
+            f'  {json.dumps({"at_s": step.at_s, **step.units})}' for step in self.steps
+        )
         replace_file(file, f'{{"lasts_s": {self.lasts_s},\n "steps": [\n{steps}\n]}}\n')
 
     @classmethod
@@ -93,15 +107,21 @@ class Schedule:
         """
         content = read_object(file, 'contention schedule')
         try:
-            steps = tuple(Step(row['at_s'], {name: count for name, count in row.items() if name != 'at_s'})
-                          for row in content['steps'])
+            steps = tuple(
+                Step(row['at_s'], {name: count for name, count in row.items() if name != 'at_s'})
+                for row in content['steps']
+            )
             return cls(steps, float(content['lasts_s']))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(f'contention schedule {file} cannot be used: {error}; expected "lasts_s" and "steps", '
-                                f'each with "at_s" and counts of {", ".join(KINDS)}') from error
+            raise JsonFileError(
+                f'contention schedule {file} cannot be used: {error}; expected "lasts_s" and "steps", '
+                f'each with "at_s" and counts of {", ".join(KINDS)}'
+            ) from error
 
 
-def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: int = 0) -> Schedule:
+def make_schedule(
+    shape: str, *, most: Mapping[str, int], lasts_s: float, seed: int = 0
+) -> Schedule:
     """A schedule that shape and seed decide; the same ones give the same.
 
     Args:
@@ -116,8 +136,10 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
     """
     most = check_units(most)
     if not most or not 0.0 < lasts_s <= LONGEST_S:
-        raise ValueError(f'a schedule has {most or "no"} units and lasts {lasts_s} s, expected at least one unit and '
-                         f'more than 0 s')
+        raise ValueError(
+            f'a schedule has {most or "no"} units and lasts {lasts_s} s, expected at least one unit and '
+            f'more than 0 s'
+        )
     rng, steps, at_s = random.Random(f'{shape} {seed}'), [], 0.0
     while at_s < lasts_s:
         part = shape if shape != 'mixed' else rng.choice(SHAPES[:3])
@@ -128,7 +150,9 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
     return Schedule(tuple(steps), lasts_s)
 
 
-def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: Mapping[str, int]) -> Schedule:
+def read_schedule(
+    shape_or_file: str, seed: int, lasts_s: float, most: Mapping[str, int]
+) -> Schedule:
     """The schedule of a file, or one of a shape, of at most so many units of each kind.
 
     Raises:
@@ -140,20 +164,32 @@ def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: Mapping[s
     return make_schedule(shape_or_file, most=most, lasts_s=lasts_s, seed=seed)
 
 
-def _steps(rng: random.Random, most: dict[str, int], pace: float) -> Iterator[tuple[float, dict[str, int]]]:
+def _steps(
+    rng: random.Random, most: dict[str, int], pace: float
+) -> Iterator[tuple[float, dict[str, int]]]:
     yield pace * rng.uniform(*_HOLD_S['steps']), {}
     counts = rng.sample(range(1, max(most.values()) + 1), max(most.values()))
     for count in counts:
-        yield pace * rng.uniform(*_HOLD_S['steps']), {kind: min(count, limit) for kind, limit in most.items()}
+        yield (
+            pace * rng.uniform(*_HOLD_S['steps']),
+            {kind: min(count, limit) for kind, limit in most.items()},
+        )
 
 
-def _bursts(rng: random.Random, most: dict[str, int], pace: float) -> Iterator[tuple[float, dict[str, int]]]:
+def _bursts(
+    rng: random.Random, most: dict[str, int], pace: float
+) -> Iterator[tuple[float, dict[str, int]]]:
     for _ in range(4):
         yield pace * rng.uniform(*_HOLD_S['bursts']), {}
-        yield pace * rng.uniform(*_HOLD_S['bursts']), {kind: rng.randint(1, limit) for kind, limit in most.items()}
+        yield (
+            pace * rng.uniform(*_HOLD_S['bursts']),
+            {kind: rng.randint(1, limit) for kind, limit in most.items()},
+        )
 
 
-def _ramps(rng: random.Random, most: dict[str, int], pace: float) -> Iterator[tuple[float, dict[str, int]]]:
+def _ramps(
+    rng: random.Random, most: dict[str, int], pace: float
+) -> Iterator[tuple[float, dict[str, int]]]:
     top = max(most.values())
     hold_s = pace * rng.uniform(0.5, 1.0) * _LONGEST_RAMP_S / top
     for count in [*range(top + 1), *range(top - 1, -1, -1)]:
@@ -164,8 +200,13 @@ _PARTS = {'steps': _steps, 'bursts': _bursts, 'ramps': _ramps}
 
 
 @contextmanager
-def play(schedule: Schedule, *, repeats: bool = False, failed: Callable[[LoadError], None] = lambda error: None,
-         cores: Collection[int] = ()) -> Iterator[ContentionLoad]:
+def play(
+    schedule: Schedule,
+    *,
+    repeats: bool = False,
+    failed: Callable[[LoadError], None] = lambda error: None,
+    cores: Collection[int] = (),
+) -> Iterator[ContentionLoad]:
     """Meanwhile the units of a schedule are at work, from a thread beside; all end with the block.
 
     Args:
@@ -179,11 +220,15 @@ def play(schedule: Schedule, *, repeats: bool = False, failed: Callable[[LoadErr
     """
     ended = threading.Event()
     with ContentionLoad(schedule.most, cores=cores) as load:
+
         def follow() -> None:
             begun_s = time.monotonic()
             try:
                 while True:
-                    for at_s, units in [*((step.at_s, step.units) for step in schedule.steps), (schedule.lasts_s, {})]:
+                    for at_s, units in [
+                        *((step.at_s, step.units) for step in schedule.steps),
+                        (schedule.lasts_s, {}),
+                    ]:
                         if ended.wait(max(0.0, begun_s + at_s - time.monotonic())):
                             return
                         load.set(units)

@@ -3,6 +3,7 @@
 Every sensor may be absent, and some lie (NVML on a Jetson initialises and then reports zeros). A reading is believed
 only when it is possible; the rest is NaN, and why is said in words. Nothing here raises, or blocks but to watch.
 """
+
 from __future__ import annotations
 
 import errno
@@ -20,10 +21,15 @@ Reading = TypeVar('Reading')
 ROOT = Path('/')
 # Where Jetson boards of the several JetPack versions show the GPU's load, 0 to 1000; the first that exists is read.
 JETSON_GPU_LOADS = (
-    'sys/devices/platform/gpu.0/load', 'sys/devices/gpu.0/load',
-    'sys/devices/17000000.*/load', 'sys/devices/platform/17000000.*/load',
-    'sys/devices/platform/bus@0/17000000.*/load', 'sys/devices/57000000.gpu/load',
-    'sys/class/devfreq/*gpu*/device/load', 'sys/class/devfreq/*.g[avmp]1[01]b/device/load')
+    'sys/devices/platform/gpu.0/load',
+    'sys/devices/gpu.0/load',
+    'sys/devices/17000000.*/load',
+    'sys/devices/platform/17000000.*/load',
+    'sys/devices/platform/bus@0/17000000.*/load',
+    'sys/devices/57000000.gpu/load',
+    'sys/class/devfreq/*gpu*/device/load',
+    'sys/class/devfreq/*.g[avmp]1[01]b/device/load',
+)
 _JETSON_LOAD_FULL = 1000.0
 
 
@@ -70,7 +76,13 @@ class Readings:
     cpu_times: CpuTimes | None = None
 
     def __post_init__(self) -> None:
-        for name in ('cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used'):
+        for name in (
+            'cpu_utilisation',
+            'cpu_pressure',
+            'memory_pressure',
+            'gpu_utilisation',
+            'gpu_memory_used',
+        ):
             value = getattr(self, name)
             if not (0.0 <= value <= 1.0 or math.isnan(value)):
                 raise ValueError(f'{name} is {value}, expected a share in [0, 1] or NaN')
@@ -110,7 +122,9 @@ def read_cpu_times(root: Path = ROOT) -> CpuTimes:
     fields = (_read_text(file).splitlines() or [''])[0].split()
     # user nice system idle iowait irq softirq steal; guest times that may follow are part of user and nice.
     if len(fields) < 5 or fields[0] != 'cpu' or not all(field.isdecimal() for field in fields[1:]):
-        raise SensorFault(f'{file} begins with {" ".join(fields)[:60]!r}, expected "cpu" and at least 4 counts')
+        raise SensorFault(
+            f'{file} begins with {" ".join(fields)[:60]!r}, expected "cpu" and at least 4 counts'
+        )
     ticks = [int(field) for field in fields[1:9]]
     return CpuTimes(busy=sum(ticks) - sum(ticks[3:5]), total=sum(ticks))
 
@@ -127,7 +141,9 @@ def cpu_utilisation(before: CpuTimes, after: CpuTimes) -> float:
     return min(1.0, busy / total) if total else math.nan
 
 
-def cores_of_others(before: CpuTimes, after: CpuTimes, own_s: float, passed_s: float, ticks_per_s: float) -> float:
+def cores_of_others(
+    before: CpuTimes, after: CpuTimes, own_s: float, passed_s: float, ticks_per_s: float
+) -> float:
     """Cores that all other programs kept busy between two looks, at least 0.
 
     Args:
@@ -143,8 +159,13 @@ def watch_cores_of_others(seconds: float = 0.5, root: Path = ROOT) -> float:
     try:
         before, own_s, began_s = read_cpu_times(root), time.process_time(), time.monotonic()
         time.sleep(seconds)
-        return cores_of_others(before, read_cpu_times(root), time.process_time() - own_s, time.monotonic() - began_s,
-                               os.sysconf('SC_CLK_TCK'))
+        return cores_of_others(
+            before,
+            read_cpu_times(root),
+            time.process_time() - own_s,
+            time.monotonic() - began_s,
+            os.sysconf('SC_CLK_TCK'),
+        )
     except (SensorAbsent, SensorFault):
         return math.nan
 
@@ -169,7 +190,9 @@ def _number(text: str, largest: float, what: str) -> float:
     try:
         value = float(text)
     except ValueError as error:
-        raise SensorFault(f'{what} is {text[:40]!r}, expected a number in [0, {largest:g}]') from error
+        raise SensorFault(
+            f'{what} is {text[:40]!r}, expected a number in [0, {largest:g}]'
+        ) from error
     if not 0.0 <= value <= largest:
         raise SensorFault(f'{what} is {value:g}, expected a number in [0, {largest:g}]')
     return value
@@ -245,10 +268,14 @@ class Nvml:
         self._was_busy = self._was_busy or busy > 0.0
         if memory is None:
             if not self._was_busy:
-                raise SensorFault(f'NVML utilisation is 0 and memory gives {why_not!r}: not believed')
+                raise SensorFault(
+                    f'NVML utilisation is 0 and memory gives {why_not!r}: not believed'
+                )
             return busy, math.nan
         if not (memory.total > 0 and 0 <= memory.used <= memory.total):
-            raise SensorFault(f'NVML memory is {memory.used} of {memory.total} bytes used: not believed')
+            raise SensorFault(
+                f'NVML memory is {memory.used} of {memory.total} bytes used: not believed'
+            )
         return busy, memory.used / memory.total
 
 
@@ -265,8 +292,14 @@ def open_nvml(index: int = 0) -> Nvml:
     return Nvml(library, index)
 
 
-def read_contention(root: Path = ROOT, before: CpuTimes | None = None, nvml: Nvml | None = None, *,
-                    gpu_files: Sequence[str] = JETSON_GPU_LOADS, expected: Collection[str] = ()) -> Readings:
+def read_contention(
+    root: Path = ROOT,
+    before: CpuTimes | None = None,
+    nvml: Nvml | None = None,
+    *,
+    gpu_files: Sequence[str] = JETSON_GPU_LOADS,
+    expected: Collection[str] = (),
+) -> Readings:
     """Looks at every sensor once. Never raises.
 
     Args:
@@ -286,8 +319,16 @@ def read_contention(root: Path = ROOT, before: CpuTimes | None = None, nvml: Nvm
     gpu = (look.take('jetson_gpu', lambda: read_jetson_gpu(root, gpu_files), math.nan), math.nan)
     if nvml is not None and math.isnan(gpu[0]):
         gpu = look.take('nvml', nvml.read, gpu)
-    return Readings(busy, cpu_pressure, memory_pressure, *gpu, tuple(look.sources), tuple(look.absent),
-                    tuple(look.faults), times)
+    return Readings(
+        busy,
+        cpu_pressure,
+        memory_pressure,
+        *gpu,
+        tuple(look.sources),
+        tuple(look.absent),
+        tuple(look.faults),
+        times,
+    )
 
 
 class _Look:
@@ -299,7 +340,9 @@ class _Look:
         self.absent: list[str] = []
         self.faults: list[str] = []
 
-    def take(self, source: str, read: Callable[[], Reading], otherwise: Reading | None = None) -> Reading | None:
+    def take(
+        self, source: str, read: Callable[[], Reading], otherwise: Reading | None = None
+    ) -> Reading | None:
         try:
             value = read()
         except SensorAbsent as error:

@@ -1,4 +1,5 @@
 """The factor by which other programs slow a frame down now, from probes and from the frames themselves."""
+
 from __future__ import annotations
 
 import math
@@ -94,8 +95,14 @@ class SlowdownEstimator:
         self._frame_evidence *= _FRAME_MEMORY
         self._weigh()
 
-    def observe_frame(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf, *,
-                      again: bool = False) -> None:
+    def observe_frame(
+        self,
+        forecast_ms: float,
+        latency_ms: float,
+        bound_ms: float = math.inf,
+        *,
+        again: bool = False,
+    ) -> None:
         """Takes in one frame.
 
         Args:
@@ -115,7 +122,9 @@ class SlowdownEstimator:
         self._last_is_unfinished = False
         self._weigh()
 
-    def observe_unfinished(self, forecast_ms: float, so_far_ms: float, bound_ms: float = math.inf) -> None:
+    def observe_unfinished(
+        self, forecast_ms: float, so_far_ms: float, bound_ms: float = math.inf
+    ) -> None:
         """Takes in a frame that was answered before its network had ended. It would have taken longer than it did until
         then, so it counts where that already says more than is known."""
         if so_far_ms > self.slowdown * forecast_ms:
@@ -124,7 +133,9 @@ class SlowdownEstimator:
         elif _is_time(forecast_ms):  # another frame has begun: the one before ended without a word
             self._last_is_unfinished = False
 
-    def observe_late(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
+    def observe_late(
+        self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf
+    ) -> None:
         """Takes in a frame that ended after its deadline, in place of what was told of it as unfinished: counted twice,
         one pause of the machine would pass for a load, as the filter takes the second of two outliers for one."""
         self.observe_frame(forecast_ms, latency_ms, bound_ms, again=self._last_is_unfinished)

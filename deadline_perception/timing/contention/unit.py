@@ -6,6 +6,7 @@ Source: contention paper, section 4.1.2. Changed: the paper has one kind; here a
 same three operations load, and a unit may rest between its slices, so that counts of it give fine steps of contention
 on machines of few cores. Says `ready` when its memory is touched, then works until it is killed or its parent is gone.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -32,7 +33,9 @@ def make_work(kind: str) -> Callable[[], None]:
         ValueError: the kind is another one, or there is no GPU that PyTorch can use.
     """
     if kind not in KINDS:
-        raise ValueError(f'kind of a contention unit is {kind!r}, expected one of {", ".join(KINDS)}')
+        raise ValueError(
+            f'kind of a contention unit is {kind!r}, expected one of {", ".join(KINDS)}'
+        )
     if kind == 'gpu':
         return _gpu_work()
     import numpy as np
@@ -49,7 +52,7 @@ def make_work(kind: str) -> Callable[[], None]:
             np.add(first[part], second[part], out=out[part])
             np.multiply(first[part], second[part], out=out[part])
         begin = part.start
-        np.fft.rfft(first[begin:begin + (_CACHED >> 2)])
+        np.fft.rfft(first[begin : begin + (_CACHED >> 2)])
 
     return work
 
@@ -59,10 +62,14 @@ def _gpu_work() -> Callable[[], None]:
         ctypes.CDLL('libcuda.so.1')  # PyTorch takes seconds to load, only to find no driver
         import torch
     except (ImportError, OSError) as error:
-        raise ValueError(f'contention units of the kind gpu need a GPU that PyTorch can use, and there is none: '
-                         f'{error}') from error
+        raise ValueError(
+            f'contention units of the kind gpu need a GPU that PyTorch can use, and there is none: '
+            f'{error}'
+        ) from error
     if not torch.cuda.is_available():
-        raise ValueError('contention units of the kind gpu need a GPU that PyTorch can use, and there is none')
+        raise ValueError(
+            'contention units of the kind gpu need a GPU that PyTorch can use, and there is none'
+        )
     first, second = torch.ones(_ON_GPU, device='cuda'), torch.ones(_ON_GPU, device='cuda')
     ended = torch.cuda.Event(blocking=True)  # else whoever waits for the GPU keeps a core busy, too
 

@@ -5,6 +5,7 @@ ends it (Jetson paper, section 3.3.1). Measurements go round over all layers, a 
 drawn anew in every round: what drifts with time reaches all layers alike. A layer is left out once the confidence
 interval of its median is narrow enough. Weights stay in the caches between the runs of a layer, as far as they fit.
 """
+
 from __future__ import annotations
 
 import math
@@ -47,8 +48,10 @@ class Sweep:
     def shapes(self) -> tuple[ConvolutionShape, ...]:
         """The layer with each of the values."""
         if self.dimension == 'pixels':
-            return tuple(replace(self.layer, height=math.isqrt(value), width=math.isqrt(value))
-                         for value in self.values)
+            return tuple(
+                replace(self.layer, height=math.isqrt(value), width=math.isqrt(value))
+                for value in self.values
+            )
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 
@@ -62,14 +65,28 @@ def quick_sweeps() -> tuple[Sweep, ...]:
     return _sweeps(side=28, channels=range(10, 139), filters=range(1, 131), sides=range(10, 75))
 
 
-def _sweeps(side: int, channels: Iterable[int], filters: Iterable[int], sides: Sequence[int]) -> tuple[Sweep, ...]:
-    square = ConvolutionShape(in_channels=128, out_channels=128, kernel=3, stride=1, height=side, width=side)
+def _sweeps(
+    side: int, channels: Iterable[int], filters: Iterable[int], sides: Sequence[int]
+) -> tuple[Sweep, ...]:
+    square = ConvolutionShape(
+        in_channels=128, out_channels=128, kernel=3, stride=1, height=side, width=side
+    )
     fewer = replace(square, in_channels=64)
-    inputs = (Sweep(f'pixels of a square input, {kernel}x{kernel}', 'pixels', replace(fewer, kernel=kernel),
-                    tuple(side ** 2 for side in sides)) for kernel in (1, 3, 5))
-    return (Sweep('input channels', 'in_channels', square, tuple(channels)),
-            Sweep('filters', 'out_channels', square, tuple(filters)),
-            Sweep('input width', 'width', fewer, tuple(sides)), *inputs)
+    inputs = (
+        Sweep(
+            f'pixels of a square input, {kernel}x{kernel}',
+            'pixels',
+            replace(fewer, kernel=kernel),
+            tuple(side**2 for side in sides),
+        )
+        for kernel in (1, 3, 5)
+    )
+    return (
+        Sweep('input channels', 'in_channels', square, tuple(channels)),
+        Sweep('filters', 'out_channels', square, tuple(filters)),
+        Sweep('input width', 'width', fewer, tuple(sides)),
+        *inputs,
+    )
 
 
 @dataclass(frozen=True)
@@ -130,7 +147,9 @@ class LayerTimer:
         before = self._weight(shape.in_channels, _OUTER_CHANNELS, 1)
         weight = self._weight(shape.out_channels, shape.in_channels, shape.kernel)
         after = self._weight(_OUTER_CHANNELS, shape.out_channels, 1)
-        image = torch.rand(shape.batch, _OUTER_CHANNELS, shape.height, shape.width, device=self._device)
+        image = torch.rand(
+            shape.batch, _OUTER_CHANNELS, shape.height, shape.width, device=self._device
+        )
         image = image.contiguous(memory_format=torch.channels_last)
         warm_up = min(runs, 2)
         marks = []
@@ -138,7 +157,9 @@ class LayerTimer:
         with torch.inference_mode(), device_in_use:
             for run in range(-warm_up, runs):
                 if run == 0 and self._device != 'cpu':
-                    torch.cuda._sleep(HEAD_START_CYCLES)  # else a short layer is timed by how fast it is launched
+                    torch.cuda._sleep(
+                        HEAD_START_CYCLES
+                    )  # else a short layer is timed by how fast it is launched
                 features = conv2d(image, before)
                 started = self._mark()
                 features = conv2d(features, weight, None, shape.stride, shape.kernel // 2)
@@ -151,10 +172,12 @@ class LayerTimer:
         """Random weights; all layers share their memory."""
         import torch
 
-        size = out_channels * in_channels * kernel ** 2
+        size = out_channels * in_channels * kernel**2
         if self._noise is None or len(self._noise) < size:
             self._noise = torch.rand(size, device=self._device) - 0.5
-        return self._noise[:size].view(out_channels, kernel, kernel, in_channels).permute(0, 3, 1, 2)
+        return (
+            self._noise[:size].view(out_channels, kernel, kernel, in_channels).permute(0, 3, 1, 2)
+        )
 
     def _mark(self):
         if self._device == 'cpu':
@@ -172,8 +195,12 @@ class LayerTimer:
         return [started.elapsed_time(ended) for started, ended in marks]
 
 
-def measure_layers(samples_ms: dict[ConvolutionShape, list[float]], timer: LayerTimer, repetition: Repetition,
-                   rng: random.Random) -> Iterator[int]:
+def measure_layers(
+    samples_ms: dict[ConvolutionShape, list[float]],
+    timer: LayerTimer,
+    repetition: Repetition,
+    rng: random.Random,
+) -> Iterator[int]:
     """Adds durations to every layer until they are enough; may be left at any time.
 
     Args:
@@ -191,7 +218,9 @@ def measure_layers(samples_ms: dict[ConvolutionShape, list[float]], timer: Layer
         for number, shape in enumerate(open_layers):
             samples = samples_ms[shape]
             runs = round(_VISIT_MS / samples[-1]) if samples else 1
-            samples.append(statistics.median(timer.time_layer(shape, min(max(runs, 1), _MOST_RUNS))))
+            samples.append(
+                statistics.median(timer.time_layer(shape, min(max(runs, 1), _MOST_RUNS)))
+            )
             if not repetition.enough(samples):
                 left.append(shape)
             yield len(samples_ms) - len(left) - (len(open_layers) - number - 1)

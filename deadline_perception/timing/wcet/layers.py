@@ -2,6 +2,7 @@
 
 Bytes are those that must pass even with a perfect cache; caches that are too small are the interval model's concern.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
@@ -38,7 +39,9 @@ class ConvolutionShape:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f'{field.name} of convolution is {value!r}, expected an integer of at least 1')
+                raise ValueError(
+                    f'{field.name} of convolution is {value!r}, expected an integer of at least 1'
+                )
 
     @property
     def family(self) -> str:
@@ -65,7 +68,7 @@ class ConvolutionShape:
     @property
     def weights(self) -> int:
         """Values in the kernels."""
-        return self.out_channels * self.in_channels // self.groups * self.kernel ** 2
+        return self.out_channels * self.in_channels // self.groups * self.kernel**2
 
     @property
     def operations(self) -> int:
@@ -76,7 +79,11 @@ class ConvolutionShape:
     def load_bytes(self) -> int:
         """Bytes read, weights included."""
         # A kernel smaller than its stride passes over the rows and columns between.
-        read = self.height * self.width if self.kernel >= self.stride else self.out_height * self.out_width
+        read = (
+            self.height * self.width
+            if self.kernel >= self.stride
+            else self.out_height * self.out_width
+        )
         return FLOAT_BYTES * (self.batch * self.in_channels * read + self.weights)
 
     @property

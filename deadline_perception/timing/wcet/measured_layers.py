@@ -1,4 +1,5 @@
 """Measured layers of one device in a file that a killed measurement can be taken up from."""
+
 from __future__ import annotations
 
 import json
@@ -42,10 +43,14 @@ class MeasuredLayers:
 
     def save(self, file: Path) -> None:
         """Writes the file in one step: after a kill there is the old one or the new one."""
-        layers = [{**asdict(shape), 'samples_ms': [round(sample, 5) for sample in samples]}
-                  for shape, samples in self.samples_ms.items()]
+        layers = [
+            {**asdict(shape), 'samples_ms': [round(sample, 5) for sample in samples]}
+            for shape, samples in self.samples_ms.items()
+        ]
         lines = ',\n '.join(json.dumps(layer) for layer in layers)
-        replace_file(file, f'{{"device": {json.dumps(asdict(self.facts))},\n"layers": [\n {lines}\n]}}\n')
+        replace_file(
+            file, f'{{"device": {json.dumps(asdict(self.facts))},\n"layers": [\n {lines}\n]}}\n'
+        )
 
     @classmethod
     def load(cls, file: Path) -> MeasuredLayers:
@@ -65,11 +70,15 @@ class MeasuredLayers:
                     raise ValueError(f'a duration in {durations} ms is not a finite number above 0')
                 samples[ConvolutionShape(**layer)] = durations
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise WrongSweepFile(f'file of measured layers {file} is damaged: {error}; delete it') from error
+            raise WrongSweepFile(
+                f'file of measured layers {file} is damaged: {error}; delete it'
+            ) from error
         return cls(facts, samples)
 
     @classmethod
-    def resume(cls, file: Path, facts: DeviceFacts, shapes: Iterable[ConvolutionShape]) -> MeasuredLayers:
+    def resume(
+        cls, file: Path, facts: DeviceFacts, shapes: Iterable[ConvolutionShape]
+    ) -> MeasuredLayers:
         """What a file already holds of these layers; without a file, nothing of each.
 
         Raises:
@@ -81,10 +90,16 @@ class MeasuredLayers:
             return cls(facts, {shape: [] for shape in layers})
         found = cls.load(file)
         if found.facts != facts:
-            names = [name for name, value in asdict(facts).items() if asdict(found.facts)[name] != value]
-            raise WrongSweepFile(f'file of measured layers {file} is of {found.facts} with another {", ".join(names)}; '
-                                 f'delete it or write elsewhere')
+            names = [
+                name for name, value in asdict(facts).items() if asdict(found.facts)[name] != value
+            ]
+            raise WrongSweepFile(
+                f'file of measured layers {file} is of {found.facts} with another {", ".join(names)}; '
+                f'delete it or write elsewhere'
+            )
         if set(found.samples_ms) != set(layers):
-            raise WrongSweepFile(f'file of measured layers {file} holds other layers than asked for; delete it or '
-                                 f'write elsewhere')
+            raise WrongSweepFile(
+                f'file of measured layers {file} holds other layers than asked for; delete it or '
+                f'write elsewhere'
+            )
         return found

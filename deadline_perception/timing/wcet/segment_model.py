@@ -6,6 +6,7 @@
 
 The paper's model of layers and of segments that were not measured lies in research/multi_path. Needs no torch.
 """
+
 from __future__ import annotations
 
 import math
@@ -14,19 +15,30 @@ from dataclasses import replace
 
 import numpy as np
 
-from deadline_perception.timing.interference import Interference, WcetTable, interference_of, watch_interruptions
+from deadline_perception.timing.interference import (
+    Interference,
+    WcetTable,
+    interference_of,
+    watch_interruptions,
+)
 from deadline_perception.timing.path_bound import rebuilt_sample
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
 
-_LEAST_FACTOR = 0.5  # on executions, also where interruptions took more than all of the frames' time
+_LEAST_FACTOR = (
+    0.5  # on executions, also where interruptions took more than all of the frames' time
+)
 # Quantile of a segment's times; what is longer was interrupted (measured: research/multi_path/wcet_bounds.py).
 EXECUTION = 'p75'
 _PROBABILITY = 0.99  # of the windows that no more is taken of, and of the frames that a bound holds
 
 
-def fit_wcet(execution_ms: Mapping[str, float], interference: Interference, paths: Mapping[tuple[str, ...], Quantiles],
-             probability: float = _PROBABILITY) -> WcetTable:
+def fit_wcet(
+    execution_ms: Mapping[str, float],
+    interference: Interference,
+    paths: Mapping[tuple[str, ...], Quantiles],
+    probability: float = _PROBABILITY,
+) -> WcetTable:
     """The table whose bounds hold so large a share of the frames of whole paths (section IV-D).
 
     Args:
@@ -39,9 +51,18 @@ def fit_wcet(execution_ms: Mapping[str, float], interference: Interference, path
     for keys, times in paths.items():
         taken_ms = rebuilt_sample(times)
         # What ends after R = C + I(R) ends no earlier than L where C is at least L - I(L).
-        ratios.append((taken_ms - interference.most_ms(taken_ms)) / math.fsum(execution_ms[key] for key in keys))
-    factor = max(float(np.quantile(np.concatenate(ratios), probability)), _LEAST_FACTOR) if ratios else 1.0
-    return WcetTable({key: round(value * factor, 4) for key, value in execution_ms.items()}, interference)
+        ratios.append(
+            (taken_ms - interference.most_ms(taken_ms))
+            / math.fsum(execution_ms[key] for key in keys)
+        )
+    factor = (
+        max(float(np.quantile(np.concatenate(ratios), probability)), _LEAST_FACTOR)
+        if ratios
+        else 1.0
+    )
+    return WcetTable(
+        {key: round(value * factor, 4) for key, value in execution_ms.items()}, interference
+    )
 
 
 def with_wcet(profile: LatencyProfile, network, *, watched_s: float = 3.0) -> LatencyProfile:
@@ -54,7 +75,9 @@ def with_wcet(profile: LatencyProfile, network, *, watched_s: float = 3.0) -> La
     """
     interference = interference_of(*watch_interruptions(watched_s), _PROBABILITY)
     execution_ms = {key: getattr(times, EXECUTION) for key, times in profile.segments.items()}
-    return replace(profile, wcet=fit_wcet(execution_ms, interference, whole_paths(profile, network)))
+    return replace(
+        profile, wcet=fit_wcet(execution_ms, interference, whole_paths(profile, network))
+    )
 
 
 def whole_paths(profile: LatencyProfile, network) -> dict[tuple[str, ...], Quantiles]:

@@ -9,6 +9,7 @@ Changed from the paper: d and r are found by search, not by eye. The upper level
 value, as where only full blocks are fast, instead of half of it. Both levels round up: the paper rounds the upper one
 down, which is the same line moved by one step where r divides d, as on its device, and wrong without a second level.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -63,7 +64,11 @@ class StepModel:
     def __str__(self) -> str:
         if not self.has_steps:
             return 'a straight line: no steps found'
-        levels = f'upper level for {self.upper_values} of every {self.period}' if self.period > 1 else 'one level'
+        levels = (
+            f'upper level for {self.upper_values} of every {self.period}'
+            if self.period > 1
+            else 'one level'
+        )
         return f'steps of {self.depth}, {levels}'
 
     def predict(self, value: float) -> float:
@@ -74,7 +79,9 @@ class StepModel:
         """
         _check_values([value])
         line = self.upper if self._on_upper(value) else self.lower
-        return max(0.0, line.slope_ms * math.ceil(value / self.depth) * self.depth + line.intercept_ms)
+        return max(
+            0.0, line.slope_ms * math.ceil(value / self.depth) * self.depth + line.intercept_ms
+        )
 
     def choose_values(self, values: Sequence[int]) -> tuple[int, ...]:
         """Which of the values to measure for another layer: the first and the last on each level.
@@ -86,7 +93,9 @@ class StepModel:
         """
         ordered = sorted(set(values))
         if len(ordered) < LEAST_VALUES:
-            raise ValueError(f'{len(ordered)} values to choose from, expected at least {LEAST_VALUES}')
+            raise ValueError(
+                f'{len(ordered)} values to choose from, expected at least {LEAST_VALUES}'
+            )
         upper = [value for value in ordered if self._on_upper(value)]
         lower = [value for value in ordered if not self._on_upper(value)]
         if len(upper) < 2 or len(lower) < 2:
@@ -106,12 +115,16 @@ class StepModel:
         """
         sizes, latencies = _check(values, latencies_ms)
         rounded, upper = self._rounded(sizes), self._on_upper(sizes)
-        lines = [_fit_line(rounded[part], latencies[part]) if len(np.unique(rounded[part])) > 1 else None
-                 for part in (upper, ~upper)]
+        lines = [
+            _fit_line(rounded[part], latencies[part]) if len(np.unique(rounded[part])) > 1 else None
+            for part in (upper, ~upper)
+        ]
         if lines == [None, None]:
             lines[0] = _fit_line(rounded, latencies) if len(np.unique(rounded)) > 1 else None
         if lines == [None, None]:
-            raise ValueError(f'values {list(values)} lie on one step of {self.depth}, expected at least two steps')
+            raise ValueError(
+                f'values {list(values)} lie on one step of {self.depth}, expected at least two steps'
+            )
         model = replace(self, upper=lines[0] or lines[1], lower=lines[1] or lines[0])
         return replace(model, error=model._error_at(sizes, latencies))
 
@@ -124,8 +137,11 @@ class StepModel:
 
     def _error_at(self, sizes: np.ndarray, latencies: np.ndarray) -> float:
         rounded = self._rounded(sizes)
-        predicted = np.where(self._on_upper(sizes), self.upper.slope_ms * rounded + self.upper.intercept_ms,
-                             self.lower.slope_ms * rounded + self.lower.intercept_ms)
+        predicted = np.where(
+            self._on_upper(sizes),
+            self.upper.slope_ms * rounded + self.upper.intercept_ms,
+            self.lower.slope_ms * rounded + self.lower.intercept_ms,
+        )
         return float(np.mean(np.abs(np.maximum(predicted, 0.0) / latencies - 1.0)))
 
 
@@ -147,15 +163,21 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
     sizes, latencies = _check(values, latencies_ms)
     distinct = np.unique(sizes)
     if len(distinct) < LEAST_VALUES:
-        raise ValueError(f'sweep has {len(distinct)} different values, expected at least {LEAST_VALUES}')
-    line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(sizes.tolist(), latencies.tolist())
+        raise ValueError(
+            f'sweep has {len(distinct)} different values, expected at least {LEAST_VALUES}'
+        )
+    line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(
+        sizes.tolist(), latencies.tolist()
+    )
     best, least = line, math.inf
     for depth, period, upper_values in _candidates(distinct):
         model = _try(line, depth, period, upper_values, sizes, latencies)
         if model is None or model.error > _LEAST_GAIN * line.error and model.has_steps:
             continue
         freedom = (4 if period > 1 else 2) + (depth > 1) + (period > 1)
-        score = 2.0 * len(sizes) * math.log(max(model.error, _SMALL_ERROR)) + freedom * math.log(len(sizes))
+        score = 2.0 * len(sizes) * math.log(max(model.error, _SMALL_ERROR)) + freedom * math.log(
+            len(sizes)
+        )
         if score < least - 1e-9:
             best, least = model, score
     return best
@@ -185,7 +207,9 @@ def _check_values(values: Sequence[float]) -> np.ndarray:
     sizes = np.asarray(values, dtype=float)
     wrong = sizes[~(np.isfinite(sizes) & (sizes >= 1.0))]
     if len(wrong):
-        raise ValueError(f'value of the dimension is {wrong[0]}, expected a finite number of at least 1')
+        raise ValueError(
+            f'value of the dimension is {wrong[0]}, expected a finite number of at least 1'
+        )
     return sizes
 
 
@@ -196,11 +220,20 @@ def _candidates(distinct: np.ndarray) -> Iterator[tuple[int, int, int]]:
     for period, depth in itertools.product(_PERIODS, _DEPTHS):
         resolved = all(size == 1 or shortest < size <= longest for size in (depth, period))
         if resolved:
-            yield from ((depth, period, upper) for upper in sorted({max(1, period // 2), max(1, period - 1)}))
+            yield from (
+                (depth, period, upper)
+                for upper in sorted({max(1, period // 2), max(1, period - 1)})
+            )
 
 
-def _try(line: StepModel, depth: int, period: int, upper_values: int, sizes: np.ndarray,
-         latencies: np.ndarray) -> StepModel | None:
+def _try(
+    line: StepModel,
+    depth: int,
+    period: int,
+    upper_values: int,
+    sizes: np.ndarray,
+    latencies: np.ndarray,
+) -> StepModel | None:
     """The candidate fitted to the sweep; None when one of its levels was seen on fewer than two steps."""
     shape = replace(line, depth=depth, period=period, upper_values=upper_values)
     rounded, upper = shape._rounded(sizes), shape._on_upper(sizes)

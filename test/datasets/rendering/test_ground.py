@@ -8,8 +8,16 @@ from deadline_perception.datasets.rendering.ground import PANORAMA, SKY_ROWS, Gr
 from deadline_perception.datasets.rendering.painter import Light
 from deadline_perception.datasets.rendering.street import Course, Layout, place_junctions
 
-LAYOUT = Layout(lanes=2, parking_m=0.0, walk_m=3.0, density=1.0, style='suburb', yellow=True, overhead=False,
-                trees=('conifer', 'poplar'))
+LAYOUT = Layout(
+    lanes=2,
+    parking_m=0.0,
+    walk_m=3.0,
+    density=1.0,
+    style='suburb',
+    yellow=True,
+    overhead=False,
+    trees=('conifer', 'poplar'),
+)
 
 
 @pytest.fixture(scope='module')
@@ -27,7 +35,9 @@ def drawn():
 
 
 def test_the_sky_joins_all_around():
-    sky = cloud_panorama(np.random.default_rng(0), np.array([200.0, 140, 90]), np.array([220.0, 210, 200]), 0.5)
+    sky = cloud_panorama(
+        np.random.default_rng(0), np.array([200.0, 140, 90]), np.array([220.0, 210, 200]), 0.5
+    )
     assert sky.shape == (SKY_ROWS, PANORAMA, 3)
     assert np.abs(sky[:, 0].astype(int) - sky[:, -1]).mean() < 6
 

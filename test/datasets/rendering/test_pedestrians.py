@@ -31,7 +31,9 @@ def test_crossing_begins_at_its_time_and_ends_on_the_other_side():
     for aside, turn in ((6.0, math.pi / 2), (-6.0, -math.pi / 2)):
         person = Pedestrian(50.0, aside, 0.0, 1.5, 4.0, LOOK)
         poses = [person.pose(time_s) for time_s in (0.0, 4.0, 8.0, 12.0, 30.0)]
-        assert [place for _, place, _, _ in poses] == pytest.approx([aside, aside, 0.0, -aside, -aside])
+        assert [place for _, place, _, _ in poses] == pytest.approx(
+            [aside, aside, 0.0, -aside, -aside]
+        )
         assert all(pose[2] == turn and pose[0] == 50.0 for pose in poses)
 
 
@@ -42,9 +44,15 @@ def test_people_keep_off_the_carriageway_but_where_they_cross_while_the_light_is
         for person in drive._people:
             along, aside, _, _ = person.pose(time_s)
             if abs(aside) < drive._layout.half_m:
-                junction, green_s = min(zip(drive._junctions, drive._motion.red_until_s),
-                                        key=lambda pair: abs(pair[0].at_m - along))
-                assert junction.holds_ego and time_s < green_s and 5.0 < abs(along - junction.at_m) < 7.4
+                junction, green_s = min(
+                    zip(drive._junctions, drive._motion.red_until_s),
+                    key=lambda pair: abs(pair[0].at_m - along),
+                )
+                assert (
+                    junction.holds_ego
+                    and time_s < green_s
+                    and 5.0 < abs(along - junction.at_m) < 7.4
+                )
 
 
 def test_boxes_hold_the_people_that_are_painted(drive):
@@ -63,7 +71,7 @@ def test_boxes_hold_the_people_that_are_painted(drive):
             if label == PERSON and not ignored:
                 left, top, right, bottom = np.rint(box).astype(int)
                 assert changed[top:bottom, left:right].mean() > 0.25
-                elsewhere[max(0, top - 2):bottom + 2, max(0, left - 2):right + 2] = False
+                elsewhere[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = False
                 checked += 1
         hidden = sum(label == PERSON for label, ignored in zip(labels, crowd) if ignored)
         assert elsewhere.sum() <= 64 * (hidden + 1)

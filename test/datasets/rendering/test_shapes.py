@@ -21,7 +21,7 @@ def test_patches_lie_on_their_face():
     face = builder.frustum((-2, 2, 1, 0), (-2, 2, 1, 2), (0, 0, 0))['rear']
     builder.patches(face, [(0.25, 0.75, 0.5, 1.0)], (9, 9, 9), np.array([-1.0, 0, 0]), detail=False)
     shape = builder.build()
-    patch = shape.points[shape.elements[-1].first:shape.elements[-1].last]
+    patch = shape.points[shape.elements[-1].first : shape.elements[-1].last]
     assert patch[:, 0] == pytest.approx(-2)
     assert sorted(set(patch[:, 1])) == pytest.approx([-0.5, 0.5])
     assert sorted(set(patch[:, 2])) == pytest.approx([1.0, 2.0])

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from deadline_perception.datasets.rendering import street
-from deadline_perception.datasets.rendering.street import Course, Roadside, choose_layout, place_junctions, vehicle
+from deadline_perception.datasets.rendering.street import (
+    Course,
+    Roadside,
+    choose_layout,
+    place_junctions,
+    vehicle,
+)
 
 
 def test_the_course_bends_gently_and_places_to_the_right():

@@ -20,8 +20,14 @@ from deadline_perception.datasets.rendering.traffic import (
 
 def lane(starts, speeds, direction=1):
     starts = np.asarray(starts, dtype=float)
-    return Lane(direction, 1.75, starts, np.asarray(speeds, dtype=float), np.full(len(starts), 20.0),
-                np.full(len(starts), 4.5))
+    return Lane(
+        direction,
+        1.75,
+        starts,
+        np.asarray(speeds, dtype=float),
+        np.full(len(starts), 20.0),
+        np.full(len(starts), 4.5),
+    )
 
 
 def test_a_driver_on_a_free_road_reaches_the_wanted_speed():
@@ -40,13 +46,15 @@ def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
     assert 90 - STOP_LINE_M - 2 < front < 90 - STOP_LINE_M
     assert len(standing) * STEP_S == pytest.approx(3.25, abs=0.25), 'and a moment to set off'
     assert motion.red_until_s[0] == pytest.approx((standing[0] + 60) * STEP_S, abs=0.2)
-    assert (motion.lights[:standing[0] + 50, 0] == 2).all() and motion.lights[-1, 0] == 0
+    assert (motion.lights[: standing[0] + 50, 0] == 2).all() and motion.lights[-1, 0] == 0
     assert places[-1] > 90
 
 
 def test_those_who_come_towards_stop_on_their_side():
     junction = Junction(0.0, holds_ego=True, hold_s=99.0, release_m=0.0, phase_s=0.0)
-    motion = drive_along([lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)], [junction], 15.0)
+    motion = drive_along(
+        [lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)], [junction], 15.0
+    )
     assert 0 + STOP_LINE_M < motion.positions_m[1][-1, 0] < STOP_LINE_M + 6
     assert motion.speeds_mps[1][-1, 0] == 0
 
@@ -68,6 +76,8 @@ def test_nobody_collides_and_changes_of_speed_are_bounded(distances, speed, ligh
 @settings(max_examples=50, deadline=None)
 @given(st.floats(1, 200), st.floats(0, 20), st.floats(-10, 20))
 def test_a_larger_gap_never_means_less_speed(gap, speed, approach):
-    near, far = (follow(np.array([g]), np.array([speed]), np.array([approach]), np.array([20.0]))[0]
-                 for g in (gap, gap + 5))
+    near, far = (
+        follow(np.array([g]), np.array([speed]), np.array([approach]), np.array([20.0]))[0]
+        for g in (gap, gap + 5)
+    )
     assert far >= near

@@ -1,4 +1,5 @@
 """The program where rounding and rows matter; that it equals brute force is tested in `test_allocation`."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,8 +10,10 @@ from deadline_perception.decision.scheduling.exact_allocation import improve
 
 
 def choices(*tasks):
-    return Choices([[Option(0, *values) for values in options] for options in tasks],
-                   [str(at) for at in range(len(tasks))])
+    return Choices(
+        [[Option(0, *values) for values in options] for options in tasks],
+        [str(at) for at in range(len(tasks))],
+    )
 
 
 def test_a_better_selection_than_the_known_one_is_found_and_proven():

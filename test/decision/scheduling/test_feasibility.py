@@ -1,4 +1,5 @@
 """The conditions against every release pattern of small sets, against witnesses, and against hand-computed cases."""
+
 from __future__ import annotations
 
 import itertools
@@ -15,17 +16,26 @@ from deadline_perception.decision.scheduling.simulation import simulate
 def can_miss(times, periods) -> bool:
     """Walks through all states that sporadic releases can bring about, one unit of time after the other."""
     count = len(times)
-    start = (tuple(periods), (0,) * count, None)  # time since the release, time to the deadline, who runs and how long
+    start = (
+        tuple(periods),
+        (0,) * count,
+        None,
+    )  # time since the release, time to the deadline, who runs and how long
     seen, open_states = {start}, [start]
     while open_states:
         ages, due, running = open_states.pop()
         free = [at for at in range(count) if ages[at] >= periods[at]]
-        for chosen in itertools.chain.from_iterable(itertools.combinations(free, size)
-                                                    for size in range(len(free) + 1)):
+        for chosen in itertools.chain.from_iterable(
+            itertools.combinations(free, size) for size in range(len(free) + 1)
+        ):
             new_ages, new_due, new_running = list(ages), list(due), running
             for at in chosen:
                 new_ages[at], new_due[at] = 0, periods[at]
-            waiting = [at for at in range(count) if new_due[at] and (new_running is None or new_running[0] != at)]
+            waiting = [
+                at
+                for at in range(count)
+                if new_due[at] and (new_running is None or new_running[0] != at)
+            ]
             if new_running is None and waiting:
                 first = min(waiting, key=lambda at: (new_due[at], at))
                 new_running = (first, times[first])
@@ -81,8 +91,11 @@ def naive(times, periods) -> bool:
     times, periods = [times[at] for at in order], [periods[at] for at in order]
     if sum(Fraction(time, period) for time, period in zip(times, periods)) > 1:
         return False
-    return all(length >= times[at] + sum((length - 1) // periods[j] * times[j] for j in range(at))
-               for at in range(1, len(times)) for length in range(periods[0] + 1, periods[at]))
+    return all(
+        length >= times[at] + sum((length - 1) // periods[j] * times[j] for j in range(at))
+        for at in range(1, len(times))
+        for length in range(periods[0] + 1, periods[at])
+    )
 
 
 def test_few_points_say_what_every_length_says_and_witnesses_miss():
@@ -100,9 +113,14 @@ def test_few_points_say_what_every_length_says_and_witnesses_miss():
         for condition in analysis.failing:
             # That task begins one unit before all that are due within the length are released again and again.
             broken += 1
-            releases = [np.array([0]) if at == condition.blocker else
-                        np.arange(1, 400, period) if period < condition.length else np.array([], int)
-                        for at, period in enumerate(periods)]
+            releases = [
+                np.array([0])
+                if at == condition.blocker
+                else np.arange(1, 400, period)
+                if period < condition.length
+                else np.array([], int)
+                for at, period in enumerate(periods)
+            ]
             assert simulate(releases, times, periods).missed.any(), (times, periods, condition)
     assert broken > 50
 
@@ -114,8 +132,11 @@ def test_schedulable_sets_never_miss_in_simulation():
         if not analyse(times, periods).schedulable:
             continue
         for offsets in ([0] * len(periods), [int(rng.integers(0, period)) for period in periods]):
-            jobs = simulate([np.arange(first, 20_000, period) for period, first in zip(periods, offsets)],
-                            times, periods)
+            jobs = simulate(
+                [np.arange(first, 20_000, period) for period, first in zip(periods, offsets)],
+                times,
+                periods,
+            )
             assert not jobs.missed.any()
             jobs_run += len(jobs)
 
@@ -127,7 +148,9 @@ def test_hand_computed_slack():
     assert (tight.length, tight.demand, tight.slack, tight.holds) == (6, 6, 0, True)
     assert analysis.utilisation == Fraction(2 / 5 + 4 / 20) and analysis.schedulable
     worse = analyse((2, 5), (5, 20))
-    assert [(condition.blocker, condition.length, condition.slack) for condition in worse.failing] == [(1, 6, -1)]
+    assert [
+        (condition.blocker, condition.length, condition.slack) for condition in worse.failing
+    ] == [(1, 6, -1)]
 
 
 def is_schedulable(times_ms, periods_ms) -> bool:
@@ -139,18 +162,27 @@ def test_equality_is_exact_in_milliseconds():
     assert not is_schedulable([0.1, 0.2, 0.300001], [0.6, 0.6, 0.6])
     assert is_schedulable([33.3, 66.7], [100.0, 100.0])
     assert is_schedulable([100.0 / 3] * 3, [100.0] * 3)  # rounded down to whole nanoseconds
-    assert is_schedulable([2.0, 3.000001], [5.0, 40.0]) and not is_schedulable([2.0, 3.000002], [5.0, 40.0])
+    assert is_schedulable([2.0, 3.000001], [5.0, 40.0]) and not is_schedulable(
+        [2.0, 3.000002], [5.0, 40.0]
+    )
 
 
 def test_one_task_may_take_all_its_period_and_no_more():
     assert is_schedulable([10.0], [10.0]) and not is_schedulable([10.000001], [10.0])
 
 
-@pytest.mark.parametrize(('times_ms', 'periods_ms', 'words'), [
-    ([0.0], [1.0], 'execution time is 0.0 ms'), ([-1.0], [1.0], 'execution time is -1.0 ms'),
-    ([float('nan')], [1.0], 'execution time is nan ms'), ([1.0], [float('inf')], 'period is inf ms'),
-    ([1e-7], [5.0], 'execution time is 1e-07 ms'), ([1.0], [2e9], 'period is 2000000000.0 ms'),
-    ([0.001, 1.0], [0.002, 1e7], 'test points, expected at most')])
+@pytest.mark.parametrize(
+    ('times_ms', 'periods_ms', 'words'),
+    [
+        ([0.0], [1.0], 'execution time is 0.0 ms'),
+        ([-1.0], [1.0], 'execution time is -1.0 ms'),
+        ([float('nan')], [1.0], 'execution time is nan ms'),
+        ([1.0], [float('inf')], 'period is inf ms'),
+        ([1e-7], [5.0], 'execution time is 1e-07 ms'),
+        ([1.0], [2e9], 'period is 2000000000.0 ms'),
+        ([0.001, 1.0], [0.002, 1e7], 'test points, expected at most'),
+    ],
+)
 def test_refuses_what_is_no_set_of_tasks(times_ms, periods_ms, words):
     with pytest.raises(ValueError, match=words):
         is_schedulable(times_ms, periods_ms)

@@ -1,4 +1,5 @@
 """The simulator against hand-computed schedules."""
+
 from __future__ import annotations
 
 import numpy as np

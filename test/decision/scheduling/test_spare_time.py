@@ -1,4 +1,5 @@
 """What a job may take of the time that others left: nobody is late when it is taken."""
+
 from __future__ import annotations
 
 import math
@@ -19,7 +20,10 @@ def test_hand_computed():
 
 
 def test_a_processor_used_to_the_last_share_has_no_known_end():
-    assert latest_finish_ms(1e9, [], [Coming(0.0, 10.0, 5.0), Coming(0.0, 10.0, 5.0)]) in (0.0, -math.inf)
+    assert latest_finish_ms(1e9, [], [Coming(0.0, 10.0, 5.0), Coming(0.0, 10.0, 5.0)]) in (
+        0.0,
+        -math.inf,
+    )
     assert latest_finish_ms(1e9, [], [Coming(0.0, 10.0, 6.0), Coming(0.0, 10.0, 6.0)]) == -math.inf
 
 
@@ -37,18 +41,39 @@ def test_schedule_of_jobs_that_take_all_that_is_left_never_misses(seed):
         last, pending, now = [-math.inf] * count, [None] * count, 0
         for _ in range(300):
             for task in range(count):  # sporadic: mostly at once when the period has passed
-                if pending[task] is None and now >= last[task] + periods[task] and rng.random() < 0.9:
+                if (
+                    pending[task] is None
+                    and now >= last[task] + periods[task]
+                    and rng.random() < 0.9
+                ):
                     pending[task] = now
-            ready = [(pending[task] + periods[task], task) for task in range(count) if pending[task] is not None]
+            ready = [
+                (pending[task] + periods[task], task)
+                for task in range(count)
+                if pending[task] is not None
+            ]
             if not ready:
                 now += 1
                 continue
             deadline, task = min(ready)
             last[task], pending[task] = pending[task], None
-            waiting = [Waiting(pending[other] + periods[other], times[other]) for other in range(count)
-                       if pending[other] is not None]
-            coming = [Coming(max(now, (pending[other] if pending[other] is not None else last[other]) + periods[other]),
-                             periods[other], times[other]) for other in range(count)]
+            waiting = [
+                Waiting(pending[other] + periods[other], times[other])
+                for other in range(count)
+                if pending[other] is not None
+            ]
+            coming = [
+                Coming(
+                    max(
+                        now,
+                        (pending[other] if pending[other] is not None else last[other])
+                        + periods[other],
+                    ),
+                    periods[other],
+                    times[other],
+                )
+                for other in range(count)
+            ]
             latest = latest_finish_ms(deadline, waiting, coming)
             allowed = max(times[task], math.floor(latest - now) if latest > -math.inf else 0)
             assert now + times[task] <= deadline, 'a schedulable set'
@@ -57,7 +82,11 @@ def test_schedule_of_jobs_that_take_all_that_is_left_never_misses(seed):
             # Releases while it runs are as early as they may be.
             begin, now = now, now + took
             for other in range(count):
-                earliest = max(begin + 1, last[other] + periods[other]) if last[other] > -math.inf else begin + 1
+                earliest = (
+                    max(begin + 1, last[other] + periods[other])
+                    if last[other] > -math.inf
+                    else begin + 1
+                )
                 if pending[other] is None and earliest <= now:
                     pending[other] = earliest
             assert now <= deadline, (times, periods)

@@ -26,11 +26,23 @@ def test_no_box_gives_more_pixels_than_the_largest_window(side):
     assert crop.shape[0] == crop.shape[1] and 1 <= crop.shape[0] <= 255
 
 
-@pytest.mark.parametrize('box', [(10.0, 10.0, 10.0, 20.0), (200.0, 0.0, 210.0, 10.0), (-9.0, -9.0, 0.0, 5.0),
-                                 (0.0, 0.0, np.nan, 5.0), (0.0, 0.0, np.inf, 5.0), (-5e18, 0.0, 5e18, 5.0),
-                                 (0.0, 0.0, 1e300, 5.0)])
+@pytest.mark.parametrize(
+    'box',
+    [
+        (10.0, 10.0, 10.0, 20.0),
+        (200.0, 0.0, 210.0, 10.0),
+        (-9.0, -9.0, 0.0, 5.0),
+        (0.0, 0.0, np.nan, 5.0),
+        (0.0, 0.0, np.inf, 5.0),
+        (-5e18, 0.0, 5e18, 5.0),
+        (0.0, 0.0, 1e300, 5.0),
+    ],
+)
 def test_a_box_without_a_pixel_is_refused(box):
-    with pytest.raises(ValueError, match=r'box is \(.*\) px, expected left < right and top < bottom, .* 200 x 100 px'):
+    with pytest.raises(
+        ValueError,
+        match=r'box is \(.*\) px, expected left < right and top < bottom, .* 200 x 100 px',
+    ):
         crop_box(IMAGE, box)
 
 

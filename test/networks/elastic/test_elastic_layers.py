@@ -20,13 +20,23 @@ def norm() -> ElasticBatchNorm:
     layer.running_mean.normal_()
     layer.running_var.uniform_(0.5, 2.0)
     spans = (Span(1, 6),)
-    return elastic_layer({'weight': {0: spans}, 'bias': {0: spans}, 'running_mean': {1: spans},
-                          'running_var': {1: spans}}, layer, 2).eval()
+    return elastic_layer(
+        {
+            'weight': {0: spans},
+            'bias': {0: spans},
+            'running_mean': {1: spans},
+            'running_var': {1: spans},
+        },
+        layer,
+        2,
+    ).eval()
 
 
 def test_a_norm_is_folded_into_the_convolution_in_inference_alone():
     made, read = (Span(1, 6),), (Span(0, 4),)
-    layer = elastic_layer({'weight': {0: made, 1: read}, 'bias': {0: made}}, nn.Conv2d(4, 6, 3), 2).eval()
+    layer = elastic_layer(
+        {'weight': {0: made, 1: read}, 'bias': {0: made}}, nn.Conv2d(4, 6, 3), 2
+    ).eval()
     layer.norm = norm()
     x = torch.randn(2, 2, 5, 5)
     expected = layer.norm(F.conv2d(x, layer.weight[:3, :2], layer.bias[:3]), HALF)
@@ -42,7 +52,9 @@ def test_a_norm_in_training_mode_follows_its_own_setting():
     layer(x, HALF)
     expected = 0.9 * before[0, :3] + 0.1 * x.mean((0, 2, 3))
     torch.testing.assert_close(layer.running_mean[0, :3], expected)
-    assert torch.equal(layer.running_mean[1], before[1]) and torch.equal(layer.running_mean[0, 3:], before[0, 3:])
+    assert torch.equal(layer.running_mean[1], before[1]) and torch.equal(
+        layer.running_mean[0, 3:], before[0, 3:]
+    )
     layer.batches = 0
     layer(x, HALF)
     torch.testing.assert_close(layer.running_var[0, :3], x.var((0, 2, 3)))

@@ -10,7 +10,9 @@ from deadline_perception.networks.elastic.importance import OutputSamples, of_un
 
 
 def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def selected(outputs):
@@ -26,7 +28,9 @@ def order_of(scores):
 def test_selection_by_hand():
     # Mean squares 4, 9 and 1. The second comes first; of the first it explains 6^2 / 9 = 4, all of it; of the third
     # none.
-    outputs = torch.tensor([[2.0, 3.0, 1.0], [2.0, 3.0, -1.0], [-2.0, -3.0, 1.0], [-2.0, -3.0, -1.0]])
+    outputs = torch.tensor(
+        [[2.0, 3.0, 1.0], [2.0, 3.0, -1.0], [-2.0, -3.0, 1.0], [-2.0, -3.0, -1.0]]
+    )
     found = selected(outputs)
     assert order_of(found) == [1, 2, 0]
     np.testing.assert_allclose(found, [0.0, 9.0, 1.0], atol=1e-9)
@@ -37,7 +41,11 @@ def test_of_neurons_that_repeat_each_other_selection_keeps_one(rows):
     outputs = noise(rows, 6)
     outputs = torch.cat((outputs, 5.0 * outputs[:, :3], torch.zeros(rows, 1)), 1)
     order = order_of(selected(outputs))
-    assert set(order[:3]) == {6, 7, 8} and set(order[3:6]) == {3, 4, 5}  # for each pair the larger, then what is new
+    assert set(order[:3]) == {6, 7, 8} and set(order[3:6]) == {
+        3,
+        4,
+        5,
+    }  # for each pair the larger, then what is new
     assert set(order[6:9]) == {0, 1, 2} and order[9] == 9
 
 
@@ -47,8 +55,13 @@ def test_selection_takes_what_those_before_explain_least(neurons, seed, few):
     outputs = noise(neurons if few else 60, neurons, seed) @ noise(neurons, neurons, seed + 1) + 0.5
     found, kept = selected(outputs), []
     for number in order_of(found):
-        rest = outputs - outputs[:, kept] @ torch.linalg.lstsq(outputs[:, kept], outputs, driver='gelsd').solution \
-            if kept else outputs
+        rest = (
+            outputs
+            - outputs[:, kept]
+            @ torch.linalg.lstsq(outputs[:, kept], outputs, driver='gelsd').solution
+            if kept
+            else outputs
+        )
         unexplained = rest.square().mean(0)
         assert unexplained[number] >= unexplained.max() * (1 - 1e-6) - 1e-9
         kept.append(number)
@@ -64,5 +77,7 @@ def test_selection_refuses_what_is_not_finite(rows):
 
 
 def test_tensors_of_a_group_weigh_the_same_and_neurons_of_a_unit_add_up():
-    np.testing.assert_allclose(of_units([torch.tensor([1.0, 3.0]), torch.tensor([300.0, 0.0, 50.0, 50.0])], 2),
-                               [0.5 + 1.5, 1.5 + 0.5])
+    np.testing.assert_allclose(
+        of_units([torch.tensor([1.0, 3.0]), torch.tensor([300.0, 0.0, 50.0, 50.0])], 2),
+        [0.5 + 1.5, 1.5 + 0.5],
+    )

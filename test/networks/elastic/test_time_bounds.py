@@ -14,12 +14,24 @@ def test_a_larger_sub_network_is_never_expected_to_be_faster():
     assert TimeBounds(TIMES, 0.01, 1.0).bounds_ms == {0.25: 10.0, 0.5: 10.0, 1.0: 30.0}
 
 
-@pytest.mark.parametrize('budget_ms, utilisation, fits', [(30.0, 1.0, True), (29.9, 0.5, True), (10.0, 0.5, True),
-                                                          (9.9, 0.25, False), (-3.0, 0.25, False),
-                                                          (math.inf, 1.0, True)])
+@pytest.mark.parametrize(
+    'budget_ms, utilisation, fits',
+    [
+        (30.0, 1.0, True),
+        (29.9, 0.5, True),
+        (10.0, 0.5, True),
+        (9.9, 0.25, False),
+        (-3.0, 0.25, False),
+        (math.inf, 1.0, True),
+    ],
+)
 def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
     fit = TimeBounds(TIMES, 0.01, 1.0).fit(budget_ms)
-    assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == (utilisation, fits, 30.0 if utilisation == 1.0 else 10.0)
+    assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == (
+        utilisation,
+        fits,
+        30.0 if utilisation == 1.0 else 10.0,
+    )
 
 
 def test_a_slow_phase_is_followed_within_some_runs():
@@ -35,7 +47,10 @@ def test_a_slow_phase_is_followed_within_some_runs():
 
 @pytest.mark.parametrize('spread', [0.05, 0.3])
 def test_jobs_exceed_their_budget_with_the_target_probability_at_most(spread):
-    rng, bounds = np.random.default_rng(0), TimeBounds({u / 10: 2.0 + 3.0 * u for u in range(1, 11)}, 0.01)
+    rng, bounds = (
+        np.random.default_rng(0),
+        TimeBounds({u / 10: 2.0 + 3.0 * u for u in range(1, 11)}, 0.01),
+    )
     late, beyond, jobs = 0, 0, 6000
     slowdown = np.exp(np.cumsum(rng.normal(0.0, 0.003, jobs)))
     for job in range(jobs):

@@ -27,14 +27,19 @@ class Loop(nn.Module):
 def test_knows_the_shape_of_every_tensor_and_computes_the_same():
     module = made_up(('residual',))
     traced = trace(module, (images(2),))
-    shapes = {str(node.target): tuple(node.meta['tensor_meta'].shape) for node in traced.graph.nodes
-              if node.op == 'call_module'}
+    shapes = {
+        str(node.target): tuple(node.meta['tensor_meta'].shape)
+        for node in traced.graph.nodes
+        if node.op == 'call_module'
+    }
     assert shapes['stem'] == (2, 8, 4, 4) and shapes['classes'] == (2, 5)
     torch.testing.assert_close(traced(images()), module(images()))
 
 
 def test_names_the_layer_within_which_control_flow_depends_on_data():
-    with pytest.raises(ConversionError, match='layer outer.1 cannot be traced: .*expected control flow'):
+    with pytest.raises(
+        ConversionError, match='layer outer.1 cannot be traced: .*expected control flow'
+    ):
         trace(Within(Loop()), (images(1),))
     with pytest.raises(ConversionError, match=r'layer \(the network itself\) cannot be traced'):
         trace(Loop(), (images(1),))
@@ -44,7 +49,9 @@ def test_leaves_the_module_as_it_is():
     module = made_up(('batch',)).train()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     trace(module, (images(2),))
-    assert module.training and all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    assert module.training and all(
+        torch.equal(before[name], tensor) for name, tensor in module.state_dict().items()
+    )
 
 
 def test_double_precision_is_allowed():

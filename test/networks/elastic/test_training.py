@@ -1,4 +1,5 @@
 """Gradients of active neurons alone, and iterations that keep a budget on a simulated clock."""
+
 from __future__ import annotations
 
 import math
@@ -6,13 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from element_form import MaskedNetwork
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_elastic import BLOCKS, images, made_elastic
 from torch.nn import functional as F
 
 from deadline_perception.engines.sliced_layers import kept_ranges
-from element_form import MaskedNetwork
 from deadline_perception.networks.elastic.training import (
     ActiveDescent,
     BudgetTooSmall,
@@ -37,8 +38,13 @@ def active_places(layer, name: str, activation) -> torch.Tensor:
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=2).map(tuple), st.sampled_from((0.25, 0.5, 0.7, 1.0)))
-def test_gradients_are_those_of_the_masked_network_and_inactive_weights_never_move(kinds, utilisation):
+@given(
+    st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=2).map(tuple),
+    st.sampled_from((0.25, 0.5, 0.7, 1.0)),
+)
+def test_gradients_are_those_of_the_masked_network_and_inactive_weights_never_move(
+    kinds, utilisation
+):
     network = made_elastic(kinds)
     activation = network.activate(utilisation)
     value, found = gradients(network, activation, F.cross_entropy, images(), LABELS)
@@ -48,7 +54,9 @@ def test_gradients_are_those_of_the_masked_network_and_inactive_weights_never_mo
     assert value == pytest.approx(float(masked.detach()), rel=1e-4)
     for stretch, weight, slope in found:
         dense = expected[id(weight)]
-        part = dense.as_strided(stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset())
+        part = dense.as_strided(
+            stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset()
+        )
         torch.testing.assert_close(slope, part, rtol=1e-3, atol=1e-5)
     before = {id(weight): weight.detach().clone() for weight in weights}
     ActiveDescent(0.1).step(found)
@@ -69,7 +77,9 @@ def test_steps_are_those_of_gradient_descent_with_momentum():
     descent = ActiveDescent(0.01)
     optimiser = torch.optim.SGD(other.parameters(), 0.01, 0.9)
     for seed in range(3):
-        descent.step(gradients(network, network.activate(1.0), F.cross_entropy, images(8, seed), LABELS)[1])
+        descent.step(
+            gradients(network, network.activate(1.0), F.cross_entropy, images(8, seed), LABELS)[1]
+        )
         optimiser.zero_grad()
         F.cross_entropy(other(images(8, seed)), LABELS).backward()
         optimiser.step()
@@ -80,7 +90,9 @@ def test_steps_are_those_of_gradient_descent_with_momentum():
 def test_gradients_that_are_not_finite_change_nothing():
     network = made_elastic()
     before = [weight.detach().clone() for weight in network.parameters()]
-    _, found = gradients(network, network.activate(0.5), lambda y, labels: y.sum() * math.nan, images(), LABELS)
+    _, found = gradients(
+        network, network.activate(0.5), lambda y, labels: y.sum() * math.nan, images(), LABELS
+    )
     ActiveDescent(0.1).step(found)
     assert all(torch.equal(one, two) for one, two in zip(before, network.parameters()))
 
@@ -103,16 +115,28 @@ class SimulatedDevice:
         return F.cross_entropy(outputs, labels)
 
     def run(self, network, inputs, activation):
-        self.now_ms += (5.0 + 40.0 * activation.utilisation ** 2) * self._phase * self._rng.lognormal(0.0, 0.08)
+        self.now_ms += (
+            (5.0 + 40.0 * activation.utilisation**2) * self._phase * self._rng.lognormal(0.0, 0.08)
+        )
         if self._rng.random() < 0.002:
             self._phase = float(self._rng.uniform(1.0, 1.4))
 
 
 def simulated_trainer(budget_ms: float, seed: int = 0, **options) -> TimeBoundTrainer:
-    network, device = made_elastic(('plain',), settings=(0.1, 0.25, 0.5, 0.75, 1.0)), SimulatedDevice(seed)
+    network, device = (
+        made_elastic(('plain',), settings=(0.1, 0.25, 0.5, 0.75, 1.0)),
+        SimulatedDevice(seed),
+    )
     network.body.register_forward_pre_hook(lambda body, inputs: device.run(body, *inputs))
-    trainer = TimeBoundTrainer(network, device.loss, budget_ms=budget_ms, learning_rate=1e-3, seed=seed,
-                               clock_ms=lambda: device.now_ms, **options)
+    trainer = TimeBoundTrainer(
+        network,
+        device.loss,
+        budget_ms=budget_ms,
+        learning_rate=1e-3,
+        seed=seed,
+        clock_ms=lambda: device.now_ms,
+        **options,
+    )
     trainer.measure(images(1), LABELS[:1])
     return trainer
 
@@ -132,7 +156,9 @@ def test_a_larger_budget_trains_larger_sub_networks():
     for budget_ms in (12.0, 25.0, 80.0):
         trainer = simulated_trainer(budget_ms)
         done = [trainer.iterate(images(), LABELS) for _ in range(60)]
-        means.append(np.mean([iteration.utilisation for iteration in done if iteration is not None]))
+        means.append(
+            np.mean([iteration.utilisation for iteration in done if iteration is not None])
+        )
     assert means == sorted(means) and means[-1] > 2.0 * means[0]
 
 
@@ -144,14 +170,20 @@ def test_all_sub_networks_that_fit_are_trained():
 
 
 def test_says_the_smallest_budget_that_would_do():
-    with pytest.raises(BudgetTooSmall, match=r'budget is 2 ms, expected at least .* ms, .*utilisation 0.1'):
+    with pytest.raises(
+        BudgetTooSmall, match=r'budget is 2 ms, expected at least .* ms, .*utilisation 0.1'
+    ):
         simulated_trainer(2.0)
 
 
-@pytest.mark.parametrize('arguments, message', [
-    ({'budget_ms': 0.0, 'learning_rate': 0.1}, 'budget is 0.0 ms'),
-    ({'budget_ms': math.nan, 'learning_rate': 0.1}, 'budget'),
-    ({'budget_ms': 1.0, 'learning_rate': -1.0}, 'learning rate is -1.0')])
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ({'budget_ms': 0.0, 'learning_rate': 0.1}, 'budget is 0.0 ms'),
+        ({'budget_ms': math.nan, 'learning_rate': 0.1}, 'budget'),
+        ({'budget_ms': 1.0, 'learning_rate': -1.0}, 'learning rate is -1.0'),
+    ],
+)
 def test_refuses_impossible_numbers(arguments, message):
     with pytest.raises(ValueError, match=message):
         TimeBoundTrainer(made_elastic(), F.cross_entropy, **arguments)

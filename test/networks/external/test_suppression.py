@@ -1,4 +1,5 @@
 """Which of overlapping boxes stay."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -16,11 +17,16 @@ def found(*rows: tuple[float, ...]) -> list[list[float]]:
 
 def test_the_most_certain_of_one_class_stays():
     assert found((0, 0, 10, 10, 0.5, 0), (0, 0, 10, 11, 0.7, 0), (5, 0, 15, 10, 0.6, 0)) == [
-        [0, 0, 10, 11, 0], [5, 0, 15, 10, 0]]
+        [0, 0, 10, 11, 0],
+        [5, 0, 15, 10, 0],
+    ]
 
 
 def test_classes_are_kept_apart_also_where_boxes_leave_the_image():
-    assert len(found((50, 0, 100, 50, 0.9, 0), (-51, -101, -1, -51, 0.8, 1), (50, 0, 100, 50, 0.7, 1))) == 3
+    assert (
+        len(found((50, 0, 100, 50, 0.9, 0), (-51, -101, -1, -51, 0.8, 1), (50, 0, 100, 50, 0.7, 1)))
+        == 3
+    )
 
 
 def test_no_more_than_the_most_stay():

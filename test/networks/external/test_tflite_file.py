@@ -1,4 +1,5 @@
 """The decoding that takes the place of `TFLite_Detection_PostProcess`."""
+
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -12,12 +13,17 @@ from deadline_perception.engines.openvino_library import openvino_core  # noqa: 
 from deadline_perception.networks.external.tflite_file import _with_decoding  # noqa: E402
 
 
-@pytest.mark.parametrize('columns', [4, 3])  # of SSD with a background before its classes, of EfficientDet without
+@pytest.mark.parametrize(
+    'columns', [4, 3]
+)  # of SSD with a background before its classes, of EfficientDet without
 def test_scores_are_those_of_the_classes_and_boxes_are_corners(columns):
-    from openvino import Model, opset13 as ops
+    from openvino import Model
+    from openvino import opset13 as ops
 
     scores = np.arange(2 * columns, dtype=np.float32).reshape(1, 2, columns)
-    given = [ops.result(ops.constant(values)) for values in (np.zeros((1, 2, 4), np.float32), scores)]
+    given = [
+        ops.result(ops.constant(values)) for values in (np.zeros((1, 2, 4), np.float32), scores)
+    ]
     as_is = SimpleNamespace(scale=1.0, zero=0.0)
     anchors = np.float32([[0.5, 0.25, 0.2, 0.1]] * 2)  # centre y, x, height, width
     model = _with_decoding(Model(given, []), as_is, as_is, anchors, np.float32([10, 10, 5, 5]), 3)

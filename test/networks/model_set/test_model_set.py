@@ -30,25 +30,46 @@ def network(space, *classes: str) -> InventedNetwork:
 
 def stated(time_ms, value) -> tuple[SimpleNamespace, SimpleNamespace]:
     """A forecast and a quality by functions of path and segment, and of the path."""
-    return (SimpleNamespace(forecast_ms=lambda path, segment=0: time_ms(path, segment),
-                            table=lambda paths, segment=0: np.array([time_ms(path, segment) for path in paths])),
-            SimpleNamespace(quality=value, table=lambda paths: np.array([value(path) for path in paths])))
+    return (
+        SimpleNamespace(
+            forecast_ms=lambda path, segment=0: time_ms(path, segment),
+            table=lambda paths, segment=0: np.array([time_ms(path, segment) for path in paths]),
+        ),
+        SimpleNamespace(
+            quality=value, table=lambda paths: np.array([value(path) for path in paths])
+        ),
+    )
 
 
 @pytest.fixture
 def models():
     """One that decides nothing, one with two operators, and one more."""
-    return ModelSet('set', {'small': network(SINGLE, 'bike'), 'lens': network(MAGNIFIER, 'car'),
-                            'large': network(SINGLE, 'car')})
+    return ModelSet(
+        'set',
+        {
+            'small': network(SINGLE, 'bike'),
+            'lens': network(MAGNIFIER, 'car'),
+            'large': network(SINGLE, 'car'),
+        },
+    )
 
 
 def test_paths_are_those_of_all_models(models):
     space = models.path_space
-    assert [str(path) for path in space] == ['msmall', *(f'mlens-{path}' for path in MAGNIFIER), 'mlarge']
+    assert [str(path) for path in space] == [
+        'msmall',
+        *(f'mlens-{path}' for path in MAGNIFIER),
+        'mlarge',
+    ]
     assert len(space) == 8 and str(space.largest) == 'mlarge' and str(space.smallest) == 'msmall'
     assert [space.parse(str(path)) for path in space] == list(space)
     assert space.keys(space.parse('msmall')) == ('model', 'small.all')
-    assert space.keys(space.parse('mlens-zfar-n4')) == ('model', 'lens.focus@zfar', 'lens.look@zfar-n4', 'lens.name')
+    assert space.keys(space.parse('mlens-zfar-n4')) == (
+        'model',
+        'lens.focus@zfar',
+        'lens.look@zfar-n4',
+        'lens.name',
+    )
     with pytest.raises(ValueError, match='such as mlarge or msmall'):
         space.parse('msmall-zfar-n4')
 
@@ -88,7 +109,8 @@ def test_frames_of_several_models_fork_from_one(models):
     paths = random.Random(0).sample(list(models.path_space), 8)
     found = dict(detect_on_paths(models, IMAGE, paths))
     assert {str(path): result.labels.tolist() for path, result in found.items()} == {
-        str(path): [0 if str(path) == 'msmall' else 1] for path in paths}
+        str(path): [0 if str(path) == 'msmall' else 1] for path in paths
+    }
 
 
 def test_the_decision_of_paths_chooses_among_models(models):
@@ -98,14 +120,22 @@ def test_the_decision_of_paths_chooses_among_models(models):
     forecast = PathForecast(profile, models.path_space)
     paths = list(models.path_space)
     assert forecast.table(paths) == pytest.approx([forecast.forecast_ms(path) for path in paths])
-    assert forecast.table(paths, 3) == pytest.approx([forecast.forecast_ms(path, 3) for path in paths])
+    assert forecast.table(paths, 3) == pytest.approx(
+        [forecast.forecast_ms(path, 3) for path in paths]
+    )
 
     values = {path: 0.1 + 0.1 * number for number, path in enumerate(paths)}
     times = {path: 10.0 * (number + 1) for number, path in enumerate(paths)}
-    policy = FrontierPolicy(models.path_space, *stated(lambda path, segment: times[path] - (segment > 0), values.get))
+    policy = FrontierPolicy(
+        models.path_space, *stated(lambda path, segment: times[path] - (segment > 0), values.get)
+    )
     policy.prepare()
     assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == [
-        'msmall', 'msmall', 'mlens-znear-n1', 'mlarge']
+        'msmall',
+        'msmall',
+        'mlens-znear-n1',
+        'mlarge',
+    ]
     assert str(policy.plan(95.0, 2.0).path) == 'mlens-znear-n1'
     # Once the model is decided, only its paths are left.
     planned = models.path_space.parse('mlens-zfar-n1')
@@ -115,7 +145,9 @@ def test_the_decision_of_paths_chooses_among_models(models):
 def test_a_multi_path_detector_stands_beside_others(tiny_network):
     fixed = FixedPathNetwork(tiny_network, tiny_network.path_space.smallest)
     models = ModelSet('set', {'one': fixed, 'tiny': tiny_network}, ('bike', 'person', 'vehicle'))
-    assert len(models.path_space) == len(tiny_network.path_space) + 1 and models.unseen('tiny') == ('person',)
+    assert len(models.path_space) == len(tiny_network.path_space) + 1 and models.unseen('tiny') == (
+        'person',
+    )
     own, rng = tiny_network.path_space, random.Random(0)
     for path in (own.smallest, own.largest, *rng.sample(list(own), 3)):
         expected = tiny_network.detect(IMAGE, path)
@@ -171,20 +203,38 @@ def test_sets_that_make_no_sense_are_refused():
 def test_a_set_keeps_the_paths_of_its_models_ready(models):
     assert models.kept_paths is None
     models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
-    assert list(map(str, models.kept_paths)) == ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']
+    assert list(map(str, models.kept_paths)) == [
+        'msmall',
+        'mlens-zfar-n1',
+        'mlens-ztele-n4',
+        'mlarge',
+    ]
 
 
-@pytest.mark.parametrize(('budget_ms', 'path', 'decided'), [
-    (15.0, 'msmall', ['model']), (45.0, 'mlens-znear-n1', ['model', 'lens', 'passes']), (1000.0, 'mlarge', ['model'])])
-def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, budget_ms, path, decided, monkeypatch):
+@pytest.mark.parametrize(
+    ('budget_ms', 'path', 'decided'),
+    [
+        (15.0, 'msmall', ['model']),
+        (45.0, 'mlens-znear-n1', ['model', 'lens', 'passes']),
+        (1000.0, 'mlarge', ['model']),
+    ],
+)
+def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(
+    models, budget_ms, path, decided, monkeypatch
+):
     monkeypatch.setattr('deadline_perception.engines.segment_run.now_ms', lambda: 0.0)
     order = {path: number for number, path in enumerate(models.path_space)}
-    forecast, quality = stated(lambda path, segment: 10.0 * (order[path] + 1) * 0.5 ** segment,
-                               lambda path: 0.1 * order[path])
+    forecast, quality = stated(
+        lambda path, segment: 10.0 * (order[path] + 1) * 0.5**segment,
+        lambda path: 0.1 * order[path],
+    )
     policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
     frame = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
     frame.times = FrameTimes(forecast)
     TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
-        IMAGE, frame, WhateverItTakes(), due_ms=budget_ms, may_abort=False)
-    assert str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
+        IMAGE, frame, WhateverItTakes(), due_ms=budget_ms, may_abort=False
+    )
+    assert (
+        str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
+    )
     assert frame.result.labels.tolist() == [0 if path == 'msmall' else 1]

@@ -6,7 +6,11 @@ import torch
 from made_up_models import CLASSES, ssdlite_weights
 
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.model_set.torchvision_detector import TorchvisionDetector, architectures, fits
+from deadline_perception.networks.model_set.torchvision_detector import (
+    TorchvisionDetector,
+    architectures,
+    fits,
+)
 
 NAME = 'ssdlite320_mobilenet_v3_large'
 IMAGE = np.random.default_rng(0).integers(0, 256, (60, 100, 3), dtype=np.uint8)
@@ -31,29 +35,54 @@ def test_finds_what_torchvisions_model_finds(weights):
     model = get_model(NAME, weights=None, weights_backbone=None, num_classes=4).eval()
     model.load_state_dict(torch.load(weights, weights_only=True))
     with torch.no_grad():
-        expected = model([torch.from_numpy(IMAGE[..., ::-1].copy()).permute(2, 0, 1).float() / 255.0])[0]
+        expected = model(
+            [torch.from_numpy(IMAGE[..., ::-1].copy()).permute(2, 0, 1).float() / 255.0]
+        )[0]
     assert len(found) == len(expected['scores']) > 0 and detector.input_size == (320, 320)
-    assert found.scores == pytest.approx(expected['scores'].sort(descending=True).values.numpy(), abs=1e-5)
+    assert found.scores == pytest.approx(
+        expected['scores'].sort(descending=True).values.numpy(), abs=1e-5
+    )
     # A background comes before the classes.
-    assert np.bincount(found.labels, minlength=3).tolist() == np.bincount(expected['labels'], minlength=4)[1:].tolist()
+    assert (
+        np.bincount(found.labels, minlength=3).tolist()
+        == np.bincount(expected['labels'], minlength=4)[1:].tolist()
+    )
 
 
 def test_a_checkpoint_of_a_training_script_and_names_with_the_background_are_taken(folder, weights):
     state = torch.load(weights, weights_only=True)
-    torch.save({'model': {f'module.{name}': value for name, value in state.items()}, 'epoch': torch.tensor(3)},
-               folder / 'checkpoint.pth')
+    torch.save(
+        {
+            'model': {f'module.{name}': value for name, value in state.items()},
+            'epoch': torch.tensor(3),
+        },
+        folder / 'checkpoint.pth',
+    )
     plain = TorchvisionDetector(NAME, weights, CLASSES)
     other = TorchvisionDetector(NAME, folder / 'checkpoint.pth', ('__background__', *CLASSES))
-    assert other.class_names == plain.class_names == CLASSES and other.network_hash == plain.network_hash
-    assert fits(NAME, weights, 4) and not fits(NAME, weights, 5) and not fits('no_such_model', weights, 4)
+    assert (
+        other.class_names == plain.class_names == CLASSES
+        and other.network_hash == plain.network_hash
+    )
+    assert (
+        fits(NAME, weights, 4)
+        and not fits(NAME, weights, 5)
+        and not fits('no_such_model', weights, 4)
+    )
 
 
 def test_weights_that_cannot_be_used_are_refused_with_the_reason(folder, weights):
-    with pytest.raises(ModelError, match="no detection model 'yolo', expected one of fasterrcnn_mobilenet"):
+    with pytest.raises(
+        ModelError, match="no detection model 'yolo', expected one of fasterrcnn_mobilenet"
+    ):
         TorchvisionDetector('yolo', weights, CLASSES)
-    with pytest.raises(ModelError, match='another number of classes: name the classes that it was trained with'):
+    with pytest.raises(
+        ModelError, match='another number of classes: name the classes that it was trained with'
+    ):
         TorchvisionDetector(NAME, weights, ('a', 'b', 'c', 'd', 'e'))
-    with pytest.raises(ModelError, match='do not fit ssd300_vgg16 .* They seem to be of another model'):
+    with pytest.raises(
+        ModelError, match='do not fit ssd300_vgg16 .* They seem to be of another model'
+    ):
         TorchvisionDetector('ssd300_vgg16', weights, CLASSES)
     with pytest.raises(ModelError, match='none.pth do not exist'):
         TorchvisionDetector(NAME, folder / 'none.pth', CLASSES)
@@ -69,7 +98,9 @@ def test_weights_that_are_not_finite_are_refused_and_give_no_empty_road(folder, 
     name = next(name for name, value in state.items() if value.is_floating_point())
     state[name].view(-1)[0] = torch.nan
     torch.save(state, folder / 'diverged.pth')
-    with pytest.raises(ModelError, match=f'diverged.pth hold NaN or infinity in {name}, expected finite weights'):
+    with pytest.raises(
+        ModelError, match=f'diverged.pth hold NaN or infinity in {name}, expected finite weights'
+    ):
         TorchvisionDetector(NAME, folder / 'diverged.pth', CLASSES)
 
 

@@ -12,7 +12,15 @@ class Given(WholeDetector):
     """Finds what it is given."""
 
     def __init__(self, file, outputs, found):
-        super().__init__('given', outputs, input_size=(4, 4), shape='given', file=file, device='cpu', engine=Eager())
+        super().__init__(
+            'given',
+            outputs,
+            input_size=(4, 4),
+            shape='given',
+            file=file,
+            device='cpu',
+            engine=Eager(),
+        )
         self._found = found
 
     def prepare(self, image_bgr):
@@ -36,16 +44,23 @@ BOXES = np.array([[1.0, 1.0, 5.0, 5.0], [-3.0, 2.0, 30.0, 9.0], [0.0, 0.0, 1.0, 
 
 
 def test_labels_become_those_of_named_classes_sorted_by_score(file):
-    detector = Given(file, [None, 'car', 'truck', 'car'], (BOXES, np.array([0.2, 0.9, 0.5]), np.array([1, 3, 0])))
+    detector = Given(
+        file, [None, 'car', 'truck', 'car'], (BOXES, np.array([0.2, 0.9, 0.5]), np.array([1, 3, 0]))
+    )
     found = detector.detect(IMAGE)
     assert detector.class_names == ('car', 'truck')
     assert found.labels.tolist() == [0, 0] and found.scores.tolist() == pytest.approx([0.9, 0.2])
     assert found.boxes_xyxy_px[0].tolist() == [0.0, 2.0, 20.0, 9.0]  # clipped to the image
 
 
-@pytest.mark.parametrize(('scores', 'labels', 'said'), [
-    ([0.5, 0.5, 0.5], [0, 1, 2], 'labels from 0 to 2, expected 0 to 1'),
-    ([0.5, 3.5, 0.5], [0, 1, 1], 'before its sigmoid'), ([0.5, np.nan, 0.5], [0, 1, 1], 'NaN')])
+@pytest.mark.parametrize(
+    ('scores', 'labels', 'said'),
+    [
+        ([0.5, 0.5, 0.5], [0, 1, 2], 'labels from 0 to 2, expected 0 to 1'),
+        ([0.5, 3.5, 0.5], [0, 1, 1], 'before its sigmoid'),
+        ([0.5, np.nan, 0.5], [0, 1, 1], 'NaN'),
+    ],
+)
 def test_what_is_no_detection_is_told(file, scores, labels, said):
     with pytest.raises(ModelError, match=said):
         Given(file, ['a', 'b'], (BOXES, np.array(scores), np.array(labels))).detect(IMAGE)

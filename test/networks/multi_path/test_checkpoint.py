@@ -61,7 +61,9 @@ def test_recipe_is_kept_with_the_weights(saved, tmp_path):
     assert read_recipe(saved[1]) == 'none'
     save_file({'weight': torch.zeros(3)}, tmp_path / 'foreign.safetensors')
     assert read_recipe(tmp_path / 'foreign.safetensors') is None
-    with pytest.raises(CheckpointError, match='holds nothing beside the weights, expected config and class_names'):
+    with pytest.raises(
+        CheckpointError, match='holds nothing beside the weights, expected config and class_names'
+    ):
         load_detector(tmp_path / 'foreign.safetensors')
     with pytest.raises(CheckpointError, match='nowhere.safetensors does not exist'):
         read_recipe(tmp_path / 'nowhere.safetensors')
@@ -72,7 +74,9 @@ def test_recipe_is_kept_with_the_weights(saved, tmp_path):
 def test_weights_beyond_float16_are_not_written(saved, tmp_path):
     network = build_detector('compact', NAMES)
     network.rpn.outputs.weight.data[0] = 7e4
-    with pytest.raises(CheckpointError, match='rpn.outputs.weight is not finite as float16, .* within 65504'):
+    with pytest.raises(
+        CheckpointError, match='rpn.outputs.weight is not finite as float16, .* within 65504'
+    ):
         save_detector(network, tmp_path / 'large.safetensors')
     assert not list(tmp_path.iterdir())
 
@@ -81,10 +85,27 @@ NO_CONFIGURATION = 'expected one of compact, orin, paper, street or a whole one:
 NO_NAMES = 'expected a JSON list of 1 to 10000 names'
 
 
-@pytest.mark.parametrize(('key', 'text', 'message'), [
-    *(('config', text, NO_CONFIGURATION) for text in ('huge', '[]', '{"name": "huge"}', '[' * 100_000)),
-    *(('class_names', text, NO_NAMES) for text in ('vehicle', '3', '[]', '[1]', '[' * 100_000, '9' * 5000,
-                                                   json.dumps(['a'] * 10_001)))])
+@pytest.mark.parametrize(
+    ('key', 'text', 'message'),
+    [
+        *(
+            ('config', text, NO_CONFIGURATION)
+            for text in ('huge', '[]', '{"name": "huge"}', '[' * 100_000)
+        ),
+        *(
+            ('class_names', text, NO_NAMES)
+            for text in (
+                'vehicle',
+                '3',
+                '[]',
+                '[1]',
+                '[' * 100_000,
+                '9' * 5000,
+                json.dumps(['a'] * 10_001),
+            )
+        ),
+    ],
+)
 def test_metadata_that_say_nothing_are_refused(tmp_path, key, text, message):
     metadata = {'config': 'compact', 'class_names': json.dumps(NAMES), key: text}
     save_file({'weight': torch.zeros(3)}, tmp_path / 'other.safetensors', metadata=metadata)
@@ -98,14 +119,24 @@ def test_weights_of_a_constructed_network_load_without_its_file(tmp_path, tiny_c
     loaded = load_detector(tmp_path / 'tiny.safetensors')
     assert loaded.config == tiny_config and loaded.weights_hash == network.weights_hash
     save_configuration(tiny_config, tmp_path / 'tiny.json')
-    assert build_detector(str(tmp_path / 'tiny.json'), NAMES, seed=1).weights_hash == network.weights_hash
+    assert (
+        build_detector(str(tmp_path / 'tiny.json'), NAMES, seed=1).weights_hash
+        == network.weights_hash
+    )
 
 
 def test_a_built_in_configuration_may_be_told_by_its_name(saved, tmp_path):
     file = tmp_path / 'named.safetensors'
     tensors = {name: tensor.half().contiguous() for name, tensor in saved[0].state_dict().items()}
-    save_file(tensors, file, metadata={'config': 'compact', 'class_names': json.dumps(NAMES),
-                                       'network_hash': saved[0].network_hash})
+    save_file(
+        tensors,
+        file,
+        metadata={
+            'config': 'compact',
+            'class_names': json.dumps(NAMES),
+            'network_hash': saved[0].network_hash,
+        },
+    )
     assert load_detector(file).weights_hash == saved[0].weights_hash
 
 
@@ -115,20 +146,40 @@ def test_other_network_is_refused(saved, tmp_path):
     save_file({'weight': torch.zeros(3)}, other, metadata=metadata)
     with pytest.raises(CheckpointError, match="made for network 'abc'"):
         load_detector(other)
-    save_file({'weight': torch.zeros(3)}, other, metadata={**metadata, 'network_hash': saved[0].network_hash})
-    with pytest.raises(CheckpointError, match="does not fit .*: backbone.* has the shape of nothing, expected"):
+    save_file(
+        {'weight': torch.zeros(3)},
+        other,
+        metadata={**metadata, 'network_hash': saved[0].network_hash},
+    )
+    with pytest.raises(
+        CheckpointError, match='does not fit .*: backbone.* has the shape of nothing, expected'
+    ):
         load_detector(other)
 
 
-@pytest.mark.parametrize(('change', 'message'), [
-    (lambda weight: torch.full_like(weight, torch.nan), 'NaN or infinity in rpn.outputs.bias'),
-    (lambda weight: weight.to(torch.int8), "rpn.outputs.bias is of type 'I8', expected one of F16, BF16, F32"),
-    (lambda weight: weight[:3], r"rpn.outputs.bias has the shape \[3\], expected \[20\]")])
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        (lambda weight: torch.full_like(weight, torch.nan), 'NaN or infinity in rpn.outputs.bias'),
+        (
+            lambda weight: weight.to(torch.int8),
+            "rpn.outputs.bias is of type 'I8', expected one of F16, BF16, F32",
+        ),
+        (lambda weight: weight[:3], r'rpn.outputs.bias has the shape \[3\], expected \[20\]'),
+    ],
+)
 def test_weights_of_another_kind_are_refused(saved, tmp_path, change, message):
     tensors = {name: tensor.contiguous() for name, tensor in saved[0].state_dict().items()}
     tensors['rpn.outputs.bias'] = change(tensors['rpn.outputs.bias'])
-    save_file(tensors, tmp_path / 'other.safetensors', metadata={
-        'config': 'compact', 'class_names': json.dumps(NAMES), 'network_hash': saved[0].network_hash})
+    save_file(
+        tensors,
+        tmp_path / 'other.safetensors',
+        metadata={
+            'config': 'compact',
+            'class_names': json.dumps(NAMES),
+            'network_hash': saved[0].network_hash,
+        },
+    )
     with pytest.raises(CheckpointError, match=message):
         load_detector(tmp_path / 'other.safetensors')
 
@@ -145,43 +196,90 @@ def large_files(folder):
     compact = json.loads(COMPACT.to_json())
 
     def described(name, config=(), names=NAMES, tensors=(), **metadata):
-        texts = {'config': json.dumps({**compact, **dict(config)}), 'class_names': json.dumps(names), **metadata}
+        texts = {
+            'config': json.dumps({**compact, **dict(config)}),
+            'class_names': json.dumps(names),
+            **metadata,
+        }
         return write(folder / f'{name}.safetensors', {'__metadata__': texts, **dict(tensors)})
 
-    wide = replace(COMPACT, norm_groups=8, stem_channels=10_000, stage_channels=(10_000,) * 4, pyramid_channels=1000,
-                   input_size=(64, 64), scales=(1.0,), proposals=(10,))
+    wide = replace(
+        COMPACT,
+        norm_groups=8,
+        stem_channels=10_000,
+        stage_channels=(10_000,) * 4,
+        pyramid_channels=1000,
+        input_size=(64, 64),
+        scales=(1.0,),
+        proposals=(10,),
+    )
     with torch.device('meta'):
         network = MultiPathDetector(wide, NAMES)
-    shapes = {name: {'dtype': 'F16', 'shape': list(tensor.shape), 'data_offsets': [0, 2]}
-              for name, tensor in network.state_dict().items()}
+    shapes = {
+        name: {'dtype': 'F16', 'shape': list(tensor.shape), 'data_offsets': [0, 2]}
+        for name, tensor in network.state_dict().items()
+    }
     stored = {name: {**tensor, 'dtype': 'I8'} for name, tensor in shapes.items()}
     return [
-        (described('groups', {'skip_groups': [[1] * 100_000, [], [], []]}), 'number of blocks is 100004'),
-        (described('paths', {'skip_groups': [[1] * 7, [1] * 6, [1] * 6, [1] * 6]}), 'number of paths is'),
-        (described('heads', {'heads': [{'convolutions': 10**9, 'fully_connected': [8]}]}), 'number of head layers is'),
+        (
+            described('groups', {'skip_groups': [[1] * 100_000, [], [], []]}),
+            'number of blocks is 100004',
+        ),
+        (
+            described('paths', {'skip_groups': [[1] * 7, [1] * 6, [1] * 6, [1] * 6]}),
+            'number of paths is',
+        ),
+        (
+            described('heads', {'heads': [{'convolutions': 10**9, 'fully_connected': [8]}]}),
+            'number of head layers is',
+        ),
         (described('channels', {'stem_channels': 10**12}), 'number of channels is 1000000000000'),
         (described('image', {'input_size': [32 * 10**6] * 2}), 'number of anchors is'),
         (described('classes', names=['name'] * 1_000_000), 'expected at most 4194304'),
         (described('more_classes', names=['n'] * 100_000), 'class names'),
-        (write(folder / 'header.safetensors', {}, 2**60), 'its header has 1152921504606846976 bytes'),
+        (
+            write(folder / 'header.safetensors', {}, 2**60),
+            'its header has 1152921504606846976 bytes',
+        ),
         (write(folder / 'short.safetensors', {}, 2**22), 'it ends within its header'),
-        (described('weights', json.loads(wide.to_json()), tensors=stored, network_hash=network.network_hash),
-         'weights, expected at most 268435456'),
-        (described('shape', tensors={'rpn.outputs.bias': {'dtype': 'F16', 'shape': [10**12], 'data_offsets': [0, 2]}},
-                   network_hash=build_detector('compact', NAMES).network_hash), 'does not fit'),
+        (
+            described(
+                'weights',
+                json.loads(wide.to_json()),
+                tensors=stored,
+                network_hash=network.network_hash,
+            ),
+            'weights, expected at most 268435456',
+        ),
+        (
+            described(
+                'shape',
+                tensors={
+                    'rpn.outputs.bias': {'dtype': 'F16', 'shape': [10**12], 'data_offsets': [0, 2]}
+                },
+                network_hash=build_detector('compact', NAMES).network_hash,
+            ),
+            'does not fit',
+        ),
     ]
 
 
 def test_a_file_does_not_decide_how_much_memory_is_taken(tmp_path):
     files = large_files(tmp_path)
-    program = ('import json, resource, sys\nfrom pathlib import Path\n'
-               'from deadline_perception.networks.multi_path.checkpoint import CheckpointError, load_detector\n'
-               'taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()\n'
-               'resource.setrlimit(resource.RLIMIT_AS, (taken + 2**28,) * 2)\n'
-               'for file in sys.argv[1:]:\n    try:\n        load_detector(file)\n        print("loaded")\n'
-               '    except CheckpointError as error:\n        print(error)\n')
-    run = subprocess.run([sys.executable, '-c', program, *(str(file) for file, _ in files)], capture_output=True,
-                         text=True, timeout=120)
+    program = (
+        'import json, resource, sys\nfrom pathlib import Path\n'
+        'from deadline_perception.networks.multi_path.checkpoint import CheckpointError, load_detector\n'
+        'taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()\n'
+        'resource.setrlimit(resource.RLIMIT_AS, (taken + 2**28,) * 2)\n'
+        'for file in sys.argv[1:]:\n    try:\n        load_detector(file)\n        print("loaded")\n'
+        '    except CheckpointError as error:\n        print(error)\n'
+    )
+    run = subprocess.run(
+        [sys.executable, '-c', program, *(str(file) for file, _ in files)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     answers = run.stdout.splitlines()
     assert len(answers) == len(files), run.stderr
     for answer, (file, reason) in zip(answers, files):
@@ -200,13 +298,17 @@ def test_an_absent_device_is_named_with_its_index(saved):
 def test_the_network_names_the_index_of_a_gpu(saved):
     last = f'cuda:{torch.cuda.device_count() - 1}'
     assert load_detector(saved[1], device=last).device == last
-    assert read_device_facts(load_detector(saved[1], device='cuda').device) == read_device_facts('cuda:0')
+    assert read_device_facts(load_detector(saved[1], device='cuda').device) == read_device_facts(
+        'cuda:0'
+    )
 
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 VALIDATION = REPOSITORY.parent / 'shared' / 'data' / 'carla' / 'val.json'
 IMAGES, PATHS = 10, 8
-LEAST_AP50 = 0.3  # of vehicles, the class with most objects; on all validation images no path was under 0.5
+LEAST_AP50 = (
+    0.3  # of vehicles, the class with most objects; on all validation images no path was under 0.5
+)
 
 
 @pytest.mark.skipif(not VALIDATION.is_file(), reason='needs the validation images')

@@ -6,8 +6,16 @@ import torch
 
 from deadline_perception.core.execution_path import SKIP
 from deadline_perception.core.json_file import JsonFileError
-from deadline_perception.networks.multi_path.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig,
-                                                        HeadConfig, find_configuration, save_configuration)
+from deadline_perception.networks.multi_path.configuration import (
+    COMPACT,
+    CONFIGURATIONS,
+    ORIN,
+    PAPER,
+    DetectorConfig,
+    HeadConfig,
+    find_configuration,
+    save_configuration,
+)
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 
@@ -18,44 +26,104 @@ def test_compact_has_every_operator():
 
 def test_paper_has_five_skips_and_the_depth_of_resnet_101():
     assert len(PAPER.path_space.of_kind(SKIP)) == 5
-    assert [kept + sum(groups) for kept, groups in zip(PAPER.kept_blocks, PAPER.skip_groups)] == [3, 4, 23, 3]
+    assert [kept + sum(groups) for kept, groups in zip(PAPER.kept_blocks, PAPER.skip_groups)] == [
+        3,
+        4,
+        23,
+        3,
+    ]
 
 
-@pytest.mark.parametrize('base, change, message', [
-    (COMPACT, {'name': 'a/b'}, "name of the configuration is 'a/b', expected at most 100 letters"),
-    (COMPACT, {'input_size': (380, 640)}, r'input_size is \(380, 640\) px, expected multiples of 32'),
-    (COMPACT, {'stage_channels': (64, 128)}, 'expected four stages'),
-    (COMPACT, {'kept_blocks': (1, 0, 1, 1)}, 'kept_blocks is'),
-    (COMPACT, {'skip_groups': ((), (), (0,), ())}, 'expected at least 1 block in each group'),
-    (COMPACT, {'nms_candidates': 0}, 'nms_candidates is 0, expected at least 1'),
-    (COMPACT, {'anchor_sizes_px': ((8,), (8,), (8,), (8, 9))}, 'expected as many sizes above 0 px per level'),
-    (COMPACT, {'anchor_ratios': (0.0,)}, 'anchor_ratios is'),
-    (COMPACT, {'stem_channels': 20}, '20 channels at width 1.0 are no multiple of 8'),
-    (COMPACT, {'stem_channels': 0}, 'expected at least 1'),
-    (ORIN, {'stage_channels': (258, 512, 1024, 2048)}, 'multiples of 4 in bottleneck stages'),
-    (ORIN, {'norm_group_channels': 0}, 'expected one of them to be at least 1'),
-    (PAPER, {'pyramid_channels': 48}, '48 channels are no multiple of 32, the number of norm groups'),
-    (PAPER, {'stage_channels': (256, 512, 1024, 64)}, '16 channels are no multiple of 32'),
-    (COMPACT, {'skip_groups': ((1,) * 5,) * 4}, 'number of paths is 268435456, expected at most 1048576'),
-    (COMPACT, {'skip_groups': ((1,), (997,), (), ())}, 'number of blocks is 1002, expected at most 1000'),
-    (COMPACT, {'heads': (HeadConfig(500, (8,) * 501),)}, 'number of head layers is 1001'),
-    (COMPACT, {'widths': tuple(1 - i / 100 for i in range(17))}, 'number of widths is 17, expected at most 16'),
-    (COMPACT, {'stem_channels': 10**4000}, 'number of channels is 1000.*, expected at most 10000'),
-    (COMPACT, {'heads': (HeadConfig(0, (10**9,)),)}, 'number of channels is 1000000000'),
-    (COMPACT, {'proposals': (1, 10**6)}, 'largest number of proposals is 1000000'),
-    (COMPACT, {'nms_candidates': 10**6}, 'nms_candidates is 1000000, expected at most 10000'),
-    (COMPACT, {'input_size': (4096, 8192)}, 'number of anchors is 11184810, expected at most 4194304'),
-    (COMPACT, {'input_size': (2048, 2048), 'stem_channels': 8000}, 'number of features is 8388608000'),
-    (COMPACT, {'pyramid_channels': 1024, 'proposals': (9000,)}, 'number of features is 451584000'),
-    (COMPACT, {'name': 'x' * 10**6}, 'name of the configuration is .{30}, expected'),
-    (COMPACT, {'heads': ()}, 'heads is 0'),
-    (COMPACT, {'proposals': (5, 5)}, 'expected ascending counts'),
-    (COMPACT, {'norm': 'batch'}, "norm is 'batch', expected one of group, frozen"),
-    (COMPACT, {'scales': (1.0, 0.03)}, r'scales is \(1.0, 0.03\), of 384x640 px .* expected distinct sizes and sides '
-                                       r'of'),
-    (COMPACT, {'scales': (1.0, 0.99)}, r'these are \[\(384, 640\), \(384, 640\)\], expected distinct sizes'),
-    (COMPACT, {'scales': (0.5,)}, r'scales is \(0.5,\), expected fractions'),
-])
+@pytest.mark.parametrize(
+    'base, change, message',
+    [
+        (
+            COMPACT,
+            {'name': 'a/b'},
+            "name of the configuration is 'a/b', expected at most 100 letters",
+        ),
+        (
+            COMPACT,
+            {'input_size': (380, 640)},
+            r'input_size is \(380, 640\) px, expected multiples of 32',
+        ),
+        (COMPACT, {'stage_channels': (64, 128)}, 'expected four stages'),
+        (COMPACT, {'kept_blocks': (1, 0, 1, 1)}, 'kept_blocks is'),
+        (COMPACT, {'skip_groups': ((), (), (0,), ())}, 'expected at least 1 block in each group'),
+        (COMPACT, {'nms_candidates': 0}, 'nms_candidates is 0, expected at least 1'),
+        (
+            COMPACT,
+            {'anchor_sizes_px': ((8,), (8,), (8,), (8, 9))},
+            'expected as many sizes above 0 px per level',
+        ),
+        (COMPACT, {'anchor_ratios': (0.0,)}, 'anchor_ratios is'),
+        (COMPACT, {'stem_channels': 20}, '20 channels at width 1.0 are no multiple of 8'),
+        (COMPACT, {'stem_channels': 0}, 'expected at least 1'),
+        (ORIN, {'stage_channels': (258, 512, 1024, 2048)}, 'multiples of 4 in bottleneck stages'),
+        (ORIN, {'norm_group_channels': 0}, 'expected one of them to be at least 1'),
+        (
+            PAPER,
+            {'pyramid_channels': 48},
+            '48 channels are no multiple of 32, the number of norm groups',
+        ),
+        (PAPER, {'stage_channels': (256, 512, 1024, 64)}, '16 channels are no multiple of 32'),
+        (
+            COMPACT,
+            {'skip_groups': ((1,) * 5,) * 4},
+            'number of paths is 268435456, expected at most 1048576',
+        ),
+        (
+            COMPACT,
+            {'skip_groups': ((1,), (997,), (), ())},
+            'number of blocks is 1002, expected at most 1000',
+        ),
+        (COMPACT, {'heads': (HeadConfig(500, (8,) * 501),)}, 'number of head layers is 1001'),
+        (
+            COMPACT,
+            {'widths': tuple(1 - i / 100 for i in range(17))},
+            'number of widths is 17, expected at most 16',
+        ),
+        (
+            COMPACT,
+            {'stem_channels': 10**4000},
+            'number of channels is 1000.*, expected at most 10000',
+        ),
+        (COMPACT, {'heads': (HeadConfig(0, (10**9,)),)}, 'number of channels is 1000000000'),
+        (COMPACT, {'proposals': (1, 10**6)}, 'largest number of proposals is 1000000'),
+        (COMPACT, {'nms_candidates': 10**6}, 'nms_candidates is 1000000, expected at most 10000'),
+        (
+            COMPACT,
+            {'input_size': (4096, 8192)},
+            'number of anchors is 11184810, expected at most 4194304',
+        ),
+        (
+            COMPACT,
+            {'input_size': (2048, 2048), 'stem_channels': 8000},
+            'number of features is 8388608000',
+        ),
+        (
+            COMPACT,
+            {'pyramid_channels': 1024, 'proposals': (9000,)},
+            'number of features is 451584000',
+        ),
+        (COMPACT, {'name': 'x' * 10**6}, 'name of the configuration is .{30}, expected'),
+        (COMPACT, {'heads': ()}, 'heads is 0'),
+        (COMPACT, {'proposals': (5, 5)}, 'expected ascending counts'),
+        (COMPACT, {'norm': 'batch'}, "norm is 'batch', expected one of group, frozen"),
+        (
+            COMPACT,
+            {'scales': (1.0, 0.03)},
+            r'scales is \(1.0, 0.03\), of 384x640 px .* expected distinct sizes and sides '
+            r'of',
+        ),
+        (
+            COMPACT,
+            {'scales': (1.0, 0.99)},
+            r'these are \[\(384, 640\), \(384, 640\)\], expected distinct sizes',
+        ),
+        (COMPACT, {'scales': (0.5,)}, r'scales is \(0.5,\), expected fractions'),
+    ],
+)
 def test_impossible_shapes_are_refused(base, change, message):
     with pytest.raises(ValueError, match=message):
         replace(base, **change)
@@ -74,7 +142,9 @@ def test_a_configuration_survives_its_file(config, tmp_path):
     file = tmp_path / 'new' / 'mine.json'
     save_configuration(mine, file)
     assert find_configuration(str(file)) == mine
-    assert json.dumps(asdict(find_configuration(str(file)))) == json.dumps(asdict(mine)), 'as the network hash sees it'
+    assert json.dumps(asdict(find_configuration(str(file)))) == json.dumps(asdict(mine)), (
+        'as the network hash sees it'
+    )
     assert find_configuration(config.name) is config
 
 
@@ -88,13 +158,21 @@ def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():
 
 
 def test_a_configuration_that_is_none_is_named(tmp_path):
-    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper, street or a "
-                                         "JSON file"):
+    with pytest.raises(
+        ValueError,
+        match="configuration is 'huge', expected one of compact, orin, paper, street or a "
+        'JSON file',
+    ):
         find_configuration('huge')
     file = tmp_path / 'broken.json'
-    for change in ({'skip_groups': json.loads('[' * 500 + ']' * 500)}, {'skip_groups': [[1] * 10**6, [], [], []]}):
+    for change in (
+        {'skip_groups': json.loads('[' * 500 + ']' * 500)},
+        {'skip_groups': [[1] * 10**6, [], [], []]},
+    ):
         file.write_text(json.dumps(asdict(COMPACT) | change))
-        with pytest.raises(JsonFileError, match='broken.json cannot be (used|read): .*expected') as caught:
+        with pytest.raises(
+            JsonFileError, match='broken.json cannot be (used|read): .*expected'
+        ) as caught:
             find_configuration(str(file))
         assert len(str(caught.value)) < 1000
     file.write_text(json.dumps(asdict(COMPACT) | {'norm_groups': 7}))
@@ -102,15 +180,19 @@ def test_a_configuration_that_is_none_is_named(tmp_path):
         find_configuration(str(file))
 
 
-@pytest.mark.parametrize('change, message', [
-    ({'colour': 3}, r"configuration lacks or adds \['colour'\], expected exactly \["),
-    ({'widths': 'wide'}, "widths is 'wide', expected a list"),
-    ({'widths': [1.0, float('nan')]}, 'widths is nan, expected float'),
-    ({'input_size': [64, 64, 64]}, r'input_size is \[64, 64, 64\], expected a list of 2'),
-    ({'bottleneck': 1}, 'bottleneck is 1, expected bool'),
-    ({'stem_channels': True}, 'stem_channels is True, expected int'),
-    ({'stem_channels': 32.0}, 'stem_channels is 32.0, expected int'),
-    ({'heads': [[0, 8]]}, r'heads is \[0, 8\], expected exactly')])
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        ({'colour': 3}, r"configuration lacks or adds \['colour'\], expected exactly \["),
+        ({'widths': 'wide'}, "widths is 'wide', expected a list"),
+        ({'widths': [1.0, float('nan')]}, 'widths is nan, expected float'),
+        ({'input_size': [64, 64, 64]}, r'input_size is \[64, 64, 64\], expected a list of 2'),
+        ({'bottleneck': 1}, 'bottleneck is 1, expected bool'),
+        ({'stem_channels': True}, 'stem_channels is True, expected int'),
+        ({'stem_channels': 32.0}, 'stem_channels is 32.0, expected int'),
+        ({'heads': [[0, 8]]}, r'heads is \[0, 8\], expected exactly'),
+    ],
+)
 def test_records_of_another_kind_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         DetectorConfig.from_record(json.loads(COMPACT.to_json()) | change)
@@ -121,9 +203,13 @@ def test_narrow_widths_of_backbone_and_pyramid_are_their_own():
     config = replace(COMPACT, name='own', stem_channels=16, norm_group_channels=16, widths=(1.0,))
     with torch.device('meta'):
         network = MultiPathDetector(config, ('vehicle',))
-    assert {len(norm.rows) for norm in network.backbone.modules() if isinstance(norm, SlicedNorm)} == {1}
+    assert {
+        len(norm.rows) for norm in network.backbone.modules() if isinstance(norm, SlicedNorm)
+    } == {1}
     with pytest.raises(ValueError, match='64 channels at width 0.15 are no multiple of 16'):
         replace(config, pyramid_widths=(1.0, 0.15))
-    hundreds = replace(config, stem_channels=100, stage_channels=(100, 200, 300, 400), norm_group_channels=1)
+    hundreds = replace(
+        config, stem_channels=100, stage_channels=(100, 200, 300, 400), norm_group_channels=1
+    )
     width = replace(hundreds, widths=(1.0, 0.29)).path_space.operator('width')
     assert width.settings == (0.29, 1.0), '100 * 0.29 is not quite 29'

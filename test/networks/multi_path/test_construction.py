@@ -16,11 +16,26 @@ from deadline_perception.networks.multi_path.construction import (
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 MB = 1e6
-FAMILY = replace(COMPACT, proposals=(10, 25, 50, 100, 200, 300), heads=(*COMPACT.heads, HeadConfig(4, (256,))))
+FAMILY = replace(
+    COMPACT, proposals=(10, 25, 50, 100, 200, 300), heads=(*COMPACT.heads, HeadConfig(4, (256,)))
+)
 FEATURES = activation_bytes(replace(FAMILY, skip_groups=((),) * 4)) / MB
 # Every part takes 1 MB; a further block of the stages takes 1, 2, 3, 4 ms, heads 5, 10, 20 ms, all else together 20 ms.
-PARTS = ('stage1', 'stage2', 'stage3', 'stage4', 'skip0', 'skip1', 'skip2', 'skip3', 'pyramid', 'rpn', 'head0', 'head1',
-         'head2')
+PARTS = (
+    'stage1',
+    'stage2',
+    'stage3',
+    'stage4',
+    'skip0',
+    'skip1',
+    'skip2',
+    'skip3',
+    'pyramid',
+    'rpn',
+    'head0',
+    'head1',
+    'head2',
+)
 BYTES = dict.fromkeys(PARTS, int(MB))
 
 
@@ -33,8 +48,14 @@ def _ms(segment: str) -> float:
 
 
 def _construct(deadline_ms, memory_mb=1000.0, **options):
-    return construct(FAMILY, deadline_ms=deadline_ms, memory_mb=memory_mb, predict_ms=_ms, weight_bytes=BYTES,
-                     **options)
+    return construct(
+        FAMILY,
+        deadline_ms=deadline_ms,
+        memory_mb=memory_mb,
+        predict_ms=_ms,
+        weight_bytes=BYTES,
+        **options,
+    )
 
 
 def _depths(config):
@@ -59,12 +80,18 @@ def test_without_room_for_a_block_the_network_stays_minimal_with_the_middle_head
     assert built.weight_bytes == 8 * MB
 
 
-@pytest.mark.parametrize('deadline_ms, depths', [
-    (31.0, (2, 1, 1, 1)),  # one block of the first stage
-    (35.0, (2, 3, 1, 1)),  # + 2 ms; a block of 3 or 4 ms does not fit; a second one of 2 ms does
-    (40.0, (2, 2, 2, 2)),  # ResNet-18
-    (41.0, (3, 2, 2, 2)),  # towards ResNet-34: of the stages that lag, the one whose block fits
-])
+@pytest.mark.parametrize(
+    'deadline_ms, depths',
+    [
+        (31.0, (2, 1, 1, 1)),  # one block of the first stage
+        (
+            35.0,
+            (2, 3, 1, 1),
+        ),  # + 2 ms; a block of 3 or 4 ms does not fit; a second one of 2 ms does
+        (40.0, (2, 2, 2, 2)),  # ResNet-18
+        (41.0, (3, 2, 2, 2)),  # towards ResNet-34: of the stages that lag, the one whose block fits
+    ],
+)
 def test_blocks_grow_evenly_towards_the_resnets(deadline_ms, depths):
     built = _construct(deadline_ms)
     assert _depths(built.config) == depths and built.longest_ms == deadline_ms
@@ -106,30 +133,46 @@ def test_skips_of_the_paper_s_network_lie_as_placed_behind_a_first_stage_that_ru
     assert place_skips((2, 3, 22, 2), (1.0,) * 4, 5, 0.0) == ((2,), (3,), (11, 11), (2,))
 
 
-@given(deadline_ms=st.floats(20.2, 120.0), memory_mb=st.floats(FEATURES + 7.1, FEATURES + 40.0),
-       skips=st.integers(0, 8))
+@given(
+    deadline_ms=st.floats(20.2, 120.0),
+    memory_mb=st.floats(FEATURES + 7.1, FEATURES + 40.0),
+    skips=st.integers(0, 8),
+)
 @settings(max_examples=60, deadline=None)
 def test_result_keeps_both_limits_and_no_block_more_would(deadline_ms, memory_mb, skips):
     built = _construct(deadline_ms, memory_mb, skips=skips)
     assert built.longest_ms <= deadline_ms and built.memory_bytes <= memory_mb * MB
     assert len(built.config.path_space.of_kind(SKIP)) <= skips
     for stage, (depth, largest) in enumerate(zip(_depths(built.config), (3, 4, 6, 3))):
-        assert (depth == largest or built.longest_ms + stage + 1 > deadline_ms
-                or built.memory_bytes + MB > memory_mb * MB)
+        assert (
+            depth == largest
+            or built.longest_ms + stage + 1 > deadline_ms
+            or built.memory_bytes + MB > memory_mb * MB
+        )
 
 
 def test_the_smallest_network_is_told_when_nothing_fits():
-    with pytest.raises(DoesNotFit, match=r"no network of family 'compact' fits 20 ms and 1000 MB: the smallest takes "
-                                         r'20.2 ms on its longest path and'):
+    with pytest.raises(
+        DoesNotFit,
+        match=r"no network of family 'compact' fits 20 ms and 1000 MB: the smallest takes "
+        r'20.2 ms on its longest path and',
+    ):
         _construct(20.0)
-    with pytest.raises(DoesNotFit, match=r'fits 500 ms and 3 MB: .* 20.2 ms on its longest path and \d+\.\d MB'):
+    with pytest.raises(
+        DoesNotFit, match=r'fits 500 ms and 3 MB: .* 20.2 ms on its longest path and \d+\.\d MB'
+    ):
         _construct(500.0, memory_mb=3.0)
 
 
-@pytest.mark.parametrize('limits, message', [
-    ((0.0, 100.0), r'deadline is 0.0 ms, expected a finite number above 0 ms'),
-    ((float('nan'), 100.0), 'deadline is nan ms'), ((float('inf'), 100.0), 'deadline is inf ms'),
-    ((100.0, -1.0), 'memory is -1.0 MB, expected a finite number above 0 MB')])
+@pytest.mark.parametrize(
+    'limits, message',
+    [
+        ((0.0, 100.0), r'deadline is 0.0 ms, expected a finite number above 0 ms'),
+        ((float('nan'), 100.0), 'deadline is nan ms'),
+        ((float('inf'), 100.0), 'deadline is inf ms'),
+        ((100.0, -1.0), 'memory is -1.0 MB, expected a finite number above 0 MB'),
+    ],
+)
 def test_limits_that_are_none_are_refused(limits, message):
     with pytest.raises(ValueError, match=message):
         _construct(*limits)
@@ -138,8 +181,17 @@ def test_limits_that_are_none_are_refused(limits, message):
 
 
 def test_features_are_counted_by_hand():
-    config = replace(COMPACT, input_size=(64, 64), scales=(1.0,), stem_channels=64, pyramid_channels=8, proposals=(1,),
-                     heads=COMPACT.heads[:1], widths=(1.0,), pyramid_widths=(1.0,))
+    config = replace(
+        COMPACT,
+        input_size=(64, 64),
+        scales=(1.0,),
+        stem_channels=64,
+        pyramid_channels=8,
+        proposals=(1,),
+        heads=COMPACT.heads[:1],
+        widths=(1.0,),
+        pyramid_widths=(1.0,),
+    )
     # The stem has most: three tensors of 64 channels at 32 x 32, beside the image of 3 channels at 64 x 64.
     assert activation_bytes(config) == 4 * (3 * 64 * 32 * 32 + 3 * 64 * 64)
     assert activation_bytes(PAPER) > activation_bytes(ORIN) > activation_bytes(COMPACT)
@@ -147,7 +199,9 @@ def test_features_are_counted_by_hand():
 
 def test_a_constructed_network_is_one_that_runs():
     built = _construct(45.0, skips=3)
-    network = MultiPathDetector(replace(built.config, input_size=(64, 64), scales=(1.0,)), ('vehicle',)).eval()
+    network = MultiPathDetector(
+        replace(built.config, input_size=(64, 64), scales=(1.0,)), ('vehicle',)
+    ).eval()
     assert len(network.backbone.skips) == 3
     assert built.config.name == 'compact-45ms-1000mb'
 

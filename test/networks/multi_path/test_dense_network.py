@@ -10,14 +10,25 @@ from torchvision.ops import box_iou
 from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
 from deadline_perception.networks.multi_path.configuration import STREET
 from deadline_perception.networks.multi_path.dense.backbone import DensePyramid
-from deadline_perception.networks.multi_path.dense.configuration import PYRAMID_STAGES, STAGE_CHANNELS
-from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, lay_out_anchors
+from deadline_perception.networks.multi_path.dense.configuration import (
+    PYRAMID_STAGES,
+    STAGE_CHANNELS,
+)
+from deadline_perception.networks.multi_path.dense.first_stage import (
+    DenseProposals,
+    lay_out_anchors,
+)
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
-from deadline_perception.networks.multi_path.dense.public_start import StartRefused, start_from_public
+from deadline_perception.networks.multi_path.dense.public_start import (
+    StartRefused,
+    start_from_public,
+)
 from deadline_perception.networks.multi_path.shape import HeadConfig
 
 SMALL = replace(STREET, name='small', input_size=(96, 160), scales=(1.0, 0.41), proposals=(5, 20))
-PUBLIC = Path(__file__).parents[4] / 'shared/data/public_models/person-vehicle-bike-detection-2003.xml'
+PUBLIC = (
+    Path(__file__).parents[4] / 'shared/data/public_models/person-vehicle-bike-detection-2003.xml'
+)
 
 
 @pytest.fixture(scope='module')
@@ -35,15 +46,28 @@ def image():
     return np.random.default_rng(0).integers(0, 256, (90, 150, 3), dtype=np.uint8)
 
 
-@pytest.mark.parametrize('change, message', [
-    ({'name': 'a b'}, 'name of the configuration'), ({'input_size': (100, 160)}, 'input_size is'),
-    ({'input_size': (32, 8192)}, 'input_size is'), ({'skip_groups': ((1,),) * 6}, 'skip_groups is'),
-    ({'skip_groups': ((), (2,), (3,), (2,), (2,), ())}, 'skip_groups is'), ({'widths': (1.0, 0.7)}, 'widths is'),
-    ({'widths': (0.5, 1.0)}, 'widths is'), ({'proposals': (20, 5)}, 'proposals is'),
-    ({'proposals': (5000,)}, 'proposals'), ({'scales': (1.0, 0.99)}, 'distinct sizes'),
-    ({'pyramid_channels': 0}, 'pyramid_channels is'), ({'family': 'sparse'}, 'family is'),
-    ({'heads': (HeadConfig(1_000_000, (64,)),)}, 'heads have 1000001 layers'),
-    ({'heads': (HeadConfig(0, (1_000_000,)),)}, 'heads have 1 layers of at most 1000000 channels')])
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        ({'name': 'a b'}, 'name of the configuration'),
+        ({'input_size': (100, 160)}, 'input_size is'),
+        ({'input_size': (32, 8192)}, 'input_size is'),
+        ({'skip_groups': ((1,),) * 6}, 'skip_groups is'),
+        ({'skip_groups': ((), (2,), (3,), (2,), (2,), ())}, 'skip_groups is'),
+        ({'widths': (1.0, 0.7)}, 'widths is'),
+        ({'widths': (0.5, 1.0)}, 'widths is'),
+        ({'proposals': (20, 5)}, 'proposals is'),
+        ({'proposals': (5000,)}, 'proposals'),
+        ({'scales': (1.0, 0.99)}, 'distinct sizes'),
+        ({'pyramid_channels': 0}, 'pyramid_channels is'),
+        ({'family': 'sparse'}, 'family is'),
+        ({'heads': (HeadConfig(1_000_000, (64,)),)}, 'heads have 1000001 layers'),
+        (
+            {'heads': (HeadConfig(0, (1_000_000,)),)},
+            'heads have 1 layers of at most 1000000 channels',
+        ),
+    ],
+)
 def test_bad_configurations_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **change)
@@ -51,8 +75,13 @@ def test_bad_configurations_are_refused(change, message):
 
 def test_every_kind_of_path_gives_boxes_inside_the_image(network, image):
     space = network.path_space
-    for path in (space.largest, space.smallest, space.largest.replace(head='0'), space.largest.replace(width=0.5),
-                 space.largest.replace(scale=0.41, proposals=5, head='1')):
+    for path in (
+        space.largest,
+        space.smallest,
+        space.largest.replace(head='0'),
+        space.largest.replace(width=0.5),
+        space.largest.replace(scale=0.41, proposals=5, head='1'),
+    ):
         found = network.detect(image, path)
         assert len(found.scores) > 0
         assert (found.boxes_xyxy_px >= 0).all()
@@ -83,15 +112,24 @@ def test_gradients_in_bfloat16_of_levels_one_position_wide_are_those_in_float32(
     """They held what lay in memory before, so that training on small windows diverged by chance."""
     torch.manual_seed(0)
     pyramid = DensePyramid(SMALL)
-    stages = [torch.randn(2, STAGE_CHANNELS[stage - 1], side, side) for stage, side in zip(PYRAMID_STAGES, (8, 4, 2))]
+    stages = [
+        torch.randn(2, STAGE_CHANNELS[stage - 1], side, side)
+        for stage, side in zip(PYRAMID_STAGES, (8, 4, 2))
+    ]
     found = []
     for is_half in (False, *[True] * 5):
         pyramid.zero_grad()
-        unwritten = [torch.full((2 ** size,), torch.nan) for size in range(4, 18) for _ in range(10)]
+        unwritten = [torch.full((2**size,), torch.nan) for size in range(4, 18) for _ in range(10)]
         del unwritten
         with torch.autocast('cpu', torch.bfloat16, enabled=is_half):
             levels = pyramid(stages)
-        assert [tuple(level.shape[2:]) for level in levels] == [(8, 8), (4, 4), (2, 2), (1, 1), (1, 1)]
+        assert [tuple(level.shape[2:]) for level in levels] == [
+            (8, 8),
+            (4, 4),
+            (2, 2),
+            (1, 1),
+            (1, 1),
+        ]
         sum(level.float().square().sum() for level in levels).backward()
         found.append(pyramid.coarser[1].weight.grad.clone())
     for half in found[1:]:
@@ -101,9 +139,11 @@ def test_gradients_in_bfloat16_of_levels_one_position_wide_are_those_in_float32(
 def test_anchors_are_centred_on_whole_strides():
     finest = lay_out_anchors((96, 160), torch.device('cpu'))[0]
     assert len(finest) == 12 * 20 * 3
-    half = 64 / 2 / 0.5 ** 0.5
+    half = 64 / 2 / 0.5**0.5
     torch.testing.assert_close(finest[0], torch.tensor([-half, -half / 2, half, half / 2]))
-    torch.testing.assert_close(finest[4], torch.tensor([-24.0, -32.0, 40.0, 32.0]))  # one stride on, square
+    torch.testing.assert_close(
+        finest[4], torch.tensor([-24.0, -32.0, 40.0, 32.0])
+    )  # one stride on, square
     coarsest = lay_out_anchors((96, 160), torch.device('cpu'))[-1]
     assert len(coarsest) == 1 * 2 * 3  # sides are rounded up
 
@@ -113,10 +153,14 @@ def test_proposals_are_the_best_boxes_without_repetition():
     scores = torch.full((1, len(anchors), 2), 1e-4)
     at = 3 * (5 * 20 + 8) + 1  # the square anchor of position (5, 8) of the finest level
     scores[0, at] = torch.tensor([0.2, 0.9])
-    scores[0, at + 3] = torch.tensor([0.6, 0.1])  # one stride on: an overlap of 56 / 72, more than is kept
+    scores[0, at + 3] = torch.tensor(
+        [0.6, 0.1]
+    )  # one stride on: an overlap of 56 / 72, more than is kept
     scores[0, at - 12] = torch.tensor([0.5, 0.1])  # four strides back: an overlap of a third
     certain = torch.full(scores.shape[:2], 100.0)  # well centred
-    boxes, found = DenseProposals()(scores.logit(), certain, torch.zeros(1, len(anchors), 4), 2, (96, 160))
+    boxes, found = DenseProposals()(
+        scores.logit(), certain, torch.zeros(1, len(anchors), 4), 2, (96, 160)
+    )
     torch.testing.assert_close(boxes, torch.tensor([[32.0, 8, 96, 72], [0.0, 8, 64, 72]]))
     torch.testing.assert_close(found, torch.tensor([[0.2, 0.9], [0.5, 0.1]]))
 
@@ -160,6 +204,8 @@ def test_a_start_finds_what_the_public_detector_finds():
         scale = np.float32([image.shape[1] / 864, image.shape[0] / 480] * 2)
         for box in given['boxes'][given['boxes'][:, 4] > 0.4]:
             mine_sure = torch.from_numpy(found.boxes_xyxy_px[found.scores > 0.2])
-            agreed += bool((box_iou(torch.from_numpy(box[:4] * scale)[None], mine_sure) > 0.8).any())
+            agreed += bool(
+                (box_iou(torch.from_numpy(box[:4] * scale)[None], mine_sure) > 0.8).any()
+            )
             all_boxes += 1
     assert all_boxes > 10 and agreed >= 0.9 * all_boxes

@@ -3,7 +3,7 @@ import torch
 from torchvision.ops import batched_nms, roi_align
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.networks.multi_path.heads import BINS, region_features, decode_detections
+from deadline_perception.networks.multi_path.heads import BINS, decode_detections, region_features
 from deadline_perception.networks.multi_path.proposals import STRIDES
 
 
@@ -22,13 +22,17 @@ def test_region_features_equal_torchvisions_roi_align():
         chosen = box_levels == level
         rois = torch.cat((images[chosen, None].float(), boxes[chosen]), 1)
         expected = roi_align(levels[level], rois, BINS, 1 / stride, 2, aligned=True)
-        torch.testing.assert_close(found[chosen], expected.permute(0, 2, 3, 1).flatten(1, 2), atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            found[chosen], expected.permute(0, 2, 3, 1).flatten(1, 2), atol=1e-4, rtol=1e-4
+        )
 
 
 def test_region_features_pass_gradients_like_roi_align():
     levels = [level.double().requires_grad_() for level in _levels(2)]
     boxes = torch.tensor([[10.0, 20.0, 70.0, 90.0], [0.0, 0.0, 30.0, 12.0]], dtype=torch.float64)
-    region_features(levels, boxes, torch.tensor([0, 0]), torch.tensor([0, 1])).square().sum().backward()
+    region_features(
+        levels, boxes, torch.tensor([0, 0]), torch.tensor([0, 1])
+    ).square().sum().backward()
     mine = levels[0].grad.clone()
     levels[0].grad = None
     rois = torch.cat((torch.tensor([[0.0], [1.0]], dtype=torch.float64), boxes), 1)
@@ -37,7 +41,9 @@ def test_region_features_pass_gradients_like_roi_align():
 
 
 def test_no_region_gives_no_features():
-    assert region_features(_levels(6), torch.zeros(0, 4), torch.zeros(0, dtype=torch.long)).shape == (0, 49 * 6)
+    assert region_features(
+        _levels(6), torch.zeros(0, 4), torch.zeros(0, dtype=torch.long)
+    ).shape == (0, 49 * 6)
 
 
 def test_decoding_equals_a_plain_loop_over_classes():
@@ -77,4 +83,6 @@ def test_what_is_not_finite_is_no_empty_road():
         values = {'logits': logits.clone(), 'deltas': torch.zeros(4, 4)}
         values[broken][1] = torch.nan
         with pytest.raises(ValueError, match='boxes or scores hold NaN or infinity'):
-            Detections(*(part.numpy() for part in decode_detections(*values.values(), regions, (100, 100))))
+            Detections(
+                *(part.numpy() for part in decode_detections(*values.values(), regions, (100, 100)))
+            )

@@ -33,7 +33,9 @@ def _randomise_norms(network):
 
 
 def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config):
-    without = MultiPathDetector(replace(tiny_config, skip_groups=((), (2,), (2,), ())), ('vehicle', 'bike')).eval()
+    without = MultiPathDetector(
+        replace(tiny_config, skip_groups=((), (2,), (2,), ())), ('vehicle', 'bike')
+    ).eval()
     names = {'backbone.skips.0': 'backbone.skips.1', 'backbone.skips.1': 'backbone.skips.3'}
     weights = tiny_network.state_dict()
     taken = {}
@@ -41,7 +43,7 @@ def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config)
         source = name
         for new, old in names.items():
             if name.startswith(new):
-                source = old + name[len(new):]
+                source = old + name[len(new) :]
         taken[name] = weights[source]
     without.load_state_dict(taken)
     images = torch.randn(1, 3, 64, 96)
@@ -56,8 +58,14 @@ def test_width_equals_a_network_built_that_narrow(tiny_config, norm):
     tiny_config = replace(tiny_config, norm=norm)
     tiny_network = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
     _randomise_norms(tiny_network)
-    narrow_config = replace(tiny_config, stem_channels=8, stage_channels=(8, 16, 16, 32), pyramid_channels=8,
-                            widths=(1.0,), pyramid_widths=(1.0,))
+    narrow_config = replace(
+        tiny_config,
+        stem_channels=8,
+        stage_channels=(8, 16, 16, 32),
+        pyramid_channels=8,
+        widths=(1.0,),
+        pyramid_widths=(1.0,),
+    )
     narrow = MultiPathDetector(narrow_config, ('vehicle', 'bike')).eval()
     row = {4: 2, 5: 1}
     taken = {}
@@ -65,20 +73,29 @@ def test_width_equals_a_network_built_that_narrow(tiny_config, norm):
         shape = narrow.state_dict()[name].shape
         if wide.dim() == 2 and 'norm' in name:
             in_pyramid = name.startswith(('pyramid', 'heads'))
-            wide = wide[1:2] if in_pyramid else wide[row[4]:row[4] + 1]
+            wide = wide[1:2] if in_pyramid else wide[row[4] : row[4] + 1]
         taken[name] = wide[tuple(slice(0, size) for size in shape)]
     narrow.load_state_dict(taken)
     images = torch.randn(1, 3, 64, 96)
     path = tiny_network.path_space.parse('s00000-w0.50-f0.50-p20-h2')
-    for one, other in zip(_outputs(tiny_network, path, images), _outputs(narrow, narrow.path_space.largest, images)):
+    for one, other in zip(
+        _outputs(tiny_network, path, images), _outputs(narrow, narrow.path_space.largest, images)
+    ):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
     mine = tiny_network.detect(IMAGE, path)
     theirs = narrow.detect(IMAGE, narrow.path_space.largest.replace(proposals=20))
     np.testing.assert_allclose(mine.boxes_xyxy_px, theirs.boxes_xyxy_px, atol=1e-3)
 
 
-@pytest.mark.parametrize('image', [np.zeros((0, 5, 3), np.uint8), np.zeros((5, 5), np.uint8),
-                                   np.zeros((5, 5, 3), np.float32), np.zeros((5, 5, 4), np.uint8)])
+@pytest.mark.parametrize(
+    'image',
+    [
+        np.zeros((0, 5, 3), np.uint8),
+        np.zeros((5, 5), np.uint8),
+        np.zeros((5, 5, 3), np.float32),
+        np.zeros((5, 5, 4), np.uint8),
+    ],
+)
 def test_other_images_are_refused(tiny_network, image):
     with pytest.raises(ValueError, match='expected uint8'):
         tiny_network.detect(image, tiny_network.path_space.smallest)
@@ -90,23 +107,37 @@ def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
     boxes = torch.tensor([[4.0, 4.0, 60.0, 50.0], [10.0, 2.0, 30.0, 40.0]])
     logits, deltas = tiny_network.head(1)(region_features(levels, boxes, torch.tensor([0, 1])))
     (logits.square().sum() + deltas.sum()).backward()
-    reached = [any(p.grad is not None for p in subnet.parameters()) for subnet in tiny_network.heads.subnets]
+    reached = [
+        any(p.grad is not None for p in subnet.parameters())
+        for subnet in tiny_network.heads.subnets
+    ]
     assert reached == [False, True, False]
-    reached = [any(p.grad is not None for p in skip.parameters()) for skip in tiny_network.backbone.skips]
+    reached = [
+        any(p.grad is not None for p in skip.parameters()) for skip in tiny_network.backbone.skips
+    ]
     assert reached == [True, False, True, True, False]
     assert all(p.grad is not None for p in tiny_network.backbone.stem.parameters())
 
 
-@pytest.mark.parametrize('config', [COMPACT, ORIN, PAPER, replace(COMPACT, skip_groups=((), (1, 2), (), ()))],
-                         ids=lambda config: config.name)
+@pytest.mark.parametrize(
+    'config',
+    [COMPACT, ORIN, PAPER, replace(COMPACT, skip_groups=((), (1, 2), (), ()))],
+    ids=lambda config: config.name,
+)
 def test_operators_describe_the_path_space(config):
     with torch.device('meta'):
         network = MultiPathDetector(config, ('vehicle',))
     assert network.path_space == config.path_space
-    assert [skip.name for skip in network.backbone.skips] == [skip.name for skip in config.path_space.of_kind(SKIP)]
-    for parts, widths in (([network.backbone], config.widths),
-                          ([network.pyramid, network.heads], config.pyramid_widths)):
-        for norm in (module for part in parts for module in part.modules() if isinstance(module, SlicedNorm)):
+    assert [skip.name for skip in network.backbone.skips] == [
+        skip.name for skip in config.path_space.of_kind(SKIP)
+    ]
+    for parts, widths in (
+        ([network.backbone], config.widths),
+        ([network.pyramid, network.heads], config.pyramid_widths),
+    ):
+        for norm in (
+            module for part in parts for module in part.modules() if isinstance(module, SlicedNorm)
+        ):
             assert list(norm.rows) == [round(norm.weight.shape[1] * width) for width in widths]
 
 
@@ -114,7 +145,10 @@ def test_hash_depends_on_shape_and_classes_alone(tiny_network, tiny_config):
     other = MultiPathDetector(tiny_config, ('a', 'b'))
     assert other.network_hash == tiny_network.network_hash
     assert MultiPathDetector(tiny_config, ('a',)).network_hash != tiny_network.network_hash
-    assert MultiPathDetector(replace(tiny_config, proposals=(5,)), ('a', 'b')).network_hash != tiny_network.network_hash
+    assert (
+        MultiPathDetector(replace(tiny_config, proposals=(5,)), ('a', 'b')).network_hash
+        != tiny_network.network_hash
+    )
 
 
 def test_float16_gives_nearly_the_same_outputs(tiny_network):
@@ -150,7 +184,9 @@ def test_same_outputs_on_a_gpu(tiny_network):
 def test_any_size_has_its_anchors_and_limits_proposals(tiny_network):
     images = torch.randn(1, 3, 96, 160, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        logits, deltas = tiny_network.rpn(tiny_network.features(images, tiny_network.path_space.largest))
+        logits, deltas = tiny_network.rpn(
+            tiny_network.features(images, tiny_network.path_space.largest)
+        )
         boxes = tiny_network.select_proposals(logits, deltas, 60, (96, 160))
     anchors = lay_out_anchors(tiny_network.config, (96, 160), torch.device('cpu'))
     assert [len(level) for level in anchors] == [level.shape[1] for level in logits]
@@ -162,7 +198,10 @@ def test_scaled_path_finds_what_a_network_of_that_input_size_finds(tiny_network,
     small = replace(tiny_config, name='small', input_size=(64, 96), scales=(1.0,))
     path = tiny_network.path_space.largest.replace(scale=0.5)
     size = tiny_network.input_size_on(path)
-    assert size == (32, 64) and tiny_network.input_size_on(tiny_network.path_space.largest) == (64, 96)
+    assert size == (32, 64) and tiny_network.input_size_on(tiny_network.path_space.largest) == (
+        64,
+        96,
+    )
     plain = MultiPathDetector(small, ('vehicle', 'bike')).eval()
     plain.load_state_dict(tiny_network.state_dict())
     plain.input_size_on = lambda path: size
@@ -191,7 +230,10 @@ def test_detections_lie_in_the_image_best_first(tiny_network):
     for index in generator.choice(len(paths), 12, replace=False):
         detections = tiny_network.detect(IMAGE, paths[index])
         if len(detections):
-            assert detections.boxes_xyxy_px[:, 2].max() <= 80.01 and detections.boxes_xyxy_px[:, 3].max() <= 50.01
+            assert (
+                detections.boxes_xyxy_px[:, 2].max() <= 80.01
+                and detections.boxes_xyxy_px[:, 3].max() <= 50.01
+            )
             assert (np.diff(detections.scores) <= 1e-6).all()
 
 
@@ -204,13 +246,21 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
         pixels = torch.from_numpy(np.stack((image[::-1].copy(), image))).permute(0, 3, 1, 2).float()
         levels = tiny_network.features(tiny_network.normalise(pixels), path)
         logits, deltas = tiny_network.rpn(levels)
-        boxes = torch.from_numpy(tiny_network.select_proposals.of_batch(logits, deltas, path['proposals'], (64, 96))[1])
-        features = region_features(levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long))
-        found, scores, _ = decode_detections(*tiny_network.head(int(path['head']))(features), boxes, (64, 96))
+        boxes = torch.from_numpy(
+            tiny_network.select_proposals.of_batch(logits, deltas, path['proposals'], (64, 96))[1]
+        )
+        features = region_features(
+            levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long)
+        )
+        found, scores, _ = decode_detections(
+            *tiny_network.head(int(path['head']))(features), boxes, (64, 96)
+        )
     detections = tiny_network.detect(image, path)
     assert len(detections) > 5
     np.testing.assert_allclose(detections.scores, scores, atol=1e-5)
-    np.testing.assert_allclose(np.sort(detections.boxes_xyxy_px, 0), found.sort(0).values, atol=1e-3)
+    np.testing.assert_allclose(
+        np.sort(detections.boxes_xyxy_px, 0), found.sort(0).values, atol=1e-3
+    )
 
 
 def test_redirected_frame_equals_one_planned_that_way(tiny_network):

@@ -11,7 +11,9 @@ from deadline_perception.networks.multi_path.operators import (
     SlicedLinear,
 )
 
-SPACE = multi_path_space(skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=1)
+SPACE = multi_path_space(
+    skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=1
+)
 
 
 @pytest.mark.parametrize('inputs, outputs', [(16, 8), (8, 16), (4, 4)])
@@ -43,20 +45,29 @@ def test_narrow_norm_keeps_groups_and_has_its_own_scale():
     x = torch.randn(2, 8, 5, 5)
     plain = nn.functional.group_norm(x, 2, torch.full((8,), 3.0), torch.zeros(8))
     torch.testing.assert_close(norm(x), plain)
-    torch.testing.assert_close(norm(torch.cat((x, x), 1)), nn.functional.group_norm(torch.cat((x, x), 1), 4))
+    torch.testing.assert_close(
+        norm(torch.cat((x, x), 1)), nn.functional.group_norm(torch.cat((x, x), 1), 4)
+    )
 
 
 @pytest.mark.parametrize('bias', [True, False])
 @pytest.mark.parametrize('grad', [True, False])
 def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it(bias, grad):
-    convolution, norm = SlicedConv2d(3, 8, 3, bias=bias).eval(), SlicedFrozenNorm(8, (1.0, 0.5)).eval()
+    convolution, norm = (
+        SlicedConv2d(3, 8, 3, bias=bias).eval(),
+        SlicedFrozenNorm(8, (1.0, 0.5)).eval(),
+    )
     plain = nn.BatchNorm2d(4, eps=1e-12).eval()
     for part in (norm.weight, norm.deviation):
         nn.init.uniform_(part, 0.5, 2.0)
     for part in (norm.bias, norm.mean, *([convolution.bias] if bias else [])):
         nn.init.normal_(part)
-    for part, row in ((plain.weight, norm.weight), (plain.bias, norm.bias), (plain.running_mean, norm.mean),
-                      (plain.running_var, norm.deviation.square())):
+    for part, row in (
+        (plain.weight, norm.weight),
+        (plain.bias, norm.bias),
+        (plain.running_mean, norm.mean),
+        (plain.running_var, norm.deviation.square()),
+    ):
         part.data.copy_(row[1, :4])
     x = torch.randn(2, 3, 6, 5)
     with torch.set_grad_enabled(grad):
@@ -64,8 +75,16 @@ def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it
         torch.testing.assert_close(norm(convolution(x, 4)), plain(convolution(x, 4)))
 
 
-@pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(
-    not torch.cuda.is_available(), reason='needs a CUDA device'))])
+@pytest.mark.parametrize(
+    'device',
+    [
+        'cpu',
+        pytest.param(
+            'cuda',
+            marks=pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device'),
+        ),
+    ],
+)
 def test_norm_hands_float16_on(device):
     norm = SlicedGroupNorm(16, 4, (1.0,)).to(device)
     x = torch.randn(2, 16, 5, 5, device=device).bfloat16()

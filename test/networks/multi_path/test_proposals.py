@@ -1,10 +1,14 @@
 import pytest
 import torch
+from made_up_detector import TINY
 from torchvision.ops import nms
 
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.proposals import DELTA_WEIGHTS, lay_out_anchors, pyramid_levels
-from made_up_detector import TINY
+from deadline_perception.networks.multi_path.proposals import (
+    DELTA_WEIGHTS,
+    lay_out_anchors,
+    pyramid_levels,
+)
 
 SIZE = (64, 96)
 ANCHORS = lay_out_anchors(TINY, SIZE, torch.device('cpu'))
@@ -27,9 +31,9 @@ def test_proposals_grow_monotonically_in_number(tiny_network):
 
 def test_rows_are_zero_where_there_are_fewer_proposals(tiny_network):
     logits, deltas = _outputs()
-    kept = tiny_network.select_proposals(logits, deltas, 10 ** 4, SIZE)
+    kept = tiny_network.select_proposals(logits, deltas, 10**4, SIZE)
     count = int((kept != 0).any(1).sum())
-    assert 60 < count < 10 ** 4 and (kept[:count] != 0).any(1).all()
+    assert 60 < count < 10**4 and (kept[:count] != 0).any(1).all()
     tiny = [torch.full_like(level, -9.0) for level in deltas]
     assert not tiny_network.select_proposals(logits, tiny, 20, SIZE).any()
 
@@ -49,15 +53,17 @@ def test_fewer_proposals_are_the_best_of_more(tiny_network, seed):
 def test_proposals_equal_a_plain_selection(tiny_network):
     """Without a limit per level: all anchors decoded, suppressed at 0.7 in the order of their scores."""
     logits, deltas = _outputs()
-    tiny_network.select_proposals.candidates = 10 ** 6
-    kept = tiny_network.select_proposals(logits, deltas, 10 ** 6, SIZE)
-    boxes = box_ops.clip(box_ops.decode(torch.cat(deltas, 1)[0], torch.cat(ANCHORS), DELTA_WEIGHTS), SIZE)
+    tiny_network.select_proposals.candidates = 10**6
+    kept = tiny_network.select_proposals(logits, deltas, 10**6, SIZE)
+    boxes = box_ops.clip(
+        box_ops.decode(torch.cat(deltas, 1)[0], torch.cat(ANCHORS), DELTA_WEIGHTS), SIZE
+    )
     scores = torch.cat(logits, 1)[0]
     large = ((boxes[:, 2:] - boxes[:, :2]) >= 2.0).all(1)
     boxes, scores = boxes[large], scores[large]
     expected = boxes[nms(boxes, scores, 0.7)]
-    torch.testing.assert_close(kept[:len(expected)], expected)
-    assert not kept[len(expected):].any()
+    torch.testing.assert_close(kept[: len(expected)], expected)
+    assert not kept[len(expected) :].any()
 
 
 def test_levels_suit_the_size_of_a_box():
@@ -71,8 +77,12 @@ def test_a_batch_keeps_what_its_images_keep(tiny_network):
     (logits, deltas), (others, other_deltas) = _outputs(1), _outputs(2)
     tiny = [torch.full_like(level, -9.0) for level in deltas]
     select = tiny_network.select_proposals
-    batch = select.of_batch([torch.cat(level) for level in zip(logits, others, logits)],
-                            [torch.cat(level) for level in zip(deltas, other_deltas, tiny)], 20, SIZE)
+    batch = select.of_batch(
+        [torch.cat(level) for level in zip(logits, others, logits)],
+        [torch.cat(level) for level in zip(deltas, other_deltas, tiny)],
+        20,
+        SIZE,
+    )
     for kept, own in zip(batch, ((logits, deltas), (others, other_deltas))):
-        torch.testing.assert_close(torch.from_numpy(kept), select(*own, 20, SIZE)[:len(kept)])
+        torch.testing.assert_close(torch.from_numpy(kept), select(*own, 20, SIZE)[: len(kept)])
     assert batch[2].shape == (0, 4)

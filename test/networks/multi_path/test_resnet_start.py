@@ -10,7 +10,13 @@ from deadline_perception.networks.multi_path.checkpoint import CheckpointError
 from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN
 from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
 
-NARROW = replace(ORIN, stage_channels=(64,) * 4, norm_group_channels=4, kept_blocks=(1,) * 4, skip_groups=((),) * 4)
+NARROW = replace(
+    ORIN,
+    stage_channels=(64,) * 4,
+    norm_group_channels=4,
+    kept_blocks=(1,) * 4,
+    skip_groups=((),) * 4,
+)
 
 
 def _keep_statistics(norm, inputs):
@@ -52,7 +58,9 @@ def test_features_equal_those_of_the_resnet_on_an_image_of_its_statistics(resnet
     backbone = Backbone(replace(ORIN, norm=norm)).eval()
     start = start_from_resnet(backbone, file)
     assert start.absent == () and set(start.unused) == {'fc.weight', 'fc.bias'}
-    assert str(start) == '53 convolutions taken, with their batch norms; 2 unused: fc.weight, fc.bias'
+    assert (
+        str(start) == '53 convolutions taken, with their batch norms; 2 unused: fc.weight, fc.bias'
+    )
     with torch.no_grad():
         x = network.maxpool(network.relu(network.bn1(network.conv1(image))))
         for number, mine in enumerate(_stages(backbone, image.flip(1)), 1):
@@ -61,7 +69,11 @@ def test_features_equal_those_of_the_resnet_on_an_image_of_its_statistics(resnet
 
 
 def test_blocks_beyond_the_file_stay_and_are_told(resnet, tmp_path):
-    stored = {name: tensor for name, tensor in torch.load(resnet[2]).items() if not name.startswith('layer3.5')}
+    stored = {
+        name: tensor
+        for name, tensor in torch.load(resnet[2]).items()
+        if not name.startswith('layer3.5')
+    }
     torch.save(stored, tmp_path / 'less.pth')
     backbone = Backbone(replace(ORIN, skip_groups=((2,), (3,), (2, 3), ())))
     start = start_from_resnet(backbone, tmp_path / 'less.pth')
@@ -89,11 +101,18 @@ def test_files_that_are_no_resnet_are_refused(tmp_path):
 def test_other_shapes_are_refused_and_nothing_changes(resnet, tmp_path):
     narrow = Backbone(NARROW)
     before = narrow.stem.convolution1.weight.clone()
-    with pytest.raises(ValueError, match=r'layer1.0.conv1.weight .* shape \(64, 64, 1, 1\), expected \(16, 64, 1, 1\)'):
+    with pytest.raises(
+        ValueError,
+        match=r'layer1.0.conv1.weight .* shape \(64, 64, 1, 1\), expected \(16, 64, 1, 1\)',
+    ):
         start_from_resnet(narrow, resnet[2])
     torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, tmp_path / 'bare.pth')
-    with pytest.raises(ValueError, match=r'bn1.weight of .* is absent or of another shape, expected \(64,\)'):
+    with pytest.raises(
+        ValueError, match=r'bn1.weight of .* is absent or of another shape, expected \(64,\)'
+    ):
         start_from_resnet(narrow, tmp_path / 'bare.pth')
     assert torch.equal(narrow.stem.convolution1.weight, before)
-    with pytest.raises(ValueError, match='a stem of two 3x3 convolutions, expected the 7x7 of a ResNet'):
+    with pytest.raises(
+        ValueError, match='a stem of two 3x3 convolutions, expected the 7x7 of a ResNet'
+    ):
         start_from_resnet(Backbone(COMPACT), resnet[2])

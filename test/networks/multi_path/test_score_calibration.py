@@ -9,7 +9,10 @@ from deadline_perception.networks.multi_path.checkpoint import (
     load_detector,
     save_detector,
 )
-from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration, fit_calibration
+from deadline_perception.networks.multi_path.score_calibration import (
+    ScoreCalibration,
+    fit_calibration,
+)
 
 
 def test_a_score_worked_out_by_hand():
@@ -23,8 +26,10 @@ def test_a_fit_finds_the_curve_that_made_the_scores():
     rng = np.random.default_rng(1)
     truth = ScoreCalibration((0.5, 1.5), (-1.0, 0.5))
     scores = [rng.random(20_000) for _ in range(2)]
-    hits = [rng.random(len(values)) < truth.apply(values, np.full(len(values), label))
-            for label, values in enumerate(scores)]
+    hits = [
+        rng.random(len(values)) < truth.apply(values, np.full(len(values), label))
+        for label, values in enumerate(scores)
+    ]
     found = fit_calibration(scores, hits)
     assert found.slopes == pytest.approx(truth.slopes, abs=0.05)
     assert found.offsets == pytest.approx(truth.offsets, abs=0.08)
@@ -46,12 +51,18 @@ def test_the_order_within_a_class_stays():
     assert (np.diff(calibrated) >= 0).all() and 0.0 <= calibrated.min() <= calibrated.max() <= 1.0
 
 
-@pytest.mark.parametrize(('text', 'said'), [
-    ('{}', 'expected slopes and offsets'), ('[1]', 'expected slopes and offsets'), ('x', 'it is no JSON'),
-    ('{"slopes": [1, 2], "offsets": [0, 0]}', 'of 2 classes, expected 1'),
-    ('{"slopes": [0], "offsets": [0]}', r'expected slopes in \(0, 100\]'),
-    ('{"slopes": [1], "offsets": [NaN]}', 'offsets within 100'),
-    ('{"slopes": [1], "offsets": []}', 'expected as many')])
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('{}', 'expected slopes and offsets'),
+        ('[1]', 'expected slopes and offsets'),
+        ('x', 'it is no JSON'),
+        ('{"slopes": [1, 2], "offsets": [0, 0]}', 'of 2 classes, expected 1'),
+        ('{"slopes": [0], "offsets": [0]}', r'expected slopes in \(0, 100\]'),
+        ('{"slopes": [1], "offsets": [NaN]}', 'offsets within 100'),
+        ('{"slopes": [1], "offsets": []}', 'expected as many'),
+    ],
+)
 def test_a_text_that_holds_none_is_refused(text, said):
     with pytest.raises(ValueError, match=said):
         ScoreCalibration.from_json(text, 1)
@@ -74,6 +85,12 @@ def test_the_weights_keep_it_and_detections_show_it(tmp_path):
 
 def test_weights_with_a_broken_one_are_refused(tmp_path):
     detector = build_detector('compact', ('vehicle',))
-    save_detector(detector, tmp_path / 'broken.safetensors', score_calibration='{"slopes": [1, 2], "offsets": [0, 0]}')
-    with pytest.raises(CheckpointError, match='cannot be used: score calibration is of 2 classes, expected 1'):
+    save_detector(
+        detector,
+        tmp_path / 'broken.safetensors',
+        score_calibration='{"slopes": [1, 2], "offsets": [0, 0]}',
+    )
+    with pytest.raises(
+        CheckpointError, match='cannot be used: score calibration is of 2 classes, expected 1'
+    ):
         load_detector(tmp_path / 'broken.safetensors')

@@ -18,9 +18,16 @@ def test_keeps_what_torchvision_keeps(count):
 
 
 def test_loading_a_detector_leaves_pytorchs_compiler_out(repository):
-    program = ('import sys\nfrom deadline_perception.networks.multi_path.checkpoint import load_detector\n'
-               'load_detector(sys.argv[1])\n'
-               'print([name for name in ("torchvision", "torch._dynamo", "sympy", "triton") if name in sys.modules])\n')
-    told = subprocess.run([sys.executable, '-c', program, repository / 'models' / 'compact.safetensors'],
-                          capture_output=True, text=True, check=True, timeout=100)
+    program = (
+        'import sys\nfrom deadline_perception.networks.multi_path.checkpoint import load_detector\n'
+        'load_detector(sys.argv[1])\n'
+        'print([name for name in ("torchvision", "torch._dynamo", "sympy", "triton") if name in sys.modules])\n'
+    )
+    told = subprocess.run(
+        [sys.executable, '-c', program, repository / 'models' / 'compact.safetensors'],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
     assert told.stdout == '[]\n'

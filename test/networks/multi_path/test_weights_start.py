@@ -17,20 +17,34 @@ def _network(config, seed, names=('vehicle', 'bike'), **changes):
 
 def test_parts_are_matched_by_shape_rows_by_width_and_class(tiny_config):
     other = _network(tiny_config, 1, ('bike', 'cat', 'vehicle'), norm='group')
-    network = _network(tiny_config, 2, ('vehicle', 'person', 'bike'), skip_groups=((1,), (), (2,), (1,)),
-                       heads=tiny_config.heads[1:], widths=(1.0, 0.5))
+    network = _network(
+        tiny_config,
+        2,
+        ('vehicle', 'person', 'bike'),
+        skip_groups=((1,), (), (2,), (1,)),
+        heads=tiny_config.heads[1:],
+        widths=(1.0, 0.5),
+    )
     fresh = network.heads.subnets[0].classes.weight[2].clone()
     start = start_from_weights(network, other)
     for mine, theirs in ((0, 0), (1, 3), (2, 4)):
-        assert torch.equal(network.backbone.skips[mine].blocks[-1].convolutions[0].weight,
-                           other.backbone.skips[theirs].blocks[-1].convolutions[0].weight)
+        assert torch.equal(
+            network.backbone.skips[mine].blocks[-1].convolutions[0].weight,
+            other.backbone.skips[theirs].blocks[-1].convolutions[0].weight,
+        )
     mine, theirs = network.backbone.stem.norm1, other.backbone.stem.norm1
-    assert torch.equal(mine.weight, theirs.weight[[0, 2]]) and torch.equal(mine.bias, theirs.bias[[0, 2]])
+    assert torch.equal(mine.weight, theirs.weight[[0, 2]]) and torch.equal(
+        mine.bias, theirs.bias[[0, 2]]
+    )
     mine, theirs = network.heads.subnets[0], other.heads.subnets[1]
     assert torch.equal(mine.first.weight, theirs.first.weight)
     assert torch.equal(mine.classes.weight[[0, 1, 3]], theirs.classes.weight[[0, 3, 1]])
     assert torch.equal(mine.classes.weight[2], fresh)
-    assert {name.rpartition('.')[2] for name in start.absent} == {'mean', 'deviation', 'class person'}
+    assert {name.rpartition('.')[2] for name in start.absent} == {
+        'mean',
+        'deviation',
+        'class person',
+    }
     assert {name.split('.')[2] for name in start.unused if 'skips' in name} == {'1', '2'}
     assert 'tensors taken' in str(start) and 'absent, fresh: ' in str(start)
 

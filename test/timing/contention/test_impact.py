@@ -1,4 +1,5 @@
 """The impact profiler beside real units: a real network waits for them, and they are gone afterwards."""
+
 from __future__ import annotations
 
 import os
@@ -6,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.timing.contention.impact import measure_unit_delays, most_units, record_delays, rungs
+from deadline_perception.timing.contention.impact import (
+    measure_unit_delays,
+    most_units,
+    record_delays,
+    rungs,
+)
 from deadline_perception.timing.contention.load import ContentionLoad, check_units
 
 
@@ -36,10 +42,19 @@ def test_a_machine_of_many_cores_has_no_more_units_than_a_load_may_have(monkeypa
 
 def test_units_are_measured_from_none_on_until_they_are_enough():
     seen, delays = [], iter([10.0] * 23 + [20.0] * 23 + [40.0] * 1000)
-    found = measure_unit_delays(lambda: next(delays), ['core'], 4, 1e-9, up_to_ms=30.0,
-                                progress=lambda kind, count, most: seen.append((kind, count, most)))
+    found = measure_unit_delays(
+        lambda: next(delays),
+        ['core'],
+        4,
+        1e-9,
+        up_to_ms=30.0,
+        progress=lambda kind, count, most: seen.append((kind, count, most)),
+    )
     assert [(dict(delay.units), delay.delay_ms) for delay in found] == [
-        ({}, 10.0), ({'core': 1}, 20.0), ({'core': 2}, 40.0)]
+        ({}, 10.0),
+        ({'core': 1}, 20.0),
+        ({'core': 2}, 40.0),
+    ]
     assert seen == [('core', 1, 4), ('core', 2, 4)]
 
 
@@ -49,22 +64,32 @@ def waited_and_ran_ns() -> tuple[int, int]:
     return int(waited), int(ran)
 
 
-@pytest.mark.skipif(not Path('/proc/thread-self/schedstat').is_file(),
-                    reason='the kernel does not tell how threads wait')
+@pytest.mark.skipif(
+    not Path('/proc/thread-self/schedstat').is_file(),
+    reason='the kernel does not tell how threads wait',
+)
 def test_real_units_slow_a_real_network_and_are_gone_afterwards():
     torch = pytest.importorskip('torch')
-    network = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3)).eval()
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3)
+    ).eval()
     image = torch.zeros(1, 3, 96, 96)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch.no_grad(), ContentionLoad({'core': 4 * len(os.sched_getaffinity(0))}, share=1.0,
-                                             at_work=True) as load:
+        with (
+            torch.no_grad(),
+            ContentionLoad(
+                {'core': 4 * len(os.sched_getaffinity(0))}, share=1.0, at_work=True
+            ) as load,
+        ):
             network(image)
             waited, ran = waited_and_ran_ns()
             while waited_and_ran_ns()[1] - ran < 150_000_000:
                 network(image)
-            waited, ran = (after - before for after, before in zip(waited_and_ran_ns(), (waited, ran)))
+            waited, ran = (
+                after - before for after, before in zip(waited_and_ran_ns(), (waited, ran))
+            )
             pids = load.pids
     finally:
         torch.set_num_threads(threads)

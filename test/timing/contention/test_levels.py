@@ -1,4 +1,5 @@
 """Densities whose modes are known give those levels; what cannot be graded is said."""
+
 from __future__ import annotations
 
 import json
@@ -26,18 +27,25 @@ from deadline_perception.timing.contention.levels import (
 )
 
 
-def stretches(*levels_ms: float, frames: int = 300, noise: float = 0.03, seed: int = 0) -> np.ndarray:
+def stretches(
+    *levels_ms: float, frames: int = 300, noise: float = 0.03, seed: int = 0
+) -> np.ndarray:
     """Delays of one level after the other."""
     rng = np.random.default_rng(seed)
-    return np.concatenate([rng.normal(level_ms, noise * level_ms, frames) for level_ms in levels_ms])
+    return np.concatenate(
+        [rng.normal(level_ms, noise * level_ms, frames) for level_ms in levels_ms]
+    )
 
 
-@pytest.mark.parametrize('levels_ms', [(40.0,), (40.0, 60.0, 90.0), (10.0, 11.5),
-                                       (30.0, 45.0, 60.0, 80.0, 110.0, 150.0)])
+@pytest.mark.parametrize(
+    'levels_ms', [(40.0,), (40.0, 60.0, 90.0), (10.0, 11.5), (30.0, 45.0, 60.0, 80.0, 110.0, 150.0)]
+)
 def test_levels_are_where_the_delays_lie(levels_ms):
     found = grade_levels(stretches(*levels_ms))
     assert [level.delay_ms for level in found] == pytest.approx(levels_ms, rel=0.03)
-    assert [level.share for level in found] == pytest.approx([1.0 / len(levels_ms)] * len(levels_ms), abs=0.02)
+    assert [level.share for level in found] == pytest.approx(
+        [1.0 / len(levels_ms)] * len(levels_ms), abs=0.02
+    )
     assert all(math.isnan(level.slowdown) and level.units is None for level in found)
 
 
@@ -50,17 +58,23 @@ def test_levels_that_come_back_are_the_same_levels():
 def test_delays_in_any_order_are_not_averaged_over_neighbours_that_differ():
     delays = np.random.default_rng(1).permutation(stretches(40.0, 60.0, 90.0))
     assert smoothed(delays, 9) is delays
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx([40.0, 60.0, 90.0], rel=0.02)
+    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
+        [40.0, 60.0, 90.0], rel=0.02
+    )
 
 
 def test_the_moving_average_tells_levels_apart_that_noise_hides():
     delays = stretches(10.0, 14.0, 19.6, frames=400, noise=0.15)
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx([10.0, 14.0, 19.6], rel=0.05)
+    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
+        [10.0, 14.0, 19.6], rel=0.05
+    )
 
 
 def test_a_step_leaves_no_level_between():
     delays = np.repeat([10.0, 20.0, 10.0, 20.0], 15) + np.random.default_rng(0).normal(0.0, 0.1, 60)
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx([10.0, 20.0], rel=0.02)
+    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
+        [10.0, 20.0], rel=0.02
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -75,18 +89,22 @@ def test_one_level_is_a_result_whatever_the_noise(seed, noise):
 def test_levels_scale_with_the_delays(seed, scale):
     delays = stretches(20.0, 31.0, 55.0, frames=120, seed=seed)
     plain, scaled = grade_levels(delays), grade_levels(scale * delays)
-    assert [level.delay_ms * scale for level in plain] == pytest.approx([level.delay_ms for level in scaled], rel=1e-3)
+    assert [level.delay_ms * scale for level in plain] == pytest.approx(
+        [level.delay_ms for level in scaled], rel=1e-3
+    )
 
 
 def test_few_delays_far_apart_are_one_level():
     delays = np.random.default_rng(54).uniform(1.0, 90.0, 32)
-    level, = grade_levels(delays)
+    (level,) = grade_levels(delays)
     assert (level.delay_ms, level.share) == (np.median(delays), 1.0)
 
 
 @pytest.mark.parametrize(('rare', 'levels'), [(20, 1), (50, 2)])
 def test_rare_delays_are_no_level(rare, levels):
-    delays = np.concatenate([stretches(40.0, frames=1000 - rare), stretches(80.0, frames=rare, seed=2)])
+    delays = np.concatenate(
+        [stretches(40.0, frames=1000 - rare), stretches(80.0, frames=rare, seed=2)]
+    )
     assert len(grade_levels(delays)) == levels
 
 
@@ -94,25 +112,40 @@ def test_the_density_integrates_to_one_and_peaks_at_the_delays():
     delays = stretches(40.0, 80.0)
     grid_ms, density = delay_density(delays)
     steps = np.diff(np.log(grid_ms))
-    assert steps.max() - steps.min() < 1e-9 and np.sum(density) * steps[0] == pytest.approx(1.0, rel=0.01)
+    assert steps.max() - steps.min() < 1e-9 and np.sum(density) * steps[0] == pytest.approx(
+        1.0, rel=0.01
+    )
     top_ms = grid_ms[int(np.argmax(density))]
     assert min(abs(top_ms / level_ms - 1.0) for level_ms in (40.0, 80.0)) < 0.03
 
 
-@pytest.mark.parametrize(('delays', 'message'), [
-    ([40.0] * 19, '19 delays are too few to grade, expected at least 20'), ([], '0 delays are too few'),
-    ([40.0] * 300, 'all 300 delays are 40.0 ms, expected times that were measured'),
-    ([40.0] * 30 + [math.nan] + [41.0] * 30, 'delay 30 of 61 is nan ms'),
-    ([40.0] * 30 + [math.inf], 'delay 30 of 31 is inf ms'), ([40.0] * 30 + [-1.0], 'is -1.0 ms, expected a positive')])
+@pytest.mark.parametrize(
+    ('delays', 'message'),
+    [
+        ([40.0] * 19, '19 delays are too few to grade, expected at least 20'),
+        ([], '0 delays are too few'),
+        ([40.0] * 300, 'all 300 delays are 40.0 ms, expected times that were measured'),
+        ([40.0] * 30 + [math.nan] + [41.0] * 30, 'delay 30 of 61 is nan ms'),
+        ([40.0] * 30 + [math.inf], 'delay 30 of 31 is inf ms'),
+        ([40.0] * 30 + [-1.0], 'is -1.0 ms, expected a positive'),
+    ],
+)
 def test_what_cannot_be_graded_is_said(delays, message):
     with pytest.raises(GradingError, match=message) as raised:
         grade_levels(delays)
-    assert isinstance(raised.value, DeadlinePerceptionError) and isinstance(raised.value, ValueError)
+    assert isinstance(raised.value, DeadlinePerceptionError) and isinstance(
+        raised.value, ValueError
+    )
 
 
 def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewest_of_equal_ones():
-    beside = [UnitDelay({}, 40.0), UnitDelay({'core': 1}, 50.0), UnitDelay({'core': 2}, 62.0),
-              UnitDelay({'memory': 3}, 62.0), UnitDelay({'memory': 4}, 95.0)]
+    beside = [
+        UnitDelay({}, 40.0),
+        UnitDelay({'core': 1}, 50.0),
+        UnitDelay({'core': 2}, 62.0),
+        UnitDelay({'memory': 3}, 62.0),
+        UnitDelay({'memory': 4}, 95.0),
+    ]
     levels = match_units(grade_levels(stretches(40.0, 60.0, 90.0)), beside)
     assert [level.units for level in levels] == [{}, {'core': 2}, {'memory': 4}]
     assert [level.units_delay_ms for level in levels] == [40.0, 62.0, 95.0]
@@ -122,12 +155,31 @@ def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewes
 
 
 def test_level_at_is_the_nearest_by_ratio():
-    levels = [ContentionLevel(40.0, 0.5, 1.0), ContentionLevel(80.0, 0.3, 2.0), ContentionLevel(160.0, 0.2, 4.0)]
-    assert [level_at(levels, slowdown) for slowdown in (1.0, 1.4, 1.5, 2.7, 2.9, 50.0)] == [0, 0, 1, 1, 2, 2]
+    levels = [
+        ContentionLevel(40.0, 0.5, 1.0),
+        ContentionLevel(80.0, 0.3, 2.0),
+        ContentionLevel(160.0, 0.2, 4.0),
+    ]
+    assert [level_at(levels, slowdown) for slowdown in (1.0, 1.4, 1.5, 2.7, 2.9, 50.0)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]
 
 
-@pytest.mark.parametrize('values', [{'delay_ms': 0.0}, {'delay_ms': math.nan}, {'share': 0.0}, {'slowdown': 0.9},
-                                    {'units': {'disk': 1}}])
+@pytest.mark.parametrize(
+    'values',
+    [
+        {'delay_ms': 0.0},
+        {'delay_ms': math.nan},
+        {'share': 0.0},
+        {'slowdown': 0.9},
+        {'units': {'disk': 1}},
+    ],
+)
 def test_impossible_levels_are_refused(values):
     with pytest.raises(ValueError):
         ContentionLevel(**{'delay_ms': 40.0, **values})
@@ -137,8 +189,17 @@ def test_impossible_levels_are_refused(values):
 def grading():
     beside = (UnitDelay({}, 40.0), UnitDelay({'core': 2}, 61.0))
     delays = stretches(40.0, 60.0, frames=50)
-    return ContentionGrading('compact', 'abc', 's1', 'cpu (1 thread)', '2026-01-01T00:00:00+00:00', 'a bag',
-                             match_units(grade_levels(delays), beside), beside, tuple(np.round(delays, 3).tolist()))
+    return ContentionGrading(
+        'compact',
+        'abc',
+        's1',
+        'cpu (1 thread)',
+        '2026-01-01T00:00:00+00:00',
+        'a bag',
+        match_units(grade_levels(delays), beside),
+        beside,
+        tuple(np.round(delays, 3).tolist()),
+    )
 
 
 def test_a_grading_is_read_back_as_it_was_written(grading, tmp_path):
@@ -147,13 +208,24 @@ def test_a_grading_is_read_back_as_it_was_written(grading, tmp_path):
     assert grading.idle_ms == 40.0
 
 
-@pytest.mark.parametrize(('change', 'message'), [
-    (lambda content: content.update(format=0), 'not of format 1'), (lambda content: content.pop('levels'), "'levels'"),
-    (lambda content: content.update(levels=[]), 'no level'),
-    (lambda content: content['levels'].reverse(), 'out of order'),
-    (lambda content: content['levels'][0].update(slowdown=None), 'without a slowdown'),
-    (lambda content: content['levels'][0].update(units={'core': 999}), 'number of core units is 999'),
-    (lambda content: content.update(unit_delays=[{'units': {}, 'delay_ms': 'x'}]), 'cannot be used')])
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        (lambda content: content.update(format=0), 'not of format 1'),
+        (lambda content: content.pop('levels'), "'levels'"),
+        (lambda content: content.update(levels=[]), 'no level'),
+        (lambda content: content['levels'].reverse(), 'out of order'),
+        (lambda content: content['levels'][0].update(slowdown=None), 'without a slowdown'),
+        (
+            lambda content: content['levels'][0].update(units={'core': 999}),
+            'number of core units is 999',
+        ),
+        (
+            lambda content: content.update(unit_delays=[{'units': {}, 'delay_ms': 'x'}]),
+            'cannot be used',
+        ),
+    ],
+)
 def test_damaged_gradings_are_refused_in_one_line(grading, tmp_path, change, message):
     file = tmp_path / 'levels.json'
     grading.save(file)
@@ -177,4 +249,6 @@ def test_each_number_of_units_that_the_demo_plays_for_five_seconds_is_a_level(se
     rng, delays = np.random.default_rng(seed), []
     for delay_ms, scatter in ((23.0, 0.03), (36.5, 0.06), (54.0, 0.09), (75.0, 0.09)):
         delays += list(delay_ms * np.exp(rng.normal(0.0, scatter, int(5000 / delay_ms))))
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx([23.0, 36.5, 54.0, 75.0], rel=0.06)
+    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
+        [23.0, 36.5, 54.0, 75.0], rel=0.06
+    )

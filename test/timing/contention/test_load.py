@@ -1,5 +1,6 @@
 """Units are real processes: they work when told to, slow what runs beside them, and are gone with whoever started
 them."""
+
 from __future__ import annotations
 
 import os
@@ -23,14 +24,14 @@ from deadline_perception.timing.contention.load import (
     units_text,
 )
 
-OWNER = '''
+OWNER = """
 import sys, time
 from deadline_perception.timing.contention.load import ContentionLoad
 with ContentionLoad({'core': 1, 'memory': 1}) as load:
     load.set({'core': 1})
     print(*load.pids, flush=True)
     time.sleep(120)
-'''
+"""
 
 
 def ticks(pid: int) -> int:
@@ -69,8 +70,16 @@ def test_exactly_the_units_that_are_asked_for_work():
 def test_a_unit_asks_for_its_share_of_a_core_and_a_busy_program_for_all():
     def asked(load: ContentionLoad) -> list[int]:
         """System calls that gave the core away, of each."""
-        return [int(next(line.split()[1] for line in Path(f'/proc/{pid}/status').read_text().splitlines()
-                         if line.startswith('voluntary'))) for pid in load.pids]
+        return [
+            int(
+                next(
+                    line.split()[1]
+                    for line in Path(f'/proc/{pid}/status').read_text().splitlines()
+                    if line.startswith('voluntary')
+                )
+            )
+            for pid in load.pids
+        ]
 
     with ContentionLoad({'core': 1}) as unit, busy_programs(1) as busy:
         unit.set({'core': 1})
@@ -82,8 +91,9 @@ def test_a_unit_asks_for_its_share_of_a_core_and_a_busy_program_for_all():
 
 @pytest.mark.parametrize('number', [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_units_end_with_their_owner_however_it_ends(number):
-    owner = subprocess.Popen([sys.executable, '-c', OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                             text=True)
+    owner = subprocess.Popen(
+        [sys.executable, '-c', OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     pids = [int(word) for word in owner.stdout.readline().split()]
     assert len(pids) == 2 and not any(map(is_gone, pids))
     owner.send_signal(number)
@@ -93,14 +103,19 @@ def test_units_end_with_their_owner_however_it_ends(number):
 
 def test_units_end_with_an_owner_that_fails():
     code = OWNER.replace('time.sleep(120)', 'raise SystemExit(3)')
-    owner = subprocess.run([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, timeout=WAIT_S, check=False)
+    owner = subprocess.run(
+        [sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, timeout=WAIT_S, check=False
+    )
     assert owner.returncode == 3
     assert all(is_gone(int(word)) for word in owner.stdout.split())
 
 
 def test_programs_that_were_not_started_here_are_left_alone():
-    other = subprocess.Popen([sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'core', '0.1'],
-                             stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'core', '0.1'],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert other.stdout.readline() == 'ready\n'
     with ContentionLoad({'core': 1}, at_work=True):
         pass
@@ -125,17 +140,26 @@ def test_a_kind_that_this_machine_lacks_is_named():
         ContentionLoad({'core': 1, 'gpu': 1})
 
 
-@pytest.mark.parametrize(('units', 'message'), [
-    ({'disk': 1}, "kind of contention units is 'disk', expected one of core, memory, gpu"),
-    ({'core': -1}, 'number of core units is -1'), ({'core': 1.5}, 'number of core units is 1.5'),
-    ({'core': 257}, 'expected 0 to 256'), ({'core': True}, 'is True')])
+@pytest.mark.parametrize(
+    ('units', 'message'),
+    [
+        ({'disk': 1}, "kind of contention units is 'disk', expected one of core, memory, gpu"),
+        ({'core': -1}, 'number of core units is -1'),
+        ({'core': 1.5}, 'number of core units is 1.5'),
+        ({'core': 257}, 'expected 0 to 256'),
+        ({'core': True}, 'is True'),
+    ],
+)
 def test_impossible_units_are_refused(units, message):
     with pytest.raises(ValueError, match=message):
         check_units(units)
 
 
 def test_more_units_than_were_started_are_refused():
-    with ContentionLoad({}) as load, pytest.raises(ValueError, match='at most the 0 that were started'):
+    with (
+        ContentionLoad({}) as load,
+        pytest.raises(ValueError, match='at most the 0 that were started'),
+    ):
         load.set({'core': 1})
     with pytest.raises(ValueError, match='share of a unit is 0.0'):
         ContentionLoad({}, share=0.0)
@@ -149,15 +173,24 @@ def test_units_in_words():
 def test_programs_run_beside_the_block_and_no_longer(load_benchmark, tmp_path):
     code = 'import sys, time\nopen(sys.argv[1], "w").write("up")\ntime.sleep(120)'
     files = [tmp_path / name for name in ('one', 'two')]
-    with load_benchmark('beside_programs').beside_programs(code, [[str(file)] for file in files]) as programs:
-        wait(lambda: all(file.is_file() and file.read_text() == 'up' for file in files), 'both programs')
+    with load_benchmark('beside_programs').beside_programs(
+        code, [[str(file)] for file in files]
+    ) as programs:
+        wait(
+            lambda: all(file.is_file() and file.read_text() == 'up' for file in files),
+            'both programs',
+        )
         assert not any(map(has_ended, programs))
     assert all(is_gone(program.pid) for program in programs)
 
 
 def test_a_program_is_asked_to_end_before_it_is_killed_and_takes_its_own_programs_along(tmp_path):
     file = tmp_path / 'said'
-    program = start_tied([sys.executable, '-c', f'''
+    program = start_tied(
+        [
+            sys.executable,
+            '-c',
+            f"""
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(2, lambda *_: 0)\\n'
                           'signal.signal(15, lambda *_: 0)\\nprint("up", flush=True)\\ntime.sleep(120)'],
@@ -168,7 +201,11 @@ try:
     time.sleep(120)
 except KeyboardInterrupt:
     open({str(file)!r}, 'w').write('asked')
-'''], stdout=subprocess.PIPE, text=True)
+""",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     child = int(program.stdout.readline())
     stop_tied(program, asks=True)
     assert file.read_text() == 'asked' and has_ended(program)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deadline_perception.timing.contention.probe import IdleTime, Probe, probe_pause_ms
 
@@ -35,10 +36,21 @@ def test_clock_that_stands_still_gives_a_time_above_zero():
     assert Probe(rounds=1, clock_ms=lambda: 7.0).run() > 0
 
 
-@pytest.mark.parametrize(('times_ms', 'idle_ms'), [
-    ([1.0] * 200 + [4.0] * 1000, 1.0), ([2.0] * 60 + [0.5] + [2.0] * 39, 2.0), ([0.5] + [2.0] * 19, 0.5),
-    ([0.5] + [2.0] * 20, 2.0)],
-    ids=['a load that stays', 'one lucky time among many', 'a lucky first time', 'a lucky first time among enough'])
+@pytest.mark.parametrize(
+    ('times_ms', 'idle_ms'),
+    [
+        ([1.0] * 200 + [4.0] * 1000, 1.0),
+        ([2.0] * 60 + [0.5] + [2.0] * 39, 2.0),
+        ([0.5] + [2.0] * 19, 0.5),
+        ([0.5] + [2.0] * 20, 2.0),
+    ],
+    ids=[
+        'a load that stays',
+        'one lucky time among many',
+        'a lucky first time',
+        'a lucky first time among enough',
+    ],
+)
 def test_idle_time_by_hand(times_ms, idle_ms):
     idle = IdleTime()
     for taken_ms in times_ms:

@@ -25,8 +25,15 @@ def models(*rows: tuple[str, float, float]) -> list[Candidate]:
 
 def test_models_that_another_beats_in_both_are_left_out():
     # As in Fig. 2 of the contention paper: a frontier, and inferior models below and to the right of it.
-    given_models = models(('a', 20.0, 60.0), ('b', 10.0, 50.0), ('c', 25.0, 55.0), ('d', 40.0, 70.0), ('e', 40.0, 65.0),
-                          ('f', 60.0, 70.0), ('g', 80.0, 75.0))
+    given_models = models(
+        ('a', 20.0, 60.0),
+        ('b', 10.0, 50.0),
+        ('c', 25.0, 55.0),
+        ('d', 40.0, 70.0),
+        ('e', 40.0, 65.0),
+        ('f', 60.0, 70.0),
+        ('g', 80.0, 75.0),
+    )
     assert names(pareto_prune(given_models)) == ['b', 'a', 'd', 'g']
 
 
@@ -39,11 +46,19 @@ def test_one_model_is_kept_per_contention_level():
     # levels;
     # 4 is the best at two of them.
     given_models = models(*((str(number), 10.0 + number, 10.0 * number) for number in range(7)))
-    delays = {'0': (10, 15, 20, 30, 50), '1': (20, 30, 40, 60, 95), '2': (30, 42, 60, 97, 150),
-              '3': (40, 55, 80, 120, 190),
-              '4': (60, 80, 98, 160, 240), '5': (90, 110, 130, 200, 300), '6': (110, 140, 170, 250, 400)}
+    delays = {
+        '0': (10, 15, 20, 30, 50),
+        '1': (20, 30, 40, 60, 95),
+        '2': (30, 42, 60, 97, 150),
+        '3': (40, 55, 80, 120, 190),
+        '4': (60, 80, 98, 160, 240),
+        '5': (90, 110, 130, 200, 300),
+        '6': (110, 140, 170, 250, 400),
+    }
     assert names(contention_prune(given_models, delays, 100.0)) == ['1', '2', '4', '5']
-    assert names(contention_prune(given_models, {name: row[1:3] for name, row in delays.items()}, 100.0)) == ['4']
+    assert names(
+        contention_prune(given_models, {name: row[1:3] for name, row in delays.items()}, 100.0)
+    ) == ['4']
 
 
 def test_a_level_at_which_nothing_is_in_time_keeps_the_fastest():
@@ -53,25 +68,34 @@ def test_a_level_at_which_nothing_is_in_time_keeps_the_fastest():
 
 
 def test_memory_keeps_the_fastest_and_then_the_best():
-    given_models = [Candidate('fast', 10.0, 0.1, 100.0), Candidate('middle', 20.0, 0.3, 250.0),
-                    Candidate('best', 30.0, 0.5, 300.0), Candidate('small', 15.0, 0.2, 50.0)]
+    given_models = [
+        Candidate('fast', 10.0, 0.1, 100.0),
+        Candidate('middle', 20.0, 0.3, 250.0),
+        Candidate('best', 30.0, 0.5, 300.0),
+        Candidate('small', 15.0, 0.2, 50.0),
+    ]
     assert names(memory_prune(given_models, 500.0)) == ['fast', 'small', 'best']
     assert names(memory_prune(given_models, 1000.0)) == ['fast', 'small', 'middle', 'best']
     assert memory_prune([], 10.0) == ()
-    with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory, expected at most the limit of '
-                                         '99 MB'):
+    with pytest.raises(
+        ValueError,
+        match='fast, the fastest, takes 100 MB of memory, expected at most the limit of 99 MB',
+    ):
         memory_prune(given_models, 99.0)
 
 
 candidates = st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.0, 1.0)), max_size=12).map(
-    lambda rows: [Candidate(str(number), *row) for number, row in enumerate(rows)])
+    lambda rows: [Candidate(str(number), *row) for number, row in enumerate(rows)]
+)
 
 
 @given(candidates)
 def test_every_candidate_is_beaten_by_one_that_is_kept(found):
     kept = pareto_prune(found)
     assert all(a.delay_ms < b.delay_ms and a.quality < b.quality for a, b in zip(kept, kept[1:]))
-    assert all(any(k.delay_ms <= c.delay_ms and k.quality >= c.quality for k in kept) for c in found)
+    assert all(
+        any(k.delay_ms <= c.delay_ms and k.quality >= c.quality for k in kept) for c in found
+    )
 
 
 def test_other_input_is_refused():
@@ -90,7 +114,12 @@ def test_other_input_is_refused():
 
 def test_kept_paths_are_the_best_at_each_of_so_many_levels():
     # Levels of 1, 2 and 4 times the idle delay, and 40 ms: of 40, 20 and 10 ms at most the best; slow is none's.
-    candidates = [Candidate('slow', 41.0, 0.1), Candidate('best', 40.0, 0.6), Candidate('good', 19.0, 0.5),
-                  Candidate('fair', 15.0, 0.3), Candidate('fast', 10.0, 0.2)]
+    candidates = [
+        Candidate('slow', 41.0, 0.1),
+        Candidate('best', 40.0, 0.6),
+        Candidate('good', 19.0, 0.5),
+        Candidate('fair', 15.0, 0.3),
+        Candidate('fast', 10.0, 0.2),
+    ]
     assert paths_to_keep(candidates, 3) == ('fast', 'good', 'best')
     assert paths_to_keep(candidates, 1) == ('best',) and len(paths_to_keep(candidates, 50)) == 4

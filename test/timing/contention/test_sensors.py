@@ -1,4 +1,5 @@
 """Sensors read from small trees written exactly as the devices show them."""
+
 from __future__ import annotations
 
 import math
@@ -11,11 +12,24 @@ import pytest
 from file_trees import write_tree
 
 from deadline_perception.timing.contention.sensors import (
-    CpuTimes, Nvml, Readings, SensorAbsent, SensorFault, cores_of_others, cpu_utilisation, find_jetson_gpu, open_nvml,
-    read_contention, read_cpu_times, read_jetson_gpu, read_pressure, watch_cores_of_others)
+    CpuTimes,
+    Nvml,
+    Readings,
+    SensorAbsent,
+    SensorFault,
+    cores_of_others,
+    cpu_utilisation,
+    find_jetson_gpu,
+    open_nvml,
+    read_contention,
+    read_cpu_times,
+    read_jetson_gpu,
+    read_pressure,
+    watch_cores_of_others,
+)
 
 # /proc/stat of a Jetson Orin Nano (6 cores, 2 shown), all its kinds of line.
-ORIN_STAT = '''cpu  84031 1204 29934 4017721 2610 8121 3316 0 0 0
+ORIN_STAT = """cpu  84031 1204 29934 4017721 2610 8121 3316 0 0 0
 cpu0 14122 207 5409 668301 431 2127 1519 0 0 0
 cpu1 13904 195 4892 669900 452 1206 402 0 0 0
 intr 9183412 0 0 0 0 0 0 0 0 2817441 0 0 0 0 0 0 0 0 0 0
@@ -25,22 +39,37 @@ processes 48811
 procs_running 2
 procs_blocked 0
 softirq 3811271 1 1082331 12 220011 18201 0 901 1211092 0 1278722
-'''
+"""
 PRESSURE = {
     'proc/pressure/cpu': 'some avg10=3.79 avg60=4.04 avg300=1.17 total=7836561\n'
-                         'full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n',
+    'full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n',
     'proc/pressure/memory': 'some avg10=0.00 avg60=0.12 avg300=0.05 total=40213\n'
-                            'full avg10=0.00 avg60=0.00 avg300=0.00 total=8120\n'}
-JETSON_FILES = ['sys/devices/platform/gpu.0/load', 'sys/devices/gpu.0/load', 'sys/devices/17000000.ga10b/load',
-                'sys/devices/platform/17000000.ga10b/load', 'sys/devices/17000000.gv11b/load',
-                'sys/devices/platform/bus@0/17000000.gpu/load', 'sys/devices/57000000.gpu/load',
-                'sys/class/devfreq/17000000.gpu/device/load', 'sys/class/devfreq/17000000.ga10b/device/load']
+    'full avg10=0.00 avg60=0.00 avg300=0.00 total=8120\n',
+}
+JETSON_FILES = [
+    'sys/devices/platform/gpu.0/load',
+    'sys/devices/gpu.0/load',
+    'sys/devices/17000000.ga10b/load',
+    'sys/devices/platform/17000000.ga10b/load',
+    'sys/devices/17000000.gv11b/load',
+    'sys/devices/platform/bus@0/17000000.gpu/load',
+    'sys/devices/57000000.gpu/load',
+    'sys/class/devfreq/17000000.gpu/device/load',
+    'sys/class/devfreq/17000000.ga10b/device/load',
+]
 
 
 @pytest.fixture
 def orin(tmp_path) -> Path:
     """A Jetson Orin: the load file lies below the GPU's own folder, `gpu.0` points there."""
-    write_tree(tmp_path, {'proc/stat': ORIN_STAT, 'sys/devices/platform/bus@0/17000000.gpu/load': '437\n', **PRESSURE})
+    write_tree(
+        tmp_path,
+        {
+            'proc/stat': ORIN_STAT,
+            'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
+            **PRESSURE,
+        },
+    )
     (tmp_path / 'sys/devices/platform/gpu.0').symlink_to('bus@0/17000000.gpu')
     return tmp_path
 
@@ -115,11 +144,20 @@ def test_empty_machine_is_absent_and_not_degraded(tmp_path):
     readings = read_contention(tmp_path)
     assert readings.sources == () and not readings.degraded and readings.cpu_times is None
     assert len(readings.absent) == 4
-    assert all(math.isnan(value) for value in (readings.cpu_utilisation, readings.cpu_pressure,
-                                               readings.memory_pressure, readings.gpu_utilisation))
+    assert all(
+        math.isnan(value)
+        for value in (
+            readings.cpu_utilisation,
+            readings.cpu_pressure,
+            readings.memory_pressure,
+            readings.gpu_utilisation,
+        )
+    )
 
 
-@pytest.mark.parametrize('text', ['', 'cpu\n', 'cpu  1 2 x 4 5\n', 'intr 1 2 3 4 5\n', 'cpu  1 -2 3 4 5\n'])
+@pytest.mark.parametrize(
+    'text', ['', 'cpu\n', 'cpu  1 2 x 4 5\n', 'intr 1 2 3 4 5\n', 'cpu  1 -2 3 4 5\n']
+)
 def test_malformed_core_times_are_named(orin, text):
     write_tree(orin, {'proc/stat': text})
     readings = read_contention(orin, CpuTimes(0, 0))
@@ -139,12 +177,18 @@ def test_guest_times_are_not_counted_twice_and_stolen_time_is_busy(tmp_path):
 
 def test_what_this_process_does_is_not_work_of_others():
     before, after = CpuTimes(busy=1000, total=4000), CpuTimes(busy=1090, total=4200)
-    assert cores_of_others(before, after, own_s=0.3, passed_s=0.5, ticks_per_s=100.0) == pytest.approx(1.2)
-    assert cores_of_others(before, after, own_s=0.95, passed_s=0.5, ticks_per_s=100.0) == 0.0  # ticks are coarse
+    assert cores_of_others(
+        before, after, own_s=0.3, passed_s=0.5, ticks_per_s=100.0
+    ) == pytest.approx(1.2)
+    assert (
+        cores_of_others(before, after, own_s=0.95, passed_s=0.5, ticks_per_s=100.0) == 0.0
+    )  # ticks are coarse
 
 
 def test_a_program_beside_is_seen_at_once():
-    beside = subprocess.Popen([sys.executable, '-c', 'print(flush=True)\nwhile True: pass'], stdout=subprocess.PIPE)
+    beside = subprocess.Popen(
+        [sys.executable, '-c', 'print(flush=True)\nwhile True: pass'], stdout=subprocess.PIPE
+    )
     try:
         beside.stdout.readline()
         assert watch_cores_of_others() > 0.5
@@ -168,9 +212,18 @@ def test_utilisation_needs_time_to_pass_and_counters_that_advance():
     assert cpu_utilisation(CpuTimes(0, 10), CpuTimes(12, 20)) == 1.0
 
 
-@pytest.mark.parametrize('text, message', [
-    ('', 'no line'), ('full avg10=1.0\n', 'no line'), ('some avg10=x\n', "is 'x'"), ('some avg10=101\n', 'is 101'),
-    ('some avg10=nan\n', 'is nan'), ('some avg60=1.0\n', 'no line'), ('\n\n', 'no line')])
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('', 'no line'),
+        ('full avg10=1.0\n', 'no line'),
+        ('some avg10=x\n', "is 'x'"),
+        ('some avg10=101\n', 'is 101'),
+        ('some avg10=nan\n', 'is nan'),
+        ('some avg60=1.0\n', 'no line'),
+        ('\n\n', 'no line'),
+    ],
+)
 def test_malformed_pressure_is_named(tmp_path, text, message):
     write_tree(tmp_path, {'proc/pressure/cpu': text})
     with pytest.raises(SensorFault, match=message):
@@ -192,12 +245,16 @@ def test_reads_a_desktop_gpu_through_nvml(tmp_path):
     assert readings.sources == ('nvml',) and not readings.degraded
 
 
-@pytest.mark.parametrize('library, reason', [
-    (RecordedNvml(rates(0), NOT_SUPPORTED), "0 and memory gives 'Not Supported'"),
-    (RecordedNvml(NOT_SUPPORTED, memory(1, 2)), 'NVML utilisation: Not Supported'),
-    (RecordedNvml(rates(0), memory(0, 0)), '0 of 0 bytes'),
-    (RecordedNvml(rates(10), memory(3, 2)), '3 of 2 bytes'),
-    (RecordedNvml(rates(4_294_967_295), memory(1, 2)), 'is 4.29497e+09')])
+@pytest.mark.parametrize(
+    'library, reason',
+    [
+        (RecordedNvml(rates(0), NOT_SUPPORTED), "0 and memory gives 'Not Supported'"),
+        (RecordedNvml(NOT_SUPPORTED, memory(1, 2)), 'NVML utilisation: Not Supported'),
+        (RecordedNvml(rates(0), memory(0, 0)), '0 of 0 bytes'),
+        (RecordedNvml(rates(10), memory(3, 2)), '3 of 2 bytes'),
+        (RecordedNvml(rates(4_294_967_295), memory(1, 2)), 'is 4.29497e+09'),
+    ],
+)
 def test_nvml_that_lies_is_not_believed(tmp_path, library, reason):
     readings = read_contention(tmp_path, nvml=Nvml(library))
     assert math.isnan(readings.gpu_utilisation) and math.isnan(readings.gpu_memory_used)
@@ -227,18 +284,45 @@ def test_readings_refuse_what_is_no_share():
         Readings(cpu_pressure=1.2)
 
 
-@pytest.mark.parametrize('files, library, gpu, source', [
-    pytest.param({'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
-                  'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n'},
-                 RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED), 0.437, 'jetson_gpu',
-                 id='Orin with JetPack 6: NVML is there and supports nothing'),
-    pytest.param({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
-                 'jetson_gpu', id='Orin with JetPack 5: NVML answers zeros as success'),
-    pytest.param({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02,
-                 'jetson_gpu', id='Xavier'),
-    pytest.param({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED),
-                 0.61, 'nvml', id='Thor: no load in sysfs, memory is the system\'s')])
-def test_every_board_is_read_by_the_sensor_that_says_the_truth(tmp_path, files, library, gpu, source):
+@pytest.mark.parametrize(
+    'files, library, gpu, source',
+    [
+        pytest.param(
+            {
+                'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
+                'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n',
+            },
+            RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED),
+            0.437,
+            'jetson_gpu',
+            id='Orin with JetPack 6: NVML is there and supports nothing',
+        ),
+        pytest.param(
+            {'sys/devices/17000000.ga10b/load': '1000\n'},
+            RecordedNvml(rates(0), memory(0, 0)),
+            1.0,
+            'jetson_gpu',
+            id='Orin with JetPack 5: NVML answers zeros as success',
+        ),
+        pytest.param(
+            {'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'},
+            None,
+            0.02,
+            'jetson_gpu',
+            id='Xavier',
+        ),
+        pytest.param(
+            {'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'},
+            RecordedNvml(rates(61), NOT_SUPPORTED),
+            0.61,
+            'nvml',
+            id="Thor: no load in sysfs, memory is the system's",
+        ),
+    ],
+)
+def test_every_board_is_read_by_the_sensor_that_says_the_truth(
+    tmp_path, files, library, gpu, source
+):
     write_tree(tmp_path, {'proc/stat': ORIN_STAT, **files})
     readings = read_contention(tmp_path, nvml=None if library is None else Nvml(library))
     assert readings.gpu_utilisation == pytest.approx(gpu) and source in readings.sources
@@ -259,7 +343,9 @@ def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_pa
 def test_the_list_of_gpu_files_can_be_given(tmp_path):
     write_tree(tmp_path, {'sys/devices/new-board/gpu/busy': '250\n'})
     assert read_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy']) == 0.25
-    assert read_contention(tmp_path, gpu_files=['sys/devices/*/gpu/busy']).sources == ('jetson_gpu',)
+    assert read_contention(tmp_path, gpu_files=['sys/devices/*/gpu/busy']).sources == (
+        'jetson_gpu',
+    )
 
 
 def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
@@ -268,7 +354,10 @@ def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
     (orin / 'proc/pressure/cpu').unlink()
     readings = read_contention(orin, first.cpu_times, expected=first.sources)
     assert math.isnan(readings.gpu_utilisation) and readings.degraded
-    assert 'jetson_gpu: was there before' in readings.reason and 'pressure: was there before' in readings.reason
+    assert (
+        'jetson_gpu: was there before' in readings.reason
+        and 'pressure: was there before' in readings.reason
+    )
     assert not read_contention(orin, first.cpu_times).degraded
 
 
@@ -276,6 +365,8 @@ def test_the_file_that_is_read_can_be_found_beforehand(tmp_path):
     assert find_jetson_gpu(tmp_path) == ()
     with pytest.raises(SensorAbsent, match='no Jetson GPU load'):
         read_jetson_gpu(tmp_path, ())
-    write_tree(tmp_path, {'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '30\n'})
+    write_tree(
+        tmp_path, {'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '30\n'}
+    )
     assert find_jetson_gpu(tmp_path) == ('sys/devices/gpu.0/load',)  # that of the earlier pattern
     assert read_jetson_gpu(tmp_path, find_jetson_gpu(tmp_path)) == 0.03

@@ -5,10 +5,15 @@ import random
 import statistics
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deadline_perception.timing.contention.probe import IdleTime
-from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, RatioFilter, SlowdownEstimator
+from deadline_perception.timing.contention.slowdown import (
+    MAX_SLOWDOWN,
+    RatioFilter,
+    SlowdownEstimator,
+)
 
 ANY_TIME = st.one_of(st.floats(), st.floats(0.001, 1000.0), st.none())
 
@@ -57,7 +62,10 @@ def test_noise_of_five_percent_on_an_idle_machine_is_read_as_next_to_nothing():
 
 
 @settings(max_examples=100, deadline=None)
-@given(idle=st.lists(st.floats(0.9, 1.1), max_size=30), loaded=st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3))
+@given(
+    idle=st.lists(st.floats(0.9, 1.1), max_size=30),
+    loaded=st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3),
+)
 def test_a_load_that_doubles_the_time_is_followed_within_three_frames(idle, loaded):
     estimator = SlowdownEstimator()
     for noise in idle:
@@ -77,7 +85,9 @@ def test_readings_of_the_filter_worked_out_by_hand():
         assert ratio.log_ratio == pytest.approx(reading)
 
 
-@pytest.mark.parametrize(('observed', 'reading'), [(0.18, 0.0), (0.23, 0.0), (0.28, 0.1), (0.38, 0.3), (0.78, 0.7)])
+@pytest.mark.parametrize(
+    ('observed', 'reading'), [(0.18, 0.0), (0.23, 0.0), (0.28, 0.1), (0.38, 0.3), (0.78, 0.7)]
+)
 def test_phases_of_an_idle_machine_are_no_slowdown_and_a_load_is_read_in_full(observed, reading):
     ratio = RatioFilter()
     ratio.observe(math.exp(observed))
@@ -113,8 +123,18 @@ def test_frames_outweigh_a_probe_that_waits_for_others_while_they_come_and_fade_
     assert estimator.slowdown == pytest.approx(4.0, rel=0.05)
 
 
-@pytest.mark.parametrize('forecast_ms, latency_ms', [
-    (0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (math.inf, 1.0), (1.0, math.nan), (1.0, None), (1.0, -5.0)])
+@pytest.mark.parametrize(
+    'forecast_ms, latency_ms',
+    [
+        (0.0, 1.0),
+        (-1.0, 1.0),
+        (math.nan, 1.0),
+        (math.inf, 1.0),
+        (1.0, math.nan),
+        (1.0, None),
+        (1.0, -5.0),
+    ],
+)
 def test_impossible_frames_are_counted_and_ignored(forecast_ms, latency_ms):
     estimator = SlowdownEstimator()
     estimator.observe_frame(10.0, 20.0)

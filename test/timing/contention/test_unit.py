@@ -24,10 +24,17 @@ def test_rounds_take_processor_time_however_often_they_are_repeated(kind):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="kind of a contention unit is 'disk', expected one of core, memory, gpu"):
+    with pytest.raises(
+        ValueError, match="kind of a contention unit is 'disk', expected one of core, memory, gpu"
+    ):
         make_work('disk')
-    run = subprocess.run([sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'disk'],
-                         capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        [sys.executable, '-m', 'deadline_perception.timing.contention.unit', 'disk'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert run.returncode == 1 and len(run.stderr.splitlines()) == 1 and run.stdout == ''
 
 
@@ -38,7 +45,10 @@ def test_a_unit_on_a_gpu_slows_work_on_it_and_is_gone_afterwards():
     def typical_ms():
         taken = []
         for _ in range(30):
-            begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begun, ended = (
+                torch.cuda.Event(enable_timing=True),
+                torch.cuda.Event(enable_timing=True),
+            )
             begun.record()
             values @ values
             ended.record()

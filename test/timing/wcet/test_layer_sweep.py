@@ -1,4 +1,5 @@
 """Layers timed in the middle of three, in turns, until their medians are known."""
+
 from __future__ import annotations
 
 import math
@@ -30,7 +31,10 @@ class TimerOfKnownLayers:
 
     def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
         self.asked.append((shape, runs))
-        return [shape.in_channels * (1.0 + self.spread[shape] * self.rng.uniform(-1.0, 1.0)) for _ in range(runs)]
+        return [
+            shape.in_channels * (1.0 + self.spread[shape] * self.rng.uniform(-1.0, 1.0))
+            for _ in range(runs)
+        ]
 
 
 def test_a_sweep_changes_one_dimension():
@@ -40,23 +44,45 @@ def test_a_sweep_changes_one_dimension():
 
 def test_sweeps_of_the_table():
     channels, filters, width, *squares = table_sweeps()
-    assert (channels.values[0], channels.values[-1], channels.layer.out_channels, channels.layer.width) == (
-        10, 530, 128, 256)
+    assert (
+        channels.values[0],
+        channels.values[-1],
+        channels.layer.out_channels,
+        channels.layer.width,
+    ) == (10, 530, 128, 256)
     assert (filters.values[0], filters.values[-1], filters.layer.in_channels) == (1, 530, 128)
-    assert (width.values[0], width.values[-1], width.layer.kernel, width.layer.height) == (10, 511, 3, 256)
+    assert (width.values[0], width.values[-1], width.layer.kernel, width.layer.height) == (
+        10,
+        511,
+        3,
+        256,
+    )
     assert [(sweep.layer.kernel, sweep.values[0], sweep.values[-1]) for sweep in squares] == [
-        (1, 10 ** 2, 511 ** 2), (3, 10 ** 2, 511 ** 2), (5, 10 ** 2, 511 ** 2)]
-    assert all((shape.height, shape.width) == (side, side) for sweep in squares
-               for side, shape in zip(range(10, 512), sweep.shapes))
-    assert all(sweep.layer.in_channels == 64 and sweep.layer.out_channels == 128 for sweep in (width, *squares))
+        (1, 10**2, 511**2),
+        (3, 10**2, 511**2),
+        (5, 10**2, 511**2),
+    ]
+    assert all(
+        (shape.height, shape.width) == (side, side)
+        for sweep in squares
+        for side, shape in zip(range(10, 512), sweep.shapes)
+    )
+    assert all(
+        sweep.layer.in_channels == 64 and sweep.layer.out_channels == 128
+        for sweep in (width, *squares)
+    )
     assert [sweep.name for sweep in quick_sweeps()] == [sweep.name for sweep in table_sweeps()]
 
 
 def test_uncertainty_of_the_median_by_hand():
     assert median_uncertainty([1.0] * 5) == math.inf
-    assert median_uncertainty([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(5.0 / 7.0)  # first to last, median 3.5
+    assert median_uncertainty([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(
+        5.0 / 7.0
+    )  # first to last, median 3.5
     # 25 samples: rank floor((24 - 9.8) / 2) = 7, so from the 8th smallest to the 8th largest: 8 to 18 around 13.
-    assert median_uncertainty([float(value) for value in range(1, 26)]) == pytest.approx(10.0 / 26.0)
+    assert median_uncertainty([float(value) for value in range(1, 26)]) == pytest.approx(
+        10.0 / 26.0
+    )
 
 
 def test_interval_covers_the_median_as_often_as_it_says():
@@ -65,7 +91,9 @@ def test_interval_covers_the_median_as_often_as_it_says():
     for _ in range(600):
         samples = sorted(rng.expovariate(1.0) for _ in range(21))
         rank = math.floor((20 - 1.96 * math.sqrt(21)) / 2)
-        assert median_uncertainty(samples) == pytest.approx((samples[20 - rank] - samples[rank]) / (2 * samples[10]))
+        assert median_uncertainty(samples) == pytest.approx(
+            (samples[20 - rank] - samples[rank]) / (2 * samples[10])
+        )
         covered += samples[rank] <= math.log(2.0) <= samples[20 - rank]
     assert covered >= 0.94 * 600
 
@@ -74,27 +102,51 @@ def test_runs_unsteady_layers_more_often_and_in_turns():
     steady, unsteady = replace(LAYER, in_channels=1), replace(LAYER, in_channels=2)
     timer = TimerOfKnownLayers(random.Random(1), {steady: 0.0, unsteady: 0.2})
     samples = {steady: [], unsteady: []}
-    done = list(measure_layers(samples, timer, Repetition(accuracy=0.01, least=6, most=40), random.Random(2)))
+    done = list(
+        measure_layers(
+            samples, timer, Repetition(accuracy=0.01, least=6, most=40), random.Random(2)
+        )
+    )
     assert (len(samples[steady]), len(samples[unsteady])) == (6, 40)
     assert done[-1] == 2 and done == sorted(done)
     first = [shape for shape, _ in timer.asked[:12]]
-    assert all({steady, unsteady} == set(first[turn:turn + 2]) for turn in range(0, 12, 2))
-    assert {runs for shape, runs in timer.asked[2:] if shape == steady} == {4}  # 4 ms of a layer that takes 1
+    assert all({steady, unsteady} == set(first[turn : turn + 2]) for turn in range(0, 12, 2))
+    assert {runs for shape, runs in timer.asked[2:] if shape == steady} == {
+        4
+    }  # 4 ms of a layer that takes 1
 
 
 def test_goes_on_where_it_was_left():
     samples = {LAYER: [1.0] * 5}
     timer = TimerOfKnownLayers(random.Random(1), {LAYER: 0.0})
-    list(measure_layers(samples, timer, Repetition(accuracy=10.0, least=6, most=6), random.Random(2)))
+    list(
+        measure_layers(samples, timer, Repetition(accuracy=10.0, least=6, most=6), random.Random(2))
+    )
     assert len(samples[LAYER]) == 6 and len(timer.asked) == 1
-    assert list(measure_layers(samples, timer, Repetition(accuracy=10.0, least=6, most=6), random.Random(2))) == []
+    assert (
+        list(
+            measure_layers(
+                samples, timer, Repetition(accuracy=10.0, least=6, most=6), random.Random(2)
+            )
+        )
+        == []
+    )
 
 
-@pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(
-    not torch.cuda.is_available(), reason='no CUDA device'))])
+@pytest.mark.parametrize(
+    'device',
+    [
+        'cpu',
+        pytest.param(
+            'cuda', marks=pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
+        ),
+    ],
+)
 def test_times_the_middle_layer(device):
     timer = LayerTimer(device)
-    large = ConvolutionShape(in_channels=256, out_channels=256, kernel=3, stride=1, height=32, width=32, batch=2)
+    large = ConvolutionShape(
+        in_channels=256, out_channels=256, kernel=3, stride=1, height=32, width=32, batch=2
+    )
     small, longer = timer.time_layer(LAYER, 3), timer.time_layer(large, 3)
     assert len(small) == len(longer) == 3
     assert 0.0 < min(small) < min(longer)

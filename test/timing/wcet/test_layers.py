@@ -1,4 +1,5 @@
 """Operations and bytes of convolutions against counts made by hand."""
+
 from __future__ import annotations
 
 import pytest
@@ -7,7 +8,9 @@ from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 
 def test_counts_of_a_convolution() -> None:
-    layer = ConvolutionShape(in_channels=2, out_channels=5, kernel=3, stride=2, height=6, width=8, batch=2)
+    layer = ConvolutionShape(
+        in_channels=2, out_channels=5, kernel=3, stride=2, height=6, width=8, batch=2
+    )
     assert (layer.out_height, layer.out_width, layer.positions) == (3, 4, 24)
     assert layer.operations == 24 * 5 * 2 * 9
     assert layer.load_bytes == 4 * (2 * 2 * 6 * 8 + 5 * 2 * 9)
@@ -16,12 +19,17 @@ def test_counts_of_a_convolution() -> None:
 
 
 def test_pointwise_convolution_with_a_stride_reads_only_what_it_uses() -> None:
-    layer = ConvolutionShape(256, 512, 1, 2, 136, 240)  # number 4 of table VI of the multi-path paper
+    layer = ConvolutionShape(
+        256, 512, 1, 2, 136, 240
+    )  # number 4 of table VI of the multi-path paper
     assert (layer.out_height, layer.out_width) == (68, 120)
     assert layer.load_bytes == 4 * (256 * 68 * 120 + 256 * 512)
 
 
 @pytest.mark.parametrize('value', [0, -1, 2.0])
 def test_refuses_what_is_no_count(value: float) -> None:
-    with pytest.raises(ValueError, match=f'out_channels of convolution is {value}, expected an integer of at least 1'):
+    with pytest.raises(
+        ValueError,
+        match=f'out_channels of convolution is {value}, expected an integer of at least 1',
+    ):
         ConvolutionShape(3, value, 3, 1, 8, 8)

@@ -1,4 +1,5 @@
 """Measured layers survive a restart, and are refused for another device."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -28,7 +29,9 @@ def test_comes_back_as_it_was(file):
 
 
 def test_begins_without_a_file(tmp_path):
-    assert MeasuredLayers.resume(tmp_path / 'none.json', FACTS, [LAYER, LAYER]).samples_ms == {LAYER: []}
+    assert MeasuredLayers.resume(tmp_path / 'none.json', FACTS, [LAYER, LAYER]).samples_ms == {
+        LAYER: []
+    }
 
 
 def test_unmeasured_layer_is_refused(file):
@@ -44,10 +47,17 @@ def test_another_device_or_other_layers_are_refused(file):
         MeasuredLayers.resume(file, FACTS, [LAYER])
 
 
-@pytest.mark.parametrize(('old', 'new', 'error'), [
-    ('"layers"', '"others"', WrongSweepFile), ('"cores": 2', '"cores": 0', WrongSweepFile),
-    ('"kernel": 3', '"kernel": "x"', WrongSweepFile), ('[1.0, 3.0, 2.0]', '[1.0, -3.0]', WrongSweepFile),
-    ('[1.0, 3.0, 2.0]', 'null', WrongSweepFile), (']}', '', JsonFileError)])
+@pytest.mark.parametrize(
+    ('old', 'new', 'error'),
+    [
+        ('"layers"', '"others"', WrongSweepFile),
+        ('"cores": 2', '"cores": 0', WrongSweepFile),
+        ('"kernel": 3', '"kernel": "x"', WrongSweepFile),
+        ('[1.0, 3.0, 2.0]', '[1.0, -3.0]', WrongSweepFile),
+        ('[1.0, 3.0, 2.0]', 'null', WrongSweepFile),
+        (']}', '', JsonFileError),
+    ],
+)
 def test_damaged_files_are_told(file, old, new, error):
     text = file.read_text()
     assert old in text

@@ -1,4 +1,5 @@
 """Worst cases of paths from what their segments took."""
+
 from __future__ import annotations
 
 import math
@@ -26,7 +27,9 @@ def test_whole_paths_raise_and_lower_the_sums() -> None:
 def test_bounds_hold_the_whole_paths_that_they_were_fitted_to() -> None:
     interference, execution = Interference((5.0, 50.0), (2.0, 8.0)), {'a': 2.0, 'b': 3.0}
     for longest_ms in (6.0, 9.0, 30.0, 80.0):
-        table = fit_wcet(execution, interference, {('a', 'b'): _sample(5.0, longest_ms)}, probability=1.0)
+        table = fit_wcet(
+            execution, interference, {('a', 'b'): _sample(5.0, longest_ms)}, probability=1.0
+        )
         assert float(table.bound_ms(sum(table.segments_ms.values()))) >= longest_ms - 1e-3
 
 
@@ -38,10 +41,14 @@ def test_a_saturated_machine_leaves_executions_as_they_are_within_a_half() -> No
 def test_interruptions_count_once_for_a_path() -> None:
     table = WcetTable({'a': 2.0, 'b': 3.0}, Interference((10.0, 100.0), (4.0, 4.0)))
     assert float(table.bound_ms(5.0)) == pytest.approx(9.0, abs=0.4)
-    assert float(table.bound_ms(2.0)) + float(table.bound_ms(3.0)) > float(table.bound_ms(5.0)) + 1.0
+    assert (
+        float(table.bound_ms(2.0)) + float(table.bound_ms(3.0)) > float(table.bound_ms(5.0)) + 1.0
+    )
 
 
-@pytest.mark.parametrize('segments', [{}, {'a': -1.0}, {'a': math.nan}, {'a': math.inf}, {'a': '1'}])
+@pytest.mark.parametrize(
+    'segments', [{}, {'a': -1.0}, {'a': math.nan}, {'a': math.inf}, {'a': '1'}]
+)
 def test_refuses_a_table_that_cannot_be(segments: dict) -> None:
     with pytest.raises(ValueError, match='worst-case times'):
         WcetTable(segments, Interference())

@@ -1,4 +1,5 @@
 """Steps and levels over one dimension of a layer, found in a sweep and bounded by four measurements."""
+
 from __future__ import annotations
 
 import math
@@ -8,14 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.timing.wcet.step_model import Line, StepModel, check_latencies, fit_step_model
+from deadline_perception.timing.wcet.step_model import (
+    Line,
+    StepModel,
+    check_latencies,
+    fit_step_model,
+)
 
-ORIN = StepModel(32, 8, 4, Line(0.02, 1.5), Line(0.02, 1.0), 0.0)  # the paper's depth and period, levels 0.5 ms apart
+ORIN = StepModel(
+    32, 8, 4, Line(0.02, 1.5), Line(0.02, 1.0), 0.0
+)  # the paper's depth and period, levels 0.5 ms apart
 
 
 def sweep(model: StepModel, values: range, noise: float = 0.0) -> tuple[list[int], list[float]]:
     rng = np.random.default_rng(0)
-    return list(values), [model.predict(value) * (1.0 + noise * rng.standard_normal()) for value in values]
+    return list(values), [
+        model.predict(value) * (1.0 + noise * rng.standard_normal()) for value in values
+    ]
 
 
 def test_predicts_by_hand():
@@ -30,15 +40,21 @@ def test_never_predicts_below_zero():
     assert StepModel(1, 1, 1, Line(1.0, -5.0), Line(1.0, -5.0), 0.0).predict(2) == 0.0
 
 
-@pytest.mark.parametrize(('depth', 'period', 'upper_values'),
-                         [(32, 8, 4), (16, 64, 32), (16, 1, 1), (1, 8, 7), (64, 16, 15), (24, 1, 1)])
+@pytest.mark.parametrize(
+    ('depth', 'period', 'upper_values'),
+    [(32, 8, 4), (16, 64, 32), (16, 1, 1), (1, 8, 7), (64, 16, 15), (24, 1, 1)],
+)
 def test_finds_depth_and_period_in_noise(depth, period, upper_values):
-    model = StepModel(depth, period, upper_values, Line(0.02, 1.5), Line(0.019, 0.9 if period > 1 else 1.5), 0.0)
+    model = StepModel(
+        depth, period, upper_values, Line(0.02, 1.5), Line(0.019, 0.9 if period > 1 else 1.5), 0.0
+    )
     found = fit_step_model(*sweep(model, range(10, 531), noise=0.01))
     assert (found.depth, found.period, found.upper_values) == (depth, period, upper_values)
     assert found.has_steps and f'{depth}' in str(found)
     assert found.error < 0.015
-    assert all(abs(found.predict(value) / model.predict(value) - 1.0) < 0.01 for value in range(10, 531))
+    assert all(
+        abs(found.predict(value) / model.predict(value) - 1.0) < 0.01 for value in range(10, 531)
+    )
 
 
 def test_some_wild_measurements_do_not_move_it():
@@ -53,7 +69,9 @@ def test_some_wild_measurements_do_not_move_it():
 def test_says_that_there_are_no_steps():
     values = list(range(10, 200))
     rng = np.random.default_rng(1)
-    found = fit_step_model(values, [(0.5 + 0.01 * value) * (1.0 + 0.03 * rng.standard_normal()) for value in values])
+    found = fit_step_model(
+        values, [(0.5 + 0.01 * value) * (1.0 + 0.03 * rng.standard_normal()) for value in values]
+    )
     assert (found.depth, found.period, found.has_steps) == (1, 1, False)
     assert 'no steps found' in str(found)
     assert found.predict(100) == pytest.approx(1.5, rel=0.02)
@@ -70,12 +88,19 @@ def test_four_measurements_bound_another_layer():
     assert len(chosen) == 4
     found = ORIN.with_bounds(chosen, [other.predict(value) for value in chosen])
     assert found.error == pytest.approx(0.0, abs=1e-9)
-    assert all(found.predict(value) == pytest.approx(other.predict(value)) for value in range(120, 220))
+    assert all(
+        found.predict(value) == pytest.approx(other.predict(value)) for value in range(120, 220)
+    )
 
 
 def test_chooses_first_and_last_of_each_level():
     assert ORIN.choose_values([33, 34, 37, 38, 65, 66, 69, 70]) == (33, 37, 66, 70)
-    assert ORIN.choose_values([37, 38, 39, 40, 69]) == (37, 38, 40, 69)  # the upper level is not among them
+    assert ORIN.choose_values([37, 38, 39, 40, 69]) == (
+        37,
+        38,
+        40,
+        69,
+    )  # the upper level is not among them
 
 
 def test_a_level_that_was_not_measured_takes_the_line_of_the_other():
@@ -95,23 +120,35 @@ def test_time_unit_does_not_matter(slope, intercept, scale):
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 600), st.floats(0.01, 100.0)), min_size=4, max_size=25,
-                unique_by=lambda pair: pair[0]))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 600), st.floats(0.01, 100.0)),
+        min_size=4,
+        max_size=25,
+        unique_by=lambda pair: pair[0],
+    )
+)
 def test_always_finite_and_never_worse_than_a_line(pairs):
     values, latencies = zip(*pairs)
     found = fit_step_model(values, latencies)
     assert math.isfinite(found.error)
-    assert all(math.isfinite(found.predict(value)) and found.predict(value) >= 0.0 for value in (1, 7.5, 600))
+    assert all(
+        math.isfinite(found.predict(value)) and found.predict(value) >= 0.0
+        for value in (1, 7.5, 600)
+    )
 
 
-@pytest.mark.parametrize(('values', 'latencies', 'message'), [
-    ([1, 2, 3], [1.0, 2.0, 3.0], 'sweep has 3 different values'),
-    ([5, 5, 5, 5], [1.0, 1.0, 1.0, 1.0], 'sweep has 1 different values'),
-    ([1, 2, 3, 4], [1.0, 2.0, 3.0], '3 latencies for 4 layers'),
-    ([1, 2, 3, 4], [1.0, 2.0, 3.0, float('nan')], 'latency is nan ms'),
-    ([1, 2, 3, 4], [1.0, 2.0, 3.0, 0.0], 'latency is 0.0 ms'),
-    ([0, 2, 3, 4], [1.0, 2.0, 3.0, 4.0], 'value of the dimension is 0.0'),
-])
+@pytest.mark.parametrize(
+    ('values', 'latencies', 'message'),
+    [
+        ([1, 2, 3], [1.0, 2.0, 3.0], 'sweep has 3 different values'),
+        ([5, 5, 5, 5], [1.0, 1.0, 1.0, 1.0], 'sweep has 1 different values'),
+        ([1, 2, 3, 4], [1.0, 2.0, 3.0], '3 latencies for 4 layers'),
+        ([1, 2, 3, 4], [1.0, 2.0, 3.0, float('nan')], 'latency is nan ms'),
+        ([1, 2, 3, 4], [1.0, 2.0, 3.0, 0.0], 'latency is 0.0 ms'),
+        ([0, 2, 3, 4], [1.0, 2.0, 3.0, 4.0], 'value of the dimension is 0.0'),
+    ],
+)
 def test_unusable_sweeps_are_refused(values, latencies, message):
     with pytest.raises(ValueError, match=message):
         fit_step_model(values, latencies)
@@ -119,7 +156,9 @@ def test_unusable_sweeps_are_refused(values, latencies, message):
 
 @pytest.mark.parametrize('value', [math.nan, math.inf, 0, -3])
 def test_impossible_values_are_not_predicted(value):
-    with pytest.raises(ValueError, match=f'value of the dimension is {float(value)}, expected a finite number'):
+    with pytest.raises(
+        ValueError, match=f'value of the dimension is {float(value)}, expected a finite number'
+    ):
         ORIN.predict(value)
 
 

@@ -3,6 +3,7 @@
 Source: Sandler et al. 2018 (inverted residuals); Lin et al. 2017 (pyramid). Between blocks all channels are kept,
 so that weights of the whole network serve narrower ones; within blocks a prefix of the widened channels is used.
 """
+
 from __future__ import annotations
 
 import torch
@@ -19,7 +20,12 @@ from deadline_perception.networks.multi_path.dense.configuration import (
     STRIDES,
     DenseConfig,
 )
-from deadline_perception.networks.multi_path.operators import Skip, SlicedConv2d, SlicedFrozenNorm, prefix
+from deadline_perception.networks.multi_path.operators import (
+    Skip,
+    SlicedConv2d,
+    SlicedFrozenNorm,
+    prefix,
+)
 
 _STEM_CHANNELS = 32
 _STEM_OUTPUTS = 16
@@ -29,7 +35,9 @@ class DepthwiseConv2d(sliced.Convolution):
     """3x3 convolution of each channel for itself, which uses the first channels."""
 
     def __init__(self, channels: int, stride: int) -> None:
-        super().__init__({'weight': {0: (Span(0, channels),)}}, stride=(stride, stride), padding=(1, 1))
+        super().__init__(
+            {'weight': {0: (Span(0, channels),)}}, stride=(stride, stride), padding=(1, 1)
+        )
         self.groups = channels
         self.weight = nn.Parameter(torch.empty(channels, 1, 3, 3))
         self.register_parameter('bias', None)
@@ -66,12 +74,23 @@ class InvertedResidual(nn.Module):
         stride: of the convolution in the middle, in px; with 1 and as many outputs as inputs there is a shortcut.
     """
 
-    def __init__(self, config: DenseConfig, inputs: int, outputs: int, *, hidden: int, stride: int = 1) -> None:
+    def __init__(
+        self, config: DenseConfig, inputs: int, outputs: int, *, hidden: int, stride: int = 1
+    ) -> None:
         super().__init__()
         self.hidden = hidden
-        self.widen, self.widen_norm = SlicedConv2d(inputs, hidden, 1), SlicedFrozenNorm(hidden, config.widths)
-        self.middle, self.middle_norm = DepthwiseConv2d(hidden, stride), SlicedFrozenNorm(hidden, config.widths)
-        self.narrow, self.narrow_norm = SlicedConv2d(hidden, outputs, 1), ProjectionNorm(outputs, hidden, config.widths)
+        self.widen, self.widen_norm = (
+            SlicedConv2d(inputs, hidden, 1),
+            SlicedFrozenNorm(hidden, config.widths),
+        )
+        self.middle, self.middle_norm = (
+            DepthwiseConv2d(hidden, stride),
+            SlicedFrozenNorm(hidden, config.widths),
+        )
+        self.narrow, self.narrow_norm = (
+            SlicedConv2d(hidden, outputs, 1),
+            ProjectionNorm(outputs, hidden, config.widths),
+        )
         self.has_shortcut = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor, width: float) -> Tensor:
@@ -101,12 +120,30 @@ class DenseBackbone(nn.Module):
         self.kept_blocks = nn.ModuleList()
         skips: list[Skip] = []
         inputs, stride = _STEM_OUTPUTS, 2
-        for channels, stage_stride, groups in zip(STAGE_CHANNELS, STAGE_STRIDES, config.skip_groups):
-            self.kept_blocks.append(InvertedResidual(config, inputs, channels, hidden=EXPANSION * inputs,
-                                                     stride=stage_stride // stride))
+        for channels, stage_stride, groups in zip(
+            STAGE_CHANNELS, STAGE_STRIDES, config.skip_groups
+        ):
+            self.kept_blocks.append(
+                InvertedResidual(
+                    config,
+                    inputs,
+                    channels,
+                    hidden=EXPANSION * inputs,
+                    stride=stage_stride // stride,
+                )
+            )
             for size in groups:
-                skips.append(Skip(f'skip{len(skips)}', [
-                    InvertedResidual(config, channels, channels, hidden=EXPANSION * channels) for _ in range(size)]))
+                skips.append(
+                    Skip(
+                        f'skip{len(skips)}',
+                        [
+                            InvertedResidual(
+                                config, channels, channels, hidden=EXPANSION * channels
+                            )
+                            for _ in range(size)
+                        ],
+                    )
+                )
             inputs, stride = channels, stage_stride
         self.skips = nn.ModuleList(skips)
 
@@ -124,24 +161,35 @@ class DensePyramid(nn.Module):
     def __init__(self, config: DenseConfig) -> None:
         super().__init__()
         self.channels = channels = config.pyramid_channels
-        self.laterals = nn.ModuleList(SlicedConv2d(STAGE_CHANNELS[stage - 1], channels, 1, bias=True)
-                                      for stage in PYRAMID_STAGES)
-        self.outputs = nn.ModuleList(SlicedConv2d(channels, channels, 3, bias=True) for _ in PYRAMID_STAGES)
-        self.coarser = nn.ModuleList(SlicedConv2d(channels, channels, 3, stride=2, bias=True)
-                                     for _ in STRIDES[len(PYRAMID_STAGES):])
+        self.laterals = nn.ModuleList(
+            SlicedConv2d(STAGE_CHANNELS[stage - 1], channels, 1, bias=True)
+            for stage in PYRAMID_STAGES
+        )
+        self.outputs = nn.ModuleList(
+            SlicedConv2d(channels, channels, 3, bias=True) for _ in PYRAMID_STAGES
+        )
+        self.coarser = nn.ModuleList(
+            SlicedConv2d(channels, channels, 3, stride=2, bias=True)
+            for _ in STRIDES[len(PYRAMID_STAGES) :]
+        )
 
     def forward(self, stages: list[Tensor]) -> list[Tensor]:
         """Features of the stages that it reads, fine to coarse -> levels `[N, c, H / s, W / s]` of `STRIDES`."""
         merged, levels = None, []
         for i in reversed(range(len(stages))):
             lateral = self.laterals[i](stages[i], self.channels)
-            merged = lateral if merged is None else lateral + F.interpolate(merged, size=lateral.shape[2:],
-                                                                            mode='nearest')
+            merged = (
+                lateral
+                if merged is None
+                else lateral + F.interpolate(merged, size=lateral.shape[2:], mode='nearest')
+            )
             levels.append(self.outputs[i](merged, self.channels))
         levels.reverse()
         for convolution in self.coarser:
             finer = levels[-1]
-            if finer.shape[3] == 1:  # on a CPU, PyTorch 2.15's bfloat16 gradient of such rows reads what nobody wrote
+            if (
+                finer.shape[3] == 1
+            ):  # on a CPU, PyTorch 2.15's bfloat16 gradient of such rows reads what nobody wrote
                 finer = F.pad(finer, (0, 1))
             levels.append(convolution(finer, self.channels))
         return levels

@@ -1,4 +1,5 @@
 """The shapes that a dense detector can take: `street`, and others read from a file."""
+
 from __future__ import annotations
 
 import reprlib
@@ -12,8 +13,14 @@ from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, che
 STRIDES = (8, 16, 32, 64, 128)
 # MobileNetV2 (Sandler et al. 2018, table 2): output channels and stride of each stage's first block, blocks that keep
 # the shape, and whether the pyramid reads the stage. The first stage holds the stem too.
-_STAGES = ((24, 4, 1, False), (32, 8, 2, True), (64, 16, 3, False), (96, 16, 2, True), (160, 32, 2, False),
-           (320, 32, 0, True))
+_STAGES = (
+    (24, 4, 1, False),
+    (32, 8, 2, True),
+    (64, 16, 3, False),
+    (96, 16, 2, True),
+    (160, 32, 2, False),
+    (320, 32, 0, True),
+)
 STAGE_CHANNELS = tuple(channels for channels, _, _, _ in _STAGES)
 STAGE_STRIDES = tuple(stride for _, stride, _, _ in _STAGES)
 PYRAMID_STAGES = tuple(number for number, (*_, is_read) in enumerate(_STAGES, 1) if is_read)
@@ -58,31 +65,55 @@ class DenseConfig(Shape):
         if self.family != 'dense':
             raise ValueError(f'family is {reprlib.repr(self.family)}, expected dense')
         height, width = self.input_size
-        if height % 32 or width % 32 or not 64 <= min(height, width) <= max(height, width) <= _MOST_SIDE_PX:
-            raise ValueError(f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 from 64 to '
-                             f'{_MOST_SIDE_PX} px')
+        if (
+            height % 32
+            or width % 32
+            or not 64 <= min(height, width) <= max(height, width) <= _MOST_SIDE_PX
+        ):
+            raise ValueError(
+                f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 from 64 to '
+                f'{_MOST_SIDE_PX} px'
+            )
         sizes = [size for group in self.skip_groups for size in group]
         if tuple(map(sum, self.skip_groups)) != _BLOCKS or min(sizes, default=0) < 1:
-            raise ValueError(f'skip_groups is {reprlib.repr(self.skip_groups)}, expected groups of {_BLOCKS} blocks')
-        if not 1 <= self.pyramid_channels <= 1024 or not 1 <= max(self.proposals, default=0) <= 1000:
-            raise ValueError(f'pyramid_channels is {self.pyramid_channels} and proposals {self.proposals}, expected '
-                             f'1 to 1024 and 1 to 1000')
+            raise ValueError(
+                f'skip_groups is {reprlib.repr(self.skip_groups)}, expected groups of {_BLOCKS} blocks'
+            )
+        if (
+            not 1 <= self.pyramid_channels <= 1024
+            or not 1 <= max(self.proposals, default=0) <= 1000
+        ):
+            raise ValueError(
+                f'pyramid_channels is {self.pyramid_channels} and proposals {self.proposals}, expected '
+                f'1 to 1024 and 1 to 1000'
+            )
         if any(round(8 * width) != 8 * width for width in self.widths):
-            raise ValueError(f'widths is {self.widths}, expected eighths, which every layer can be cut to')
+            raise ValueError(
+                f'widths is {self.widths}, expected eighths, which every layer can be cut to'
+            )
         sides = [side for head in self.heads for side in head.fully_connected]
         layers = len(sides) + sum(head.convolutions for head in self.heads)
         if layers > _MOST_LAYERS or max(sides, default=0) > _MOST_CHANNELS:
-            raise ValueError(f'heads have {layers} layers of at most {max(sides, default=0)} channels, expected at '
-                             f'most {_MOST_LAYERS} of {_MOST_CHANNELS}')
-        paths = 2 ** sum(map(len, self.skip_groups)) * len(self.widths) * len(self.proposals) * len(self.scales) \
+            raise ValueError(
+                f'heads have {layers} layers of at most {max(sides, default=0)} channels, expected at '
+                f'most {_MOST_LAYERS} of {_MOST_CHANNELS}'
+            )
+        paths = (
+            2 ** sum(map(len, self.skip_groups))
+            * len(self.widths)
+            * len(self.proposals)
+            * len(self.scales)
             * (len(self.heads) + 1)
+        )
         if paths > _MOST_PATHS:
             raise ValueError(f'number of paths is {paths}, expected at most {_MOST_PATHS}')
         self.path_space  # raises where a choice is out of order
         sizes = [scaled_size(self.input_size, scale) for scale in self.scales]
         if len(set(sizes)) < len(sizes):
-            raise ValueError(f'scales is {self.scales}, of {height}x{width} px in multiples of 32 px these are '
-                             f'{sizes}, expected distinct sizes')
+            raise ValueError(
+                f'scales is {self.scales}, of {height}x{width} px in multiples of 32 px these are '
+                f'{sizes}, expected distinct sizes'
+            )
 
     norm = 'frozen'
     pyramid_widths = (1.0,)
@@ -90,8 +121,13 @@ class DenseConfig(Shape):
     @property
     def path_space(self) -> PathSpace:
         """The legal execution paths."""
-        return dense_path_space(skips_per_stage=tuple(map(len, self.skip_groups)), widths=self.widths,
-                                proposals=self.proposals, heads=len(self.heads), scales=self.scales)
+        return dense_path_space(
+            skips_per_stage=tuple(map(len, self.skip_groups)),
+            widths=self.widths,
+            proposals=self.proposals,
+            heads=len(self.heads),
+            scales=self.scales,
+        )
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -100,7 +136,12 @@ class DenseConfig(Shape):
 
 
 STREET = DenseConfig(
-    name='street', input_size=(704, 1248), skip_groups=((1,), (2,), (3,), (2,), (2,), ()),
-    widths=(1.0, 0.75, 0.5), pyramid_channels=32, proposals=(25, 50, 100),
+    name='street',
+    input_size=(704, 1248),
+    skip_groups=((1,), (2,), (3,), (2,), (2,), ()),
+    widths=(1.0, 0.75, 0.5),
+    pyramid_channels=32,
+    proposals=(25, 50, 100),
     heads=(HeadConfig(0, (128,)), HeadConfig(2, (256,))),
-    scales=(1.0, 0.75, 0.53, 0.36, 0.25))  # each has about half the pixels of the one before
+    scales=(1.0, 0.75, 0.53, 0.36, 0.25),
+)  # each has about half the pixels of the one before

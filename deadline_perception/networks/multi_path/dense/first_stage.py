@@ -2,6 +2,7 @@
 
 Source: Zhang et al. 2020 (ATSS): a class's score is its probability times how well the anchor is centred.
 """
+
 from __future__ import annotations
 
 from functools import cache
@@ -30,9 +31,13 @@ class Tower(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.channels = channels
-        self.convolutions = nn.ModuleList(SlicedConv2d(channels, channels, 3) for _ in range(_LAYERS))
-        self.norms = nn.ModuleList(nn.ModuleList(SlicedFrozenNorm(channels, (1.0,)) for _ in STRIDES)
-                                   for _ in range(_LAYERS))
+        self.convolutions = nn.ModuleList(
+            SlicedConv2d(channels, channels, 3) for _ in range(_LAYERS)
+        )
+        self.norms = nn.ModuleList(
+            nn.ModuleList(SlicedFrozenNorm(channels, (1.0,)) for _ in STRIDES)
+            for _ in range(_LAYERS)
+        )
 
     def forward(self, x: Tensor, level: int) -> Tensor:
         """`[N, c, h, w]` of one level -> the same shape."""
@@ -56,18 +61,26 @@ class FirstStage(nn.Module):
         for output in (self.class_output, self.box_output, self.centre_output):
             nn.init.normal_(output.weight, std=0.01)
         with torch.no_grad():
-            self.class_output.bias.fill_(-4.6)  # a probability of 1 %: almost every anchor is background
+            self.class_output.bias.fill_(
+                -4.6
+            )  # a probability of 1 %: almost every anchor is background
 
     def forward(self, levels: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Pyramid levels -> class logits `[N, A, classes]`, logits of centredness `[N, A]`, deltas `[N, A, 4]`."""
         parts = []
         for number, level in enumerate(levels):
             x, y = self.class_tower(level, number), self.box_tower(level, number)
-            outputs = (self.class_output(x, self.class_output.weight.shape[0]),
-                       self.centre_output(y, self.per_position),
-                       self.box_output(y, 4 * self.per_position) * self.box_scales[number])
-            parts.append([output.permute(0, 2, 3, 1).reshape(len(output), -1, size)
-                          for output, size in zip(outputs, (self.classes, 1, 4))])
+            outputs = (
+                self.class_output(x, self.class_output.weight.shape[0]),
+                self.centre_output(y, self.per_position),
+                self.box_output(y, 4 * self.per_position) * self.box_scales[number],
+            )
+            parts.append(
+                [
+                    output.permute(0, 2, 3, 1).reshape(len(output), -1, size)
+                    for output, size in zip(outputs, (self.classes, 1, 4))
+                ]
+            )
         logits, centred, deltas = (torch.cat(part, 1) for part in zip(*parts))
         return logits, centred[..., 0], deltas
 
@@ -95,8 +108,9 @@ class DenseProposals:
     """Keeps the best boxes of the first stage; how many is decided when the scores are known."""
 
     @torch.no_grad()
-    def __call__(self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int,
-                 size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]
+    ) -> tuple[Tensor, Tensor]:
         """Of one image the best boxes `[proposals, 4]`, and their scores `[proposals, classes]`; where there are fewer,
         the last ones are zero.
 
@@ -114,21 +128,27 @@ class DenseProposals:
         return torch.cat((boxes[0], boxes.new_zeros((1, 4))))[places], scores[places]
 
     @torch.no_grad()
-    def of_batch(self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int,
-                 size: tuple[int, int]) -> list[np.ndarray]:
+    def of_batch(
+        self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]
+    ) -> list[np.ndarray]:
         """The boxes `[P, 4]` of every image of a batch, best first, on the CPU."""
         from torchvision.ops import nms as suppress  # of training; see suppression.py
 
         best, boxes, _ = self._candidates(logits, centred, deltas, proposals, size)
-        return [of_image[suppress(of_image, score, _NMS_IOU)[:proposals]].cpu().numpy()
-                for of_image, score in zip(boxes, best)]
+        return [
+            of_image[suppress(of_image, score, _NMS_IOU)[:proposals]].cpu().numpy()
+            for of_image, score in zip(boxes, best)
+        ]
 
-    def _candidates(self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int,
-                    size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    def _candidates(
+        self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Of the best anchors of each image the scores `[N, K]`, boxes `[N, K, 4]` and places `[N, K]`."""
         best = (logits.amax(2).sigmoid() * centred.sigmoid()).float()
         top, chosen = best.topk(min(_CANDIDATES * proposals, best.shape[1]))
         anchors = all_anchors(size, best.device)[chosen]
         found = deltas.gather(1, chosen[..., None].expand(-1, -1, 4)).float()
-        boxes = box_ops.clip(box_ops.decode(found.flatten(0, 1), anchors.flatten(0, 1), DELTA_WEIGHTS), size)
+        boxes = box_ops.clip(
+            box_ops.decode(found.flatten(0, 1), anchors.flatten(0, 1), DELTA_WEIGHTS), size
+        )
         return top, boxes.view(len(logits), -1, 4), chosen

@@ -1,11 +1,16 @@
 """The dense detector: its parts, and what each of its segments computes."""
+
 from __future__ import annotations
 
 from torch import Tensor
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone, DensePyramid
-from deadline_perception.networks.multi_path.dense.configuration import PYRAMID_STAGES, STRIDES, DenseConfig
+from deadline_perception.networks.multi_path.dense.configuration import (
+    PYRAMID_STAGES,
+    STRIDES,
+    DenseConfig,
+)
 from deadline_perception.networks.multi_path.dense.first_stage import DenseProposals, FirstStage
 from deadline_perception.networks.multi_path.heads import Head, region_boxes, suppressed
 from deadline_perception.networks.multi_path.network import MultiPathDetector
@@ -37,7 +42,9 @@ class DenseDetector(MultiPathDetector):
         """See `MultiPathDetector`."""
         return segment in ('regions', 'head') and path['head'] == '0'
 
-    def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    def compute(
+        self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
         """See `MultiPathDetector`. `rpn` makes what `FirstStage` does; `proposals`, boxes `[R, 4]` and their scores
         `[R, classes]`."""
         if segment == 'pyramid':

@@ -5,6 +5,7 @@ normalise each channel by the image's own statistics; the norms here are fixed, 
 to the statistics of given images. Layers within blocks are put in order of importance, so that narrower paths keep
 what matters.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,9 @@ class StartRefused(DeadlinePerceptionError):
 
 
 @torch.no_grad()
-def start_from_public(network: DenseDetector, file: Path, images: Sequence[np.ndarray]) -> tuple[str, ...]:
+def start_from_public(
+    network: DenseDetector, file: Path, images: Sequence[np.ndarray]
+) -> tuple[str, ...]:
     """Fills a network in place with the public detector's weights; blocks for some seconds.
 
     Args:
@@ -52,18 +55,27 @@ def start_from_public(network: DenseDetector, file: Path, images: Sequence[np.nd
     layers = list(_convolutions(file))
     blocks = list(_blocks(network))
     if len(layers) != 115 or layers[1][0].shape[:2] != (32, 32):
-        raise StartRefused(f'{file} has {len(layers)} convolutions, expected the 115 of '
-                           f'person-vehicle-bike-detection-2003')
+        raise StartRefused(
+            f'{file} has {len(layers)} convolutions, expected the 115 of '
+            f'person-vehicle-bike-detection-2003'
+        )
     left = iter(layers)
     _take_stem(network, *next(left)[:2])
     laterals = iter(network.pyramid.laterals)
     for number, block in enumerate(blocks):
-        for layer, norm in ((block.widen, block.widen_norm), (block.middle, block.middle_norm),
-                            (block.narrow, block.narrow_norm)):
+        for layer, norm in (
+            (block.widen, block.widen_norm),
+            (block.middle, block.middle_norm),
+            (block.narrow, block.narrow_norm),
+        ):
             weight, bias, _ = next(left)
             layer.weight.copy_(weight.view_as(layer.weight))
             norm.bias.copy_(bias.view(1, -1).expand_as(norm.bias))
-        if number in (5, 12, 16):  # in the file a lateral follows the last block of stride 8, 16 and 32
+        if number in (
+            5,
+            12,
+            16,
+        ):  # in the file a lateral follows the last block of stride 8, 16 and 32
             lateral = next(laterals)
             weight, bias, _ = next(left)
             lateral.weight.copy_(weight)
@@ -83,7 +95,9 @@ def _convolutions(file: Path) -> Iterator[tuple[Tensor, Tensor | None, Tensor | 
     try:
         model = openvino.Core().read_model(file)
     except RuntimeError as error:
-        raise StartRefused(f'{file} cannot be read as OpenVINO IR: {str(error).strip().splitlines()[-1]}') from error
+        raise StartRefused(
+            f'{file} cannot be read as OpenVINO IR: {str(error).strip().splitlines()[-1]}'
+        ) from error
     for node in model.get_ordered_ops():
         if node.get_type_name() not in ('Convolution', 'GroupConvolution'):
             continue
@@ -120,17 +134,21 @@ def _blocks(network: DenseDetector) -> Iterator[InvertedResidual]:
 
 def _take_stem(network: DenseDetector, weight: Tensor, bias: Tensor) -> None:
     """The file's input is 0 to 1, ours has the mean and deviation of pixels taken away."""
-    mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) / 255 for values in (PIXEL_MEAN, PIXEL_DEVIATION))
+    mean, deviation = (
+        torch.tensor(values).view(1, 3, 1, 1) / 255 for values in (PIXEL_MEAN, PIXEL_DEVIATION)
+    )
     network.backbone.stem.weight.copy_(weight * deviation)
     network.backbone.stem_norm.bias.copy_((bias.flatten() + (weight * mean).sum((1, 2, 3)))[None])
 
 
-def _take_first_stage(network: DenseDetector, layers: list[tuple[Tensor, Tensor | None, Tensor | None]]) -> None:
+def _take_first_stage(
+    network: DenseDetector, layers: list[tuple[Tensor, Tensor | None, Tensor | None]]
+) -> None:
     """Pyramid outputs and, per level, class tower, class output, box tower, centredness and boxes."""
     pyramid, stage = network.pyramid, network.rpn
     outputs = [*pyramid.outputs, *pyramid.coarser]
     for number, start in enumerate(range(0, len(layers), 12)):
-        (weight, bias, _), *towers = layers[start:start + 12]
+        (weight, bias, _), *towers = layers[start : start + 12]
         outputs[number].weight.copy_(weight)
         outputs[number].bias.copy_(bias.flatten())
         for tower, part in ((stage.class_tower, towers[:4]), (stage.box_tower, towers[5:9])):
@@ -138,7 +156,11 @@ def _take_first_stage(network: DenseDetector, layers: list[tuple[Tensor, Tensor 
                 tower.convolutions[layer].weight.copy_(weight)
                 tower.norms[layer][number].weight.copy_(scale.view(1, -1))
                 tower.norms[layer][number].bias.copy_(bias.view(1, -1))
-        (classes, class_bias, _), (centred, centre_bias, _), (boxes, box_bias, _) = towers[4], towers[9], towers[10]
+        (classes, class_bias, _), (centred, centre_bias, _), (boxes, box_bias, _) = (
+            towers[4],
+            towers[9],
+            towers[10],
+        )
         if number == 0:
             _take_classes(network, classes, class_bias)
             stage.centre_output.weight.copy_(centred)
@@ -166,7 +188,11 @@ def _order_by_importance(block: InvertedResidual) -> None:
     """The hidden channels that weigh most in the block's sum come first."""
     scale = block.middle.weight.flatten(1).norm(dim=1) * block.widen.weight.flatten(1).norm(dim=1)
     order = (block.narrow.weight.flatten(1).norm(dim=0) * scale).argsort(descending=True)
-    for layer, orders in ((block.widen, (order, None)), (block.middle, (order,)), (block.narrow, (None, order))):
+    for layer, orders in (
+        (block.widen, (order, None)),
+        (block.middle, (order,)),
+        (block.narrow, (None, order)),
+    ):
         layer.reorder(orders)
     for norm in (block.widen_norm, block.middle_norm):
         norm.reorder((order,))
@@ -177,8 +203,12 @@ def _measure(network: DenseDetector, images: Sequence[np.ndarray]) -> None:
     deviation that it gives at full width."""
     space = network.path_space
     whole = space.largest
-    pixels = [network.normalise(torch.from_numpy(network.preprocess(image, whole)).permute(0, 3, 1, 2).float())
-              for image in images]
+    pixels = [
+        network.normalise(
+            torch.from_numpy(network.preprocess(image, whole)).permute(0, 3, 1, 2).float()
+        )
+        for image in images
+    ]
     for tower in (network.rpn.class_tower, network.rpn.box_tower):
         levels = [network.features(one, whole) for one in pixels]
         for number in range(len(STRIDES)):
@@ -191,7 +221,10 @@ def _measure(network: DenseDetector, images: Sequence[np.ndarray]) -> None:
                 norms[number].forget_copies()
                 values = [norms[number](value).relu() for value in values]
     backbone = network.backbone
-    full = narrow = [F.relu6(backbone.stem(one, backbone.stem.weight.shape[0], backbone.stem_norm)) for one in pixels]
+    full = narrow = [
+        F.relu6(backbone.stem(one, backbone.stem.weight.shape[0], backbone.stem_norm))
+        for one in pixels
+    ]
     for width in network.config.widths[1:]:
         inputs, narrow = full, full
         for block in _blocks(network):
