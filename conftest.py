@@ -112,7 +112,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     restarted."""
     if hasattr(session.config, 'workerinput'):
         return
-    from deadline_perception.tools.machine_findings import dead_segments
+    from deadline_perception.tools.support.environment_checks import dead_segments
 
     for segment in dead_segments(Path('/dev/shm')):
         try:

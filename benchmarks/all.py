@@ -23,11 +23,11 @@ from parts.harness import ROOT, run_logged, show
 
 from deadline_perception.core.device import process_environment, read_device_facts, use_threads
 from deadline_perception.engines.choice import choose_engine, is_installed
-from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 LOGS = ROOT / 'out' / 'benchmarks'
 DASHCAMS = '../shared/data/bdd100k/val.json'

@@ -94,32 +94,32 @@ from parts.static_table import StaticTable, best_fixed, measure_p99_ms
 from deadline_perception.core.device import DEFAULT_THREADS, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import covering_paths
+from deadline_perception.core.records import Frame
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.class_names import with_class_names
-from deadline_perception.datasets.records import Frame
-from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice, Policy, Quality
 from deadline_perception.decision.speed_budget import Budget, TableBudget
 from deadline_perception.engines.choice import ENGINES
-from deadline_perception.evaluation.scenario import with_speed_in_every_frame
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.data.class_names import with_class_names
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.extras.report.scenario import with_speed_in_every_frame
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.runtime.pipeline import FrameRules
-from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
+from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.timing.time_model import TimeModel, TimeParts
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
 from baselines import FixedPath, GivenFactor, Reactive, spread_evenly

@@ -26,9 +26,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.datasets.class_names import relabelled, with_mapping
-from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.datasets.source import open_source
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
 from deadline_perception.engines.eager import Eager
@@ -39,19 +36,22 @@ from deadline_perception.engines.segment_store import (
     default_store_folder,
     store_origin,
 )
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import (
+from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.evaluation.path_accuracy import (
     annotated_frames,
     detect_on_frames,
     pooled_ap,
     ranking_classes,
     sample_paths,
 )
-from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 IMAGES = 10
 ROUNDS, QUICK_ROUNDS = 25, 5

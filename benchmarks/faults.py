@@ -35,7 +35,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.demo import check_ros, machine_facts
-from deadline_perception.tools.node_run import keep_to_this_machine
+from deadline_perception.tools.support.node_run import keep_to_this_machine
 
 HEARING_MS = (
     60.0  # from publication to this script's own callback, on a machine whose cores are all busy

@@ -29,23 +29,30 @@ import torch
 from parts.harness import Run, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
 
-from deadline_perception.datasets.bag_file import BagFile
-from deadline_perception.datasets.class_names import read_class_mapping
-from deadline_perception.datasets.coco import read_coco
-from deadline_perception.datasets.image_file import load_image
-from deadline_perception.datasets.video import read_video
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
-from deadline_perception.networks.model_set.model_reference import find_weights, load_weights
-from deadline_perception.networks.model_set.set_file import ModelSpec, SetFile, load_model
-from deadline_perception.networks.model_set.torchvision_detector import fits
+from deadline_perception.extras.data.bag_file import BagFile
+from deadline_perception.extras.data.class_names import read_class_mapping
+from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.video import read_video
+from deadline_perception.extras.external_models.model_set.model_reference import (
+    find_weights,
+    load_weights,
+)
+from deadline_perception.extras.external_models.model_set.set_file import (
+    ModelSpec,
+    SetFile,
+    load_model,
+)
+from deadline_perception.extras.external_models.model_set.torchvision_detector import fits
+from deadline_perception.extras.several_networks.task_file import read_tasks
 from deadline_perception.networks.multi_path.checkpoint import load_detector
-from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import inspect_file
-from deadline_perception.tools.model_words import read_classes
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.tools.support.model_arguments import read_classes
 
 PROCESSOR_S, LONGEST_S = 30, 120.0  # of one file; the latter on a busy machine
 MOST_MB = 1200  # of memory in use beyond what the process began with

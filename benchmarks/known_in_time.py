@@ -30,20 +30,20 @@ from rich.progress import track
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.datasets.class_names import with_class_names
-from deadline_perception.datasets.records import Frame
-from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.core.records import Frame
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.scheduling.quality import DetectedInTime
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.data.class_names import with_class_names
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.extras.several_networks.nested_task import spread
+from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
 from deadline_perception.runtime.loading import load_quality
-from deadline_perception.runtime.nested_task import spread
 from deadline_perception.runtime.tracks import Tracks, pairwise_iou
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 RATE_HZ, LEVELS = 30.0, 8
 STRIDES = {'30 Hz': 1, '10 Hz': 3}

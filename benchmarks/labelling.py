@@ -27,24 +27,34 @@ from parts.harness import Run, run_script, show
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import use_threads
-from deadline_perception.datasets.class_names import relabelled, with_mapping
-from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.datasets.source import open_source
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.networks.external.coco_names import COCO_NAMES
-from deadline_perception.networks.model_set.set_file import load_model
-from deadline_perception.tools.model_conventions import TrialImages, find_conventions
-from deadline_perception.training import score_thresholds
-from deadline_perception.training.box_fusion import SAME_OBJECT_IOU, fuse, intersection_over_union
-from deadline_perception.training.label_log import LabelLog, SeenImage
-from deadline_perception.training.labelling import LabelJob, Teacher, judge, new_boxes, see_all
-from deadline_perception.training.score_thresholds import (
+from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.model_set.set_file import load_model
+from deadline_perception.extras.training import score_thresholds
+from deadline_perception.extras.training.box_fusion import (
+    SAME_OBJECT_IOU,
+    fuse,
+    intersection_over_union,
+)
+from deadline_perception.extras.training.label_log import LabelLog, SeenImage
+from deadline_perception.extras.training.labelling import (
+    LabelJob,
+    Teacher,
+    judge,
+    new_boxes,
+    see_all,
+)
+from deadline_perception.extras.training.score_thresholds import (
     choose_threshold,
     detections_of,
     objects_of,
     scored,
 )
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 
 CLASSES = ('vehicle', 'person', 'bike', 'motorbike')
 NAMES = {

@@ -32,21 +32,21 @@ from parts.harness import Run, run_script, show
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
+from deadline_perception.extras.several_networks.network_schedule import make_schedule
+from deadline_perception.extras.several_networks.network_scheduler import NetworkScheduler
+from deadline_perception.extras.several_networks.task_file import TaskRequest, read_tasks
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Job, JobRecord
-from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
-from deadline_perception.runtime.network_schedule import make_schedule
-from deadline_perception.runtime.network_scheduler import NetworkScheduler
 from deadline_perception.runtime.pipeline import FrameClient
-from deadline_perception.runtime.priority import MODES, ThreadPriority
-from deadline_perception.runtime.task_file import TaskRequest, read_tasks
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.system.priority import MODES, ThreadPriority
 from deadline_perception.timing.calibration import clopper_pearson_upper
 from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.support.ensure_profile import ensure_profile
 
 CAMERA_MS, LOOK_MS, SETTLE_S = 1000.0 / 30.0, 500.0, 5.0
 SPEED_MPS, CROP_PX = 13.9, 48

@@ -26,18 +26,18 @@ from rich.progress import track
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.transferred_profile import PATHS as TIMED_PATHS
 from deadline_perception.timing.transferred_profile import find_reference, transfer
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 TIMED = (2, 4, TIMED_PATHS, 16)
 FIRST = (100, 1000)

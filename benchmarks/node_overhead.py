@@ -19,17 +19,17 @@ from parts.harness import Run, run_script
 
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.recording import Recording
-from deadline_perception.evaluation.timeliness import Spread
-from deadline_perception.networks.model_set.model_reference import find_weights
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.recording import Recording
+from deadline_perception.extras.report.timeliness import Spread
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.tools.demo import check_ros
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
-from deadline_perception.tools.node_run import run_nodes
-from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.support.ensure_profile import ensure_profile
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.tools.support.node_run import run_nodes
 
 SIZES = ((640, 380), (1280, 720))
 RATE_HZ = 4.0

@@ -23,16 +23,16 @@ from parts.harness import Run, run_frame, run_script, show, turns
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import use_threads
-from deadline_perception.datasets.class_names import relabelled, with_mapping
-from deadline_perception.datasets.records import Sequence
-from deadline_perception.datasets.source import open_source
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.networks.external.coco_names import COCO_NAMES
-from deadline_perception.networks.external.exported_file import read_exported
-from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.external.pixels import InputForm
-from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
+from deadline_perception.core.records import Sequence
+from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.exported.exported_file import read_exported
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.pixels import InputForm
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.model_conventions import (
     FoundConventions,

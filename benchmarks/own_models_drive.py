@@ -18,7 +18,7 @@ from pathlib import Path
 from own_models import CLASSES, MERGED, MODELS
 from parts.harness import Run, run_command, run_script, show
 
-from deadline_perception.networks.model_set.set_file import SetFile
+from deadline_perception.extras.external_models.model_set.set_file import SetFile
 
 
 def main(run: Run) -> None:

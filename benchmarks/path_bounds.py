@@ -28,8 +28,8 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.runtime.job import Decision, Job, StampReading
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.calibration import BoundCalibrator, clopper_pearson_upper
@@ -38,9 +38,9 @@ from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.time_model import FrameTimes, TimeModel
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.support.ensure_profile import ensure_profile
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 PATHS, PATHS_SEED = 50, 7
 AROUND = 5  # frames before and after one that tell the machine's phase

@@ -31,7 +31,7 @@ from visualization_msgs.msg import MarkerArray
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.node_table import NODES
 from deadline_perception.tools.demo import check_ros
-from deadline_perception.tools.node_run import keep_to_this_machine
+from deadline_perception.tools.support.node_run import keep_to_this_machine
 
 STRETCHES = 20
 WARM_UP_SHARE, WARM_UP_S = 0.2, 30.0

@@ -28,23 +28,23 @@ from parts.harness import Run, run_frame, run_script, show
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
-from deadline_perception.datasets.class_names import relabelled, with_mapping
-from deadline_perception.datasets.records import Frame
-from deadline_perception.datasets.source import open_source
+from deadline_perception.core.records import Frame
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.evaluation.reliability import scored_detections
-from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.model_set.model_reference import find_weights
-from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
+from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+from deadline_perception.extras.evaluation.reliability import scored_detections
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
 NAMES = MERGED | {

@@ -34,22 +34,22 @@ from parts.harness import ROOT, Run, run_script, show
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import SetupError, make_policy, warm_up
-from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.time_model import TimeModel, TimeParts
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'
 PROFILE = ROOT / 'models' / 'profiles' / f'{DEFAULT_WEIGHTS.stem}-reference-t1.json'

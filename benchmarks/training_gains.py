@@ -34,11 +34,11 @@ from street_accuracy import Candidate, measure, public_detectors
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.networks.model_set.model_reference import find_weights
-from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.recipe import recipe_in
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 START = 'person-vehicle-bike-detection-2003.xml'
 TRAINED = 'alone:s00000-w1.00-p100-h2'

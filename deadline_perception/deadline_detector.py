@@ -24,9 +24,9 @@ from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
-from deadline_perception.runtime.priority import ThreadPriority
-from deadline_perception.runtime.process_memory import touch_memory, trim_memory
 from deadline_perception.runtime.task import Task
+from deadline_perception.system.priority import ThreadPriority
+from deadline_perception.system.process_memory import touch_memory, trim_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 
 STOP_TIMEOUT_S = 3.0
@@ -369,7 +369,7 @@ def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
 
 def _rendered_images() -> Sequence[np.ndarray]:
     """Of a drive, to measure on where there is no profile."""
-    from deadline_perception.datasets.rendering.drive import render_drive
+    from deadline_perception.extras.rendered_drive.drive import render_drive
 
     return [
         frame.load_bgr() for frame in render_drive(40.0, rate_hz=_MEASURED_IMAGES / 40.0).frames

@@ -6,8 +6,8 @@ The launch file records with `record:=run.mcap`; `make demo` leaves one in out/d
 import sys
 from pathlib import Path
 
-from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.report import write_report
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.report import write_report
 
 
 def main(bag: str, out: str = 'out/report') -> dict:

@@ -2,10 +2,10 @@
 
 import sys
 
-from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Choice
+from deadline_perception.extras.data.source import open_source
 from deadline_perception.runtime.loading import NetworkOptions
 
 

@@ -5,8 +5,8 @@
 
 import sys
 
-from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.data.source import open_source
 
 
 def main(weights: str, budgets_ms: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0)) -> list:

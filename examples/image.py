@@ -4,8 +4,8 @@ import sys
 
 import cv2
 
-from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.data.source import open_source
 
 
 def main(file: str = '', model: str = 'street') -> None:

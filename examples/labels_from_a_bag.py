@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.data.source import open_source
 
 
 def main(source: str, out: str, model: str = 'street', min_score: float = 0.5) -> dict:

@@ -2,8 +2,8 @@
 
 import sys
 
-from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.data.source import open_source
 
 
 def main(

@@ -3,8 +3,8 @@
 import sys
 import threading
 
-from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.data.source import open_source
 from deadline_perception.runtime.executor import Executor
 
 

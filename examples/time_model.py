@@ -2,8 +2,8 @@
 
 import sys
 
-from deadline_perception.datasets.source import open_source
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile, time_frame

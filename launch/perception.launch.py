@@ -12,7 +12,7 @@ from launch_ros.actions import LifecycleNode, Node
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import NodeEntry, node_parameters, node_remaps
-from deadline_perception.runtime.supervision import RESPAWN_DELAY_S
+from deadline_perception.system.supervision import RESPAWN_DELAY_S
 from launch import LaunchContext, LaunchDescription
 
 MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time

@@ -28,7 +28,7 @@ from launch.substitutions import LaunchConfiguration
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import RECORDER, BringupError
-from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrder, describe_exit
+from deadline_perception.system.supervision import TRY_AGAIN_STATUS, ProcessOrder, describe_exit
 from launch import LaunchContext, LaunchDescription
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from invented_networks import CLASSIFIER, SINGLE, InventedNetwork, InventedRun
 
 from deadline_perception.core.detections import Classification, Detections
-from deadline_perception.networks.classifier.classes import CLASS_NAMES
+from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES
 
 FLAG = 'HANG_WHILE_THIS_FILE_EXISTS'
 NAN_FLAG = 'NAN_WHILE_THIS_FILE_EXISTS'

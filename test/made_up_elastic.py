@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from deadline_perception.networks.elastic.elastic import ElasticModule, elastic
+from deadline_perception.extras.elastic.elastic import ElasticModule, elastic
 
 BLOCKS = (
     'plain',

@@ -3,10 +3,10 @@
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.training.label_log import LabelLog, SeenImage
-from deadline_perception.training.labelling import LabelJob
-from deadline_perception.training.targets import TargetObjects
+from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.extras.training.label_log import LabelLog, SeenImage
+from deadline_perception.extras.training.labelling import LabelJob
+from deadline_perception.extras.training.targets import TargetObjects
 
 NAMES = ('vehicle', 'person', 'sign')
 VEHICLE, PERSON, SIGN = range(3)

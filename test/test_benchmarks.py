@@ -16,10 +16,10 @@ import pytest
 from recorded_run import NAMES, SECOND_NS, write_drive
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.decision.policy import Choice
 from deadline_perception.engines.eager import Eager
-from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.timing.path_bound import SegmentForecast
 

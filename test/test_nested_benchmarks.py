@@ -9,8 +9,8 @@ import pytest
 from scheduled_jobs import ended_job
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.records import Frame, GroundTruth
-from deadline_perception.decision.scheduling.quality import DetectedInTime
+from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
 from deadline_perception.runtime.tracks import Outcome
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rclpy.publisher import Publisher
 
-from deadline_perception.datasets import image_message
+from deadline_perception.core.images import image_message
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 POINTS = {

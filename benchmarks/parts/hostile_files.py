@@ -25,8 +25,8 @@ from mcap.records import Chunk
 from rosbags.rosbag2 import StoragePlugin
 from safetensors.torch import save
 
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from parts.hostile_detectors import ESCAPE, damaged_models, odd_detectors
 
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 30))
@@ -469,7 +469,7 @@ def _pickles(place: Path) -> Iterator[tuple[str, bytes]]:
 def _drive_bag(place: Path, plugin: StoragePlugin) -> Path:
     from rosbags.rosbag2 import Writer
 
-    from deadline_perception.datasets.message_definitions import message_types
+    from deadline_perception.extras.data.message_definitions import message_types
 
     folder = place / 'whole'
     with Writer(folder, version=8, storage_plugin=plugin) as writer:

@@ -35,7 +35,7 @@ from sensor_msgs.msg import CameraInfo, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES

@@ -3,8 +3,8 @@
 So a device compiles, checks and times segments, in seconds, and needs no quantiser: that is done once, where the
 weights were made. Models are OpenVINO's IR, its description and its values compressed; several keys may share one,
 since the same layers serve other sizes of image and numbers of regions. Nothing in the file is trusted: a segment is
-checked against the eager one before it is used, in a process that may end (`tools/segment_preparation.py`). Needs no
-OpenVINO but to read a model, and to add one.
+checked against the eager one before it is used, in a process that may end (`tools/support/segment_preparation.py`).
+Needs no OpenVINO but to read a model, and to add one.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from rclpy.task import Future
 from rosgraph_msgs.msg import Clock as ClockMessage
 
 from deadline_perception.core.stopwatch import now_ns
-from deadline_perception.datasets.bag_file import BagError, BagTopic
+from deadline_perception.extras.data.bag_file import BagError, BagTopic
 from deadline_perception.nodes.bag_source import choose_camera, is_excluded, open_bag, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.health import Health, Level, Report
@@ -21,7 +21,7 @@ from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.restamp import Restamper
 from deadline_perception.nodes.service_quality import REPLAY, newest, open_output
-from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS
+from deadline_perception.system.supervision import TRY_AGAIN_STATUS
 
 PARAMETERS = (
     Parameter(

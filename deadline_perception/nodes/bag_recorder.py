@@ -11,7 +11,7 @@ from rclpy.qos import QoSReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.task import Future
 
-from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.bag_types import message_class
 from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
 from deadline_perception.nodes.health import Health, Level, Report

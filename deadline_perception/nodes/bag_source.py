@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
+from deadline_perception.extras.data.bag_file import BagError, BagFile, BagTopic
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 
 # What running nodes publish themselves.

@@ -33,7 +33,7 @@ from deadline_perception.nodes.node_table import (
     node_remaps,
 )
 from deadline_perception.nodes.parameter_file import fits, parameters_of, read_sections
-from deadline_perception.runtime.supervision import ProcessOrder, Supervisor
+from deadline_perception.system.supervision import ProcessOrder, Supervisor
 
 NODES_PACKAGE = 'deadline_perception.nodes'  # `python -m` runs it with a node's name
 LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends

@@ -18,7 +18,7 @@ from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import FRAMES
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.system.priority import MODES, Role, ThreadPriority
 from deadline_perception.timing.contention.levels import (
     ContentionGrading,
     ContentionLevel,

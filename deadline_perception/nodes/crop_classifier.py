@@ -25,11 +25,16 @@ from vision_msgs.msg import (
 )
 
 from deadline_perception.core.detections import Classification
+from deadline_perception.core.images.image_message import ImageError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.engines.choice import ENGINES
-from deadline_perception.networks.classifier.classes import CLASS_NAMES, REFINED, possible_classes
+from deadline_perception.extras.several_networks.classifier.classes import (
+    CLASS_NAMES,
+    REFINED,
+    possible_classes,
+)
+from deadline_perception.extras.several_networks.crop_round import CropClassifier, importance_order
 from deadline_perception.nodes.detector_parameters import rows
 from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import ImageInput
@@ -41,7 +46,6 @@ from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.runtime.conditions import ConditionTracker
-from deadline_perception.runtime.crop_round import CropClassifier, importance_order
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.image_flow import ImageAge
 from deadline_perception.runtime.job import Job, StampReading

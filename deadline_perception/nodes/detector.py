@@ -17,8 +17,8 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo
 
+from deadline_perception.core.images.image_message import ImageError
 from deadline_perception.core.stopwatch import ms_from_ns, now_ms
-from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.msg import FrameLatency, PathDecision
 from deadline_perception.nodes.background_preparation import BackgroundPreparation
@@ -46,11 +46,11 @@ from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import ImageAge, ImageFlow, RateLimit
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
-from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
-from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.status import DetectorStatus
+from deadline_perception.system.kernel_thread import parse_cores
+from deadline_perception.system.priority import Role, ThreadPriority
 
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005

@@ -12,7 +12,7 @@ from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.evaluation.annotate import class_colour, class_name
+from deadline_perception.core.images.annotate import class_colour, class_name
 
 FOCAL_RANGE_PX = (1.0, 100_000.0)
 FARTHEST_CENTRE_PX = 100_000.0

@@ -1,6 +1,6 @@
 """Conversions between ROS messages and the package's own types: images, detections, ground truth, time stamps.
 
-Images of common encodings are read by `datasets/image_message.py`, which bags need as well; all others go through
+Images of common encodings are read by `core/images/image_message.py`, which bags need as well; all others go through
 cv_bridge where it is installed.
 """
 
@@ -21,8 +21,8 @@ from vision_msgs.msg import (
 )
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets import image_message
-from deadline_perception.datasets.image_message import ImageError
+from deadline_perception.core.images import image_message
+from deadline_perception.core.images.image_message import ImageError
 
 try:
     from cv_bridge import CvBridge

@@ -15,8 +15,8 @@ from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.evaluation.annotate import annotate
+from deadline_perception.core.images.annotate import annotate
+from deadline_perception.core.images.image_message import ImageError
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT, ImageInput

@@ -27,6 +27,14 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import ENGINES
+from deadline_perception.extras.several_networks.crop_round import Crop, most_important_crop
+from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
+from deadline_perception.extras.several_networks.network_schedule import (
+    NetworkSchedule,
+    make_schedule,
+)
+from deadline_perception.extras.several_networks.network_scheduler import NetworkScheduler
+from deadline_perception.extras.several_networks.task_file import read_tasks
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.detector_parameters import rows
@@ -41,19 +49,14 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
 from deadline_perception.nodes.service_quality import ANY_SOURCE, FRAMES, LATCHED, RESULTS
-from deadline_perception.runtime.crop_round import Crop, most_important_crop
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import Job, JobRecord
-from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.loading import SetupError
-from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
-from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
-from deadline_perception.runtime.network_scheduler import NetworkScheduler
 from deadline_perception.runtime.pipeline import FrameClient
-from deadline_perception.runtime.priority import Role, ThreadPriority
-from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.system.kernel_thread import parse_cores
+from deadline_perception.system.priority import Role, ThreadPriority
 
 PARAMETERS = (
     Parameter(

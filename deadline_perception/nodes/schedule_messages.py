@@ -8,10 +8,10 @@ from builtin_interfaces.msg import Time
 from std_msgs.msg import Header
 
 from deadline_perception.core.stopwatch import NS_PER_MS
+from deadline_perception.extras.several_networks.nested_task import NestedTask
+from deadline_perception.extras.several_networks.network_schedule import NetworkSchedule
 from deadline_perception.msg import JobReport, Schedule, TaskSchedule
 from deadline_perception.runtime.job import JobRecord
-from deadline_perception.runtime.nested_task import NestedTask
-from deadline_perception.runtime.network_schedule import NetworkSchedule
 from deadline_perception.runtime.tracks import Outcome
 
 _OUTCOMES = {

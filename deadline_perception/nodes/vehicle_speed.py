@@ -10,7 +10,7 @@ from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
 
-from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace
+from deadline_perception.core.speed_trace import SpeedTrace, read_speed_trace
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare

@@ -9,13 +9,13 @@ from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
-from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.status import hanging
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog
+from deadline_perception.system.kernel_thread import name_thread
+from deadline_perception.system.priority import Role, ThreadPriority
 
 Result = TypeVar('Result')
 _SIGNAL_WAIT_S = 0.2

@@ -29,16 +29,16 @@ from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.networks.model_set.model_reference import (
+from deadline_perception.extras.external_models.model_set.model_reference import (
     ModelKind,
     ModelNotFound,
     ModelReference,
     is_set,
     load_network,
 )
-from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Task
+from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.timing.path_bound import PathForecast, WcetForecast
 from deadline_perception.timing.profile import (

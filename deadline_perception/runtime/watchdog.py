@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.system.kernel_thread import name_thread
 
 Act = Callable[[], object]
 # When to look again, and what to do now: None while nothing is due.

@@ -11,10 +11,21 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from deadline_perception.networks.model_set.model_reference import SET_SUFFIXES, is_set
-from deadline_perception.networks.model_set.set_file import check_device
-from deadline_perception.tools.file_arguments import add_device_arguments, check_file, check_numbers
-from deadline_perception.tools.model_words import MODEL_HELP, add_model_arguments, read_models
+from deadline_perception.extras.external_models.model_set.model_reference import (
+    SET_SUFFIXES,
+    is_set,
+)
+from deadline_perception.extras.external_models.model_set.set_file import check_device
+from deadline_perception.tools.support.file_arguments import (
+    add_device_arguments,
+    check_file,
+    check_numbers,
+)
+from deadline_perception.tools.support.model_arguments import (
+    MODEL_HELP,
+    add_model_arguments,
+    read_models,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     for spec in specs:
         check_device(spec, args.device)
     # A file that cannot be used is refused by now: torch and scipy take seconds to load.
-    from deadline_perception.runtime.priority import inference_thread
+    from deadline_perception.system.priority import inference_thread
     from deadline_perception.tools.adoption import adopt
     from deadline_perception.tools.profile import restart_with_environment
 

@@ -13,49 +13,49 @@ import numpy as np
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.records import Frame
+from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.datasets.class_names import read_class_mapping, relabelled
-from deadline_perception.datasets.records import Frame
-from deadline_perception.datasets.records import Sequence as DrivingSequence
-from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.evaluation.path_accuracy import (
+from deadline_perception.extras.data.class_names import read_class_mapping, relabelled
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.path_accuracy import (
     PathScores,
     annotated_frames,
     ranking_classes,
     sample_paths,
 )
-from deadline_perception.networks.external.exported_file import read_exported
-from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.model_set.model_reference import load_weights
-from deadline_perception.networks.model_set.model_set import ModelSet
-from deadline_perception.networks.model_set.set_file import (
+from deadline_perception.extras.external_models.exported.exported_file import read_exported
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.model_reference import load_weights
+from deadline_perception.extras.external_models.model_set.model_set import ModelSet
+from deadline_perception.extras.external_models.model_set.set_file import (
     ModelSpec,
     SetFile,
     build_set,
     check_memory,
     load_model,
 )
-from deadline_perception.runtime.priority import ThreadPriority
+from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.system.priority import ThreadPriority
 from deadline_perception.timing.contention.pruning import Candidate, memory_prune, paths_to_keep
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import samples_needed
 from deadline_perception.tools.evaluate import evaluate_with_progress, score_rows, tell_unscored
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
-from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_variants import at_open_sizes, name_in_8_bit, quantised
-from deadline_perception.tools.model_words import classes_of_set, renamed
 from deadline_perception.tools.profile import (
     Effort,
     measure_with_progress,
     say_if_busy,
     spread_images,
 )
-from deadline_perception.tools.segment_preparation import prepare_for_engine
-from deadline_perception.tools.terminal import say
+from deadline_perception.tools.support.model_arguments import classes_of_set, renamed
+from deadline_perception.tools.support.model_probe import ModelFacts, probe_model
+from deadline_perception.tools.support.segment_preparation import prepare_for_engine
+from deadline_perception.tools.support.terminal import say
 
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _TRIAL_IMAGES = 20  # of a rendered drive, that conventions are found on

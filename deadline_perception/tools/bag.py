@@ -12,16 +12,16 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.records import Sequence
-from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.datasets.speed_trace import (
+from deadline_perception.core.records import Sequence
+from deadline_perception.core.speed_trace import (
     SpeedTrace,
     read_speed_trace,
     with_speeds_of_trace,
 )
-from deadline_perception.tools.file_arguments import check_numbers
-from deadline_perception.tools.terminal import progress_bar
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.source import CLASSES_HELP, open_source
+from deadline_perception.tools.support.file_arguments import check_numbers
+from deadline_perception.tools.support.terminal import progress_bar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -39,8 +39,8 @@ from deadline_perception.timing.interference import interference_of, watch_inter
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import EXECUTION
-from deadline_perception.tools.file_arguments import add_device_arguments, check_file
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import add_device_arguments, check_file
 
 _CLASSES = tuple(
     f'class{number}' for number in range(8)

@@ -9,12 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.datasets.rendering.single_object import gather_views
-from deadline_perception.datasets.source import open_source
-from deadline_perception.evaluation.crop_accuracy import CropAccuracy, measure_accuracy
-from deadline_perception.evaluation.path_accuracy import annotated_frames, readable_frames
-from deadline_perception.networks.classifier.classes import BACKGROUND, REFINED, ROAD_USERS
-from deadline_perception.tools.terminal import print_table, progress_bar
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.crop_accuracy import CropAccuracy, measure_accuracy
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, readable_frames
+from deadline_perception.extras.rendered_drive.single_object import gather_views
+from deadline_perception.extras.several_networks.classifier.classes import (
+    BACKGROUND,
+    REFINED,
+    ROAD_USERS,
+)
+from deadline_perception.tools.support.terminal import print_table, progress_bar
 
 HELD_OUT_SEED = (
     1000  # of rendered objects to be judged on; those that are learnt from have seeds below

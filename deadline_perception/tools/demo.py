@@ -18,24 +18,24 @@ from pathlib import Path
 
 from deadline_perception.core.device import DEFAULT_THREADS, check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.records import Sequence
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.datasets.records import Sequence
-from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
-from deadline_perception.networks.model_set.model_reference import find_weights
-from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.extras.data.source import CLASSES_HELP, open_source
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
+from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.timing.contention.levels import ContentionGrading
 from deadline_perception.timing.contention.load import busy_programs, units_text
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.file_arguments import (
+from deadline_perception.tools.support.ensure_profile import ensure_profile, run_quietly
+from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
     THREADS,
     check_folder,
     check_numbers,
 )
-from deadline_perception.tools.profile_at_hand import ensure_profile, run_quietly
-from deadline_perception.tools.terminal import progress_bar
+from deadline_perception.tools.support.terminal import progress_bar
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _CONTENTION_SEED, _UNITS, _GRADED_S = (
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
 
 def check_ros() -> None:
     """Refuses to go on without ROS and the message types, and says how to get them."""
-    from deadline_perception.tools.import_probe import ImportProbe
+    from deadline_perception.tools.support.import_probe import ImportProbe
 
     probe = ImportProbe('import rclpy, deadline_perception.msg, vision_msgs.msg; report()')
     if probe.error:
@@ -250,7 +250,7 @@ def _play(
     levels: Path | None,
 ) -> None:
     """Runs the nodes on the bag."""
-    from deadline_perception.tools.node_run import keep_to_this_machine, run_nodes
+    from deadline_perception.tools.support.node_run import keep_to_this_machine, run_nodes
 
     keep_to_this_machine()
     print(
@@ -342,7 +342,7 @@ def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path
 
 
 def _report_tasks(out: Path, recording: Path, notes: list[str]) -> int:
-    from deadline_perception.evaluation.task_report import write_task_report
+    from deadline_perception.extras.report.task_report import write_task_report
 
     for name, row in write_task_report(recording, out, notes).items():
         print(
@@ -371,8 +371,8 @@ def machine_facts(device_facts) -> dict[str, str]:
 def _report(
     out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]
 ) -> int:
-    from deadline_perception.evaluation.recorded_bag import read_recording
-    from deadline_perception.evaluation.report import write_report
+    from deadline_perception.extras.report.recorded_bag import read_recording
+    from deadline_perception.extras.report.report import write_report
     from deadline_perception.tools.report import print_closing_table
 
     summary = write_report(
@@ -384,7 +384,7 @@ def _report(
 
 def _write_bag(sequence: Sequence, bag: Path) -> str:
     """Writes the bag; returns the transport of its images, `raw` or `compressed`."""
-    from deadline_perception.datasets.bag import write_bag
+    from deadline_perception.extras.data.bag import write_bag
 
     compressed = sequence.frames[0].load_bgr().nbytes * len(sequence.frames) > _RAW_LIMIT_BYTES
     with progress_bar('preparing the bag', len(sequence.frames), 'percent', 'passed') as update:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from deadline_perception.tools.machine_findings import Finding, State, examine_machine
+from deadline_perception.tools.support.environment_checks import Finding, State, examine_machine
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

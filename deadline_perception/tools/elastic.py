@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.datasets.records import spread_evenly
+from deadline_perception.core.records import spread_evenly
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
-from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.tools.terminal import print_table
+from deadline_perception.tools.support.file_arguments import check_file
+from deadline_perception.tools.support.terminal import print_table
 
 _CALIBRATION, _BATCH = 256, 32
 _TIMED = 9
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from deadline_perception.core.detections import Detections
-    from deadline_perception.networks.elastic.checkpoint import save_elastic
-    from deadline_perception.networks.elastic.elastic import elastic
-    from deadline_perception.networks.elastic.network import ElasticNetwork, image_batches
-    from deadline_perception.networks.elastic.source import find_source, read_weights
+    from deadline_perception.extras.elastic.checkpoint import save_elastic
+    from deadline_perception.extras.elastic.elastic import elastic
+    from deadline_perception.extras.elastic.network import ElasticNetwork, image_batches
+    from deadline_perception.extras.elastic.source import find_source, read_weights
 
     use_threads(args.threads)
     weights = read_weights(args.weights)

@@ -23,15 +23,15 @@ from deadline_perception.core.detections import Classification
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import command_line
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
-from deadline_perception.datasets.class_names import counted, left_out, relabelled
-from deadline_perception.datasets.joined_sequence import joined
-from deadline_perception.datasets.records import Sequence as DrivingSequence
-from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
-from deadline_perception.evaluation.path_accuracy import (
+from deadline_perception.extras.data.class_names import counted, left_out, relabelled
+from deadline_perception.extras.data.joined_sequence import joined
+from deadline_perception.extras.data.source import CLASSES_HELP, open_source
+from deadline_perception.extras.evaluation.path_accuracy import (
     RANKING_OBJECTS,
     PathScores,
     annotated_frames,
@@ -40,18 +40,21 @@ from deadline_perception.evaluation.path_accuracy import (
     readable_frames,
     sample_paths,
 )
-from deadline_perception.networks.model_set.model_reference import find_weights, load_weights
+from deadline_perception.extras.external_models.model_set.model_reference import (
+    find_weights,
+    load_weights,
+)
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.crop_evaluation import evaluate_crops
-from deadline_perception.tools.file_arguments import (
+from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
     THREADS,
     add_device_arguments,
     check_file,
     check_numbers,
 )
-from deadline_perception.tools.terminal import print_table, progress_bar
+from deadline_perception.tools.support.terminal import print_table, progress_bar
 
 _SAMPLE = 60
 _SHOWN = 25
@@ -184,8 +187,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
 
 def _calibrate(detector, file: Path, frames: list, ground_truths: list) -> None:
     """Fits the curves of scores and writes the weights with them; their figures are otherwise the same."""
-    from deadline_perception.evaluation.path_accuracy import detect_on_frames
-    from deadline_perception.evaluation.reliability import scored_detections
+    from deadline_perception.extras.evaluation.path_accuracy import detect_on_frames
+    from deadline_perception.extras.evaluation.reliability import scored_detections
     from deadline_perception.networks.multi_path.checkpoint import read_header, save_detector
     from deadline_perception.networks.multi_path.score_calibration import fit_calibration
 

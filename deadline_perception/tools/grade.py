@@ -21,10 +21,13 @@ from pathlib import Path
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.networks.model_set.model_reference import find_weights, load_network
-from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.extras.external_models.model_set.model_reference import (
+    find_weights,
+    load_network,
+)
 from deadline_perception.runtime.loading import warm_up
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
+from deadline_perception.system.kernel_thread import parse_cores
+from deadline_perception.system.priority import MODES, Role, ThreadPriority, inference_thread
 from deadline_perception.timing.contention.impact import (
     measure_unit_delays,
     most_units,
@@ -48,14 +51,14 @@ from deadline_perception.timing.contention.load import (
 )
 from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import time_frame
-from deadline_perception.tools.file_arguments import (
+from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
+from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
     add_device_arguments,
     check_file,
     check_numbers,
 )
-from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
-from deadline_perception.tools.terminal import print_table, progress_bar, say
+from deadline_perception.tools.support.terminal import print_table, progress_bar, say
 
 _NEARLY_ALL = 0.98  # of the delays: units need not reproduce single outliers
 
@@ -196,7 +199,7 @@ def _grade(
     file = args.out or default_levels_path(network.config_name, facts)
     grading.save(file)
     plot = file.with_suffix('.png')
-    from deadline_perception.evaluation.contention_plot import draw_grading
+    from deadline_perception.extras.report.contention_plot import draw_grading
 
     draw_grading(grading, plot)
     _print_levels(grading)

@@ -16,35 +16,41 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.datasets.class_names import read_class_mapping, relabelled
-from deadline_perception.datasets.image_file import file_of
-from deadline_perception.datasets.records import Frame
-from deadline_perception.datasets.records import Sequence as DrivingSequence
-from deadline_perception.datasets.source import open_source
-from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
-from deadline_perception.tools.file_arguments import (
+from deadline_perception.core.images.image_file import file_of
+from deadline_perception.core.records import Frame
+from deadline_perception.core.records import Sequence as DrivingSequence
+from deadline_perception.extras.data.class_names import read_class_mapping, relabelled
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
+from deadline_perception.extras.training.label_file import write_labels
+from deadline_perception.extras.training.label_log import LabelLog
+from deadline_perception.extras.training.labelling import (
+    LabelJob,
+    LabellingError,
+    Teacher,
+    judge,
+    see_all,
+)
+from deadline_perception.extras.training.score_thresholds import LEAST_OBJECTS, LEAST_PRECISION
+from deadline_perception.tools.label_report import label_progress, report
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions
+from deadline_perception.tools.support.file_arguments import (
     THREADS,
     add_device_arguments,
     check_file,
     check_folder,
     check_numbers,
 )
-from deadline_perception.tools.label_report import label_progress, report
-from deadline_perception.tools.model_conventions import TrialImages, find_conventions
-from deadline_perception.tools.model_words import (
+from deadline_perception.tools.support.model_arguments import (
     MODEL_HELP,
     add_model_arguments,
     classes_of_set,
     read_models,
     renamed,
 )
-from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.tools.terminal import say
-from deadline_perception.training.label_file import write_labels
-from deadline_perception.training.label_log import LabelLog
-from deadline_perception.training.labelling import LabelJob, LabellingError, Teacher, judge, see_all
-from deadline_perception.training.score_thresholds import LEAST_OBJECTS, LEAST_PRECISION
+from deadline_perception.tools.support.stop_request import StopRequest
+from deadline_perception.tools.support.terminal import say
 
 _CHOSEN_ON = 200  # images of each source, spread evenly, that thresholds are chosen on at most
 

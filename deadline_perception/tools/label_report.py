@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from deadline_perception.tools.terminal import print_table, progress_bar, say
-from deadline_perception.training.label_file import LabelCounts
-from deadline_perception.training.label_log import SeenImage
-from deadline_perception.training.labelling import Judgement, LabelJob, Teacher
-from deadline_perception.training.score_thresholds import LEAST_OBJECTS
+from deadline_perception.extras.training.label_file import LabelCounts
+from deadline_perception.extras.training.label_log import SeenImage
+from deadline_perception.extras.training.labelling import Judgement, LabelJob, Teacher
+from deadline_perception.extras.training.score_thresholds import LEAST_OBJECTS
+from deadline_perception.tools.support.terminal import print_table, progress_bar, say
 
 _NAMED = 10  # unreadable images that are named
 

@@ -12,31 +12,42 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.datasets.records import Sequence as DrivingSequence
+from deadline_perception.core.records import GroundTruth
+from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.engines.openvino_library import cpu_settings, openvino_core
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.networks.external.conventions import (
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.external_models.exported.conventions import (
     confidence,
     implausible,
     possible_readings,
     search,
 )
-from deadline_perception.networks.external.exported_file import read_exported, told, with_size
-from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.external.pixels import (
+from deadline_perception.extras.external_models.exported.exported_file import (
+    read_exported,
+    told,
+    with_size,
+)
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.pixels import (
     STRETCH,
     InputForm,
     place,
     placement,
     read_values,
 )
-from deadline_perception.networks.external.suppression import suppress
-from deadline_perception.networks.model_set.exported_model import FileFacts, read_facts
-from deadline_perception.networks.model_set.onnx_detector import check_finite, in_file, input_size
-from deadline_perception.networks.model_set.set_file import ModelSpec
+from deadline_perception.extras.external_models.exported.suppression import suppress
+from deadline_perception.extras.external_models.model_set.exported_model import (
+    FileFacts,
+    read_facts,
+)
+from deadline_perception.extras.external_models.model_set.onnx_detector import (
+    check_finite,
+    in_file,
+    input_size,
+)
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec
 from deadline_perception.runtime.tracks import pairwise_iou
-from deadline_perception.tools.model_process import ask, serve
+from deadline_perception.tools.support.model_process import ask, serve
 
 _MODULE = 'model_conventions'
 _INSPECTION_LIMIT_S, _INSPECTION_PROCESSOR_S = (

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.networks.external.exported_file import read_exported, with_size
-from deadline_perception.networks.external.pixels import InputForm, place, read_values
-from deadline_perception.networks.model_set.set_file import ModelSpec
-from deadline_perception.tools.model_process import ask, serve
+from deadline_perception.extras.external_models.exported.exported_file import (
+    read_exported,
+    with_size,
+)
+from deadline_perception.extras.external_models.exported.pixels import InputForm, place, read_values
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec
+from deadline_perception.tools.support.model_process import ask, serve
 
 _SHARES = (1.0, 0.75, 0.5)  # of the longer side, in which a file of open size is taken
 _LIMIT_S = 3600.0
@@ -71,7 +74,7 @@ def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
     import nncf
 
     from deadline_perception.engines.openvino_library import load_openvino, own_signal_stack
-    from deadline_perception.networks.model_set.onnx_detector import input_size
+    from deadline_perception.extras.external_models.model_set.onnx_detector import input_size
 
     spec, images = ModelSpec(**order['spec']), arrays['images']
     exported = read_exported(spec.file)

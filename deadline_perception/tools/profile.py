@@ -26,18 +26,18 @@ from deadline_perception.core.device import (
 )
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.records import Frame, spread_evenly
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.datasets.records import Frame, spread_evenly
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.networks.model_set.model_reference import (
+from deadline_perception.extras.external_models.model_set.model_reference import (
     find_weights,
     is_set,
     load_weights,
 )
-from deadline_perception.networks.model_set.set_file import use_engine
+from deadline_perception.extras.external_models.model_set.set_file import use_engine
 from deadline_perception.runtime.loading import load_quality
-from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
+from deadline_perception.system.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.timing.contention.sensors import watch_cores_of_others
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import (
@@ -49,15 +49,15 @@ from deadline_perception.timing.profile import (
 from deadline_perception.timing.quantiles import bounded_share, samples_needed
 from deadline_perception.timing.transferred_profile import reference_profile, scaled_segments
 from deadline_perception.timing.wcet.segment_model import with_wcet
-from deadline_perception.tools.file_arguments import (
+from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
     THREADS,
     add_device_arguments,
     check_file,
     check_numbers,
 )
-from deadline_perception.tools.segment_preparation import prepare_for_engine
-from deadline_perception.tools.terminal import print_table, progress_bar, say
+from deadline_perception.tools.support.segment_preparation import prepare_for_engine
+from deadline_perception.tools.support.terminal import print_table, progress_bar, say
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES, _PREPARED_IMAGES = 40, 16  # that are measured on, and that segments are prepared with
@@ -252,12 +252,12 @@ def say_if_busy(why_not: str) -> None:
 def read_images(source: str | None, count: int = _IMAGES) -> list[np.ndarray]:
     """Images of a source, or of a rendered drive; see `spread_images`."""
     if source is None:
-        from deadline_perception.datasets.rendering.drive import render_drive
+        from deadline_perception.extras.rendered_drive.drive import render_drive
 
         # As many frames as are wanted: the boxes of each are computed at once, which takes longer than an image.
         frames = render_drive(_DRIVE_S, rate_hz=count / _DRIVE_S).frames
     else:
-        from deadline_perception.datasets.source import open_source
+        from deadline_perception.extras.data.source import open_source
 
         frames = open_source(source).frames
     return spread_images(frames, count)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.report import write_report
-from deadline_perception.tools.file_arguments import check_folder
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.report import write_report
+from deadline_perception.tools.support.file_arguments import check_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         print(recording.ending)
     source = None
     if args.source:
-        from deadline_perception.datasets.source import open_source
+        from deadline_perception.extras.data.source import open_source
 
         source = open_source(args.source)
     summary = write_report(

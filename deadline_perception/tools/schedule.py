@@ -16,14 +16,18 @@ import numpy as np
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import NS_PER_MS, ms_from_ns
-from deadline_perception.decision.scheduling.allocation import Allocation, Method, allocate
-from deadline_perception.decision.scheduling.choices import Infeasible
-from deadline_perception.decision.scheduling.feasibility import analyse, whole_ns
-from deadline_perception.decision.scheduling.simulation import Jobs, simulate
-from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
-from deadline_perception.runtime.task_file import read_tasks
-from deadline_perception.tools.file_arguments import THREADS, check_file, check_numbers
-from deadline_perception.tools.terminal import print_table
+from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
+from deadline_perception.extras.several_networks.scheduling.allocation import (
+    Allocation,
+    Method,
+    allocate,
+)
+from deadline_perception.extras.several_networks.scheduling.choices import Infeasible
+from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
+from deadline_perception.extras.several_networks.scheduling.simulation import Jobs, simulate
+from deadline_perception.extras.several_networks.task_file import read_tasks
+from deadline_perception.tools.support.file_arguments import THREADS, check_file, check_numbers
+from deadline_perception.tools.support.terminal import print_table
 
 _SHOWN_PERIODS = 4  # of the longest one
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
-from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.recipe import recipe_in
+from deadline_perception.tools.support.file_arguments import check_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,13 +21,13 @@ from deadline_perception.timing.wcet.layer_sweep import (
     table_sweeps,
 )
 from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
-from deadline_perception.tools.file_arguments import (
+from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import (
     add_device_arguments,
     check_folder,
     check_numbers,
 )
-from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.tools.terminal import print_table, progress_bar, say
+from deadline_perception.tools.support.terminal import print_table, progress_bar, say
 
 _SAVE_MS = 20_000.0
 _DRAW_MS = 500.0
@@ -118,7 +118,7 @@ def measure_to_file(
 
 
 def _predict(sweeps: tuple, measured: MeasuredLayers, picture: Path) -> int:
-    from deadline_perception.evaluation.sweep_result import (
+    from deadline_perception.extras.report.sweep_result import (
         LEAST_MEASURED,
         draw_sweeps,
         evaluate_sweep,

@@ -16,13 +16,25 @@ from pathlib import Path
 
 import torch
 
+from deadline_perception.core.records import Sequence
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
-from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
-from deadline_perception.datasets.records import Sequence
-from deadline_perception.datasets.rendering.drive import CLASS_NAMES, render_drives
-from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.evaluation.path_accuracy import readable_frames
+from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
+from deadline_perception.extras.data.source import CLASSES_HELP, open_source
+from deadline_perception.extras.evaluation.path_accuracy import readable_frames
+from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drives
+from deadline_perception.extras.training.level_trainer import LevelTrainer
+from deadline_perception.extras.training.loss_log import open_log
+from deadline_perception.extras.training.norm_statistics import measure_statistics
+from deadline_perception.extras.training.samples import (
+    AUGMENTATIONS,
+    SampleSource,
+    TrainingDataLost,
+    all_class_names,
+)
+from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich, find_strategy
+from deadline_perception.extras.training.trainer import Trainer
+from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,
@@ -35,22 +47,10 @@ from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
 from deadline_perception.networks.multi_path.weights_start import start_from_weights
-from deadline_perception.tools.file_arguments import THREADS, check_file, check_numbers
 from deadline_perception.tools.recipe import recipe_text
-from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.tools.terminal import progress_bar
-from deadline_perception.training.level_trainer import LevelTrainer
-from deadline_perception.training.loss_log import open_log
-from deadline_perception.training.norm_statistics import measure_statistics
-from deadline_perception.training.samples import (
-    AUGMENTATIONS,
-    SampleSource,
-    TrainingDataLost,
-    all_class_names,
-)
-from deadline_perception.training.strategies import STRATEGIES, Sandwich, find_strategy
-from deadline_perception.training.trainer import Trainer
-from deadline_perception.training.training_plan import TrainingPlan
+from deadline_perception.tools.support.file_arguments import THREADS, check_file, check_numbers
+from deadline_perception.tools.support.stop_request import StopRequest
+from deadline_perception.tools.support.terminal import progress_bar
 
 _SAVE_EVERY_S = 60.0
 _START_IMAGES = 16

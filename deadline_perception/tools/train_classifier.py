@@ -10,23 +10,26 @@ import argparse
 from pathlib import Path
 
 from deadline_perception.core.device import check_device
-from deadline_perception.datasets.object_views import ObjectView
-from deadline_perception.datasets.rendering.single_object import gather_views
-from deadline_perception.datasets.source import open_source
-from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.networks.classifier.checkpoint import load_classifier, save_classifier
-from deadline_perception.networks.classifier.classes import CLASS_NAMES
-from deadline_perception.networks.classifier.network import (
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+from deadline_perception.extras.rendered_drive.object_views import ObjectView
+from deadline_perception.extras.rendered_drive.single_object import gather_views
+from deadline_perception.extras.several_networks.classifier.checkpoint import (
+    load_classifier,
+    save_classifier,
+)
+from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES
+from deadline_perception.extras.several_networks.classifier.network import (
     ClassifierConfig,
     NestedClassifier,
     build_classifier,
 )
-from deadline_perception.tools.file_arguments import THREADS, check_numbers
+from deadline_perception.extras.training.crop_samples import CropSource
+from deadline_perception.extras.training.level_trainer import LevelTrainer
+from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.tools.recipe import recipe_text
+from deadline_perception.tools.support.file_arguments import THREADS, check_numbers
 from deadline_perception.tools.train import add_run_arguments, begun_run, ended_run, run_and_save
-from deadline_perception.training.crop_samples import CropSource
-from deadline_perception.training.level_trainer import LevelTrainer
-from deadline_perception.training.training_plan import TrainingPlan
 
 _RENDERED, _BACKGROUNDS = 400, 6  # objects of each class; windows of background of each image
 

@@ -17,10 +17,10 @@ from statistics import fmean
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
-from deadline_perception.tools.file_arguments import check_file, check_numbers
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.tools.terminal import print_table, progress_bar, say
+from deadline_perception.tools.support.file_arguments import check_file, check_numbers
+from deadline_perception.tools.support.stop_request import StopRequest
+from deadline_perception.tools.support.terminal import print_table, progress_bar, say
 
 _BATCH = 8  # images of one iteration
 _NORM_BATCH = 32
@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from deadline_perception.core.detections import Detections
-    from deadline_perception.networks.elastic.checkpoint import load_elastic, save_elastic
-    from deadline_perception.networks.elastic.elastic import settle_norms
-    from deadline_perception.networks.elastic.network import image_batches
-    from deadline_perception.networks.elastic.training import (
+    from deadline_perception.extras.elastic.checkpoint import load_elastic, save_elastic
+    from deadline_perception.extras.elastic.elastic import settle_norms
+    from deadline_perception.extras.elastic.network import image_batches
+    from deadline_perception.extras.elastic.training import (
         TimeBoundTrainer,
         class_loss,
         distillation_loss,

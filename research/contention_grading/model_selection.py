@@ -69,11 +69,11 @@ from transition_pruning import transition_prune
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.model_set.model_reference import find_weights
-from deadline_perception.networks.model_set.model_set import ModelSet
-from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.external_models.model_set.model_set import ModelSet
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
@@ -138,10 +138,10 @@ def load_models(args: argparse.Namespace) -> tuple[ModelSet, dict[str, float]]:
 
 def individual_models(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, float]]:
     """Individually trained models by name: the path that each was trained on, and their AP on the data."""
-    from deadline_perception.datasets.class_names import relabelled
-    from deadline_perception.datasets.joined_sequence import joined
-    from deadline_perception.datasets.source import open_source
-    from deadline_perception.evaluation.path_accuracy import (
+    from deadline_perception.extras.data.class_names import relabelled
+    from deadline_perception.extras.data.joined_sequence import joined
+    from deadline_perception.extras.data.source import open_source
+    from deadline_perception.extras.evaluation.path_accuracy import (
         annotated_frames,
         measure_paths,
         ranking_classes,
@@ -264,7 +264,7 @@ def tell_memory(args: argparse.Namespace) -> None:
     import torchvision  # noqa: F401  libraries are not what models take
 
     from deadline_perception.runtime.loading import warm_up
-    from deadline_perception.tools.model_probe import resident_mb
+    from deadline_perception.tools.support.model_probe import resident_mb
 
     image = np.zeros((380, 640, 3), np.uint8)
     before_mb, begun_ms = resident_mb(), now_ms()

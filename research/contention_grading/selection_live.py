@@ -20,7 +20,7 @@ from selection_replay import Outcome, Recording, violations_ratio
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.model_set.model_set import ModelSet
+from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes

@@ -33,7 +33,7 @@ from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
 
 from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.evaluation.sweep_result import SweepResult, evaluate_sweep
+from deadline_perception.extras.report.sweep_result import SweepResult, evaluate_sweep
 from deadline_perception.timing.wcet.layer_sweep import (
     LayerTimer,
     Repetition,

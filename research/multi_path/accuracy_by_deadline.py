@@ -33,19 +33,19 @@ from rich.progress import Progress
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.class_names import relabelled
-from deadline_perception.datasets.coco import read_coco
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.engines.choice import ENGINES
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import (
+from deadline_perception.extras.data.class_names import relabelled
+from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.evaluation.path_accuracy import (
     annotated_frames,
     pooled_ap,
     ranking_classes,
 )
-from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes

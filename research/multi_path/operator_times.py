@@ -35,9 +35,9 @@ import torch
 from deadline_perception.core.device import process_environment, read_device_facts, use_threads
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace, setting_text
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.eager import Eager
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
 from deadline_perception.networks.multi_path.configuration import CONFIGURATIONS
 from deadline_perception.networks.multi_path.network import MultiPathDetector

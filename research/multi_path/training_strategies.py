@@ -32,24 +32,24 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace
+from deadline_perception.core.records import Sequence
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.datasets.class_names import relabelled
-from deadline_perception.datasets.coco import read_coco
-from deadline_perception.datasets.records import Sequence
-from deadline_perception.evaluation.path_accuracy import (
+from deadline_perception.extras.data.class_names import relabelled
+from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.evaluation.path_accuracy import (
     annotated_frames,
     measure_paths,
     ranking_classes,
 )
+from deadline_perception.extras.training.losses import REGIONS_PER_IMAGE
+from deadline_perception.extras.training.samples import SampleSource
+from deadline_perception.extras.training.strategies import STRATEGIES, Strategy
+from deadline_perception.extras.training.trainer import Trainer
+from deadline_perception.extras.training.training_plan import TrainingPlan
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
 from deadline_perception.networks.multi_path.configuration import find_configuration
 from deadline_perception.networks.multi_path.heads import BINS
 from deadline_perception.networks.multi_path.network import MultiPathDetector
-from deadline_perception.training.losses import REGIONS_PER_IMAGE
-from deadline_perception.training.samples import SampleSource
-from deadline_perception.training.strategies import STRATEGIES, Strategy
-from deadline_perception.training.trainer import Trainer
-from deadline_perception.training.training_plan import TrainingPlan
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import ROOT, Run, run_script, show

@@ -44,11 +44,11 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.json_file import read_object
 from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.datasets.rendering.drive import render_drive
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.model_set.model_reference import find_weights
-from deadline_perception.networks.model_set.set_file import use_engine
+from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.extras.external_models.model_set.set_file import use_engine
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.calibration import BoundCalibrator
@@ -68,8 +68,8 @@ from deadline_perception.timing.profile import LatencyProfile, measure_profile, 
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
 from deadline_perception.timing.wcet.step_model import LEAST_VALUES, fit_step_model
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show

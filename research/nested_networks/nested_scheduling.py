@@ -23,9 +23,21 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.device import read_device_facts
-from deadline_perception.decision.scheduling.allocation import Method, allocate, least_demand
-from deadline_perception.decision.scheduling.choices import Choices, Infeasible, Option
-from deadline_perception.decision.scheduling.quality import AccuracyTable, Approach, TotalAccuracy
+from deadline_perception.extras.several_networks.scheduling.allocation import (
+    Method,
+    allocate,
+    least_demand,
+)
+from deadline_perception.extras.several_networks.scheduling.choices import (
+    Choices,
+    Infeasible,
+    Option,
+)
+from deadline_perception.extras.several_networks.scheduling.quality import (
+    AccuracyTable,
+    Approach,
+    TotalAccuracy,
+)
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from deadline_perception.decision.scheduling.allocation import Method, allocate
+from deadline_perception.extras.several_networks.scheduling.allocation import Method, allocate
 
 
 def test_made_up_networks_gain_by_level_and_all_methods_are_compared(load_benchmark, tmp_path):

@@ -29,9 +29,9 @@ from torch.nn import functional as F
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.elastic.checkpoint import load_elastic
-from deadline_perception.networks.elastic.network import image_batches
-from deadline_perception.networks.elastic.source import find_source
+from deadline_perception.extras.elastic.checkpoint import load_elastic
+from deadline_perception.extras.elastic.network import image_batches
+from deadline_perception.extras.elastic.source import find_source
 from deadline_perception.tools.elastic_data import ElasticData, read_data
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

@@ -18,9 +18,9 @@ from torch import Tensor, fx
 from torch.nn import functional as F
 
 from deadline_perception.engines import sliced_layers as sliced
-from deadline_perception.networks.elastic.activation import Activation, check_utilisation
-from deadline_perception.networks.elastic.elastic import ElasticModule, outputs
-from deadline_perception.networks.elastic.elastic_layers import ElasticLayerNorm
+from deadline_perception.extras.elastic.activation import Activation, check_utilisation
+from deadline_perception.extras.elastic.elastic import ElasticModule, outputs
+from deadline_perception.extras.elastic.elastic_layers import ElasticLayerNorm
 
 
 def sub_convolution(

@@ -28,7 +28,7 @@ from subflow_shapes import (
 )
 
 from deadline_perception.core.device import use_threads
-from deadline_perception.networks.elastic.elastic import SETTINGS
+from deadline_perception.extras.elastic.elastic import SETTINGS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show

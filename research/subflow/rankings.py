@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from deadline_perception.engines import sliced_layers as sliced
-from deadline_perception.networks.elastic import importance
-from deadline_perception.networks.elastic.elastic import (
+from deadline_perception.extras.elastic import importance
+from deadline_perception.extras.elastic.elastic import (
     SETTINGS,
     ElasticModule,
     check_calibration,
@@ -30,7 +30,7 @@ from deadline_perception.networks.elastic.elastic import (
     structure,
     unit_scores,
 )
-from deadline_perception.networks.elastic.importance import of_units
+from deadline_perception.extras.elastic.importance import of_units
 
 # Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
@@ -43,7 +43,7 @@ _SINGULAR = (
 class Ranking(Enum):
     """What neurons are ranked by.
 
-    `SELECTION`: see `networks/elastic/importance.py`. `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights
+    `SELECTION`: see `extras/elastic/importance.py`. `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights
     that
     lead to a neuron (Li et al. 2017). `RANDOM`: a permutation. `GIVEN`: the order that training has left.
     """
@@ -81,7 +81,7 @@ class Importance:
 
 
 class OutputSamples(importance.OutputSamples):
-    """See `networks/elastic/importance.py`."""
+    """See `extras/elastic/importance.py`."""
 
     def importance(self, ranking: Ranking = Ranking.OBS) -> Importance:
         """Of every neuron, by `SELECTION` or `OBS`.

@@ -38,9 +38,9 @@ from torch.nn import functional as F
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.stopwatch import now_ms, synchronise
 from deadline_perception.engines.sliced_layers import Convolution, Linear
-from deadline_perception.networks.elastic.activation import activate
-from deadline_perception.networks.elastic.elastic import ElasticModule
-from deadline_perception.networks.elastic.training import ActiveDescent, gradients
+from deadline_perception.extras.elastic.activation import activate
+from deadline_perception.extras.elastic.elastic import ElasticModule
+from deadline_perception.extras.elastic.training import ActiveDescent, gradients
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

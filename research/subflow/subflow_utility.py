@@ -39,10 +39,10 @@ from deadline_perception.decision.speed_budget import (
     SUBFLOW_ROBOT_BUDGETS_MS,
     SUBFLOW_ROBOT_SPEEDS_MPS,
 )
-from deadline_perception.networks.elastic.elastic import ElasticModule
-from deadline_perception.networks.elastic.time_bounds import TimeBounds
-from deadline_perception.runtime.kernel_thread import name_thread
-from deadline_perception.runtime.priority import Role, ThreadPriority
+from deadline_perception.extras.elastic.elastic import ElasticModule
+from deadline_perception.extras.elastic.time_bounds import TimeBounds
+from deadline_perception.system.kernel_thread import name_thread
+from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from made_up_elastic import images
 from torch import nn
 
-from deadline_perception.networks.elastic.activation import UnitGroup, activate
-from deadline_perception.networks.elastic.elastic import elastic, outputs
+from deadline_perception.extras.elastic.activation import UnitGroup, activate
+from deadline_perception.extras.elastic.elastic import elastic, outputs
 
 
 @settings(max_examples=30, deadline=None)

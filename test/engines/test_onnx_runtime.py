@@ -24,10 +24,12 @@ from deadline_perception.engines.onnx_runtime import (  # noqa: E402
     feed_of,
     files_of_values,
 )
-from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
-from deadline_perception.networks.external.pixels import InputForm  # noqa: E402
-from deadline_perception.networks.model_set.onnx_detector import OnnxDetector  # noqa: E402
-from deadline_perception.networks.model_set.onnx_runtime_detector import OnnxRuntimeDetector  # noqa: E402
+from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
+from deadline_perception.extras.external_models.exported.pixels import InputForm  # noqa: E402
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
+from deadline_perception.extras.external_models.model_set.onnx_runtime_detector import (  # noqa: E402
+    OnnxRuntimeDetector,
+)
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason='a GPU is there')

@@ -11,9 +11,12 @@ from made_up_elastic import made_elastic
 
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.torch_network import TorchNetwork
-from deadline_perception.networks.classifier.network import ClassifierConfig, NestedClassifier
-from deadline_perception.networks.elastic.network import ElasticNetwork
-from deadline_perception.networks.elastic.source import NetworkSource
+from deadline_perception.extras.elastic.network import ElasticNetwork
+from deadline_perception.extras.elastic.source import NetworkSource
+from deadline_perception.extras.several_networks.classifier.network import (
+    ClassifierConfig,
+    NestedClassifier,
+)
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 SMALL = ClassifierConfig(name='small', channels=(8, 16), strides=(2, 2), ratios=(0.25, 0.5, 1.0))

@@ -206,10 +206,10 @@ def test_custom_policy(example, capsys, cache):
 
 def test_elastic_network(example, tmp_path):
     torch = pytest.importorskip('torch')
-    from deadline_perception.networks.elastic.checkpoint import save_elastic
-    from deadline_perception.networks.elastic.elastic import elastic
-    from deadline_perception.networks.elastic.network import ElasticNetwork
-    from deadline_perception.networks.elastic.source import NetworkSource
+    from deadline_perception.extras.elastic.checkpoint import save_elastic
+    from deadline_perception.extras.elastic.elastic import elastic
+    from deadline_perception.extras.elastic.network import ElasticNetwork
+    from deadline_perception.extras.elastic.source import NetworkSource
 
     source = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
     data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))

@@ -13,8 +13,8 @@ from vision_msgs.msg import Classification, Detection2DArray
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.report import write_report
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.report import write_report
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, measure_profile
 

@@ -14,13 +14,13 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.bag_messages import BagMessages
-from deadline_perception.datasets.image_message import to_bgr
-from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.core.images.image_message import to_bgr
+from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.bag_messages import BagMessages
+from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.messages import stamp_to_ns
-from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS
+from deadline_perception.system.supervision import TRY_AGAIN_STATUS
 
 FRAMES = 12
 PERIOD_NS = 50_000_000

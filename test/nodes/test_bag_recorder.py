@@ -10,7 +10,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CameraInfo
 from vision_msgs.msg import LabelInfo
 
-from deadline_perception.datasets.bag_file import BagFile
+from deadline_perception.extras.data.bag_file import BagFile
 from deadline_perception.nodes.bag_writer import FLUSH_PERIOD_S
 from deadline_perception.nodes.service_quality import LATCHED
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from deadline_perception.datasets.bag_file import BagError, BagFile
-from deadline_perception.datasets.bag_messages import BagMessages
-from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.extras.data.bag_file import BagError, BagFile
+from deadline_perception.extras.data.bag_messages import BagMessages
+from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.bag_source import choose_camera, is_excluded, read_ahead
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 

@@ -6,8 +6,8 @@ import pytest
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
 
-from deadline_perception.datasets.bag_file import BagFile
-from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.extras.data.bag_file import BagFile
+from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
 
 STRING = 'std_msgs/msg/String'

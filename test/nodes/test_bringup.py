@@ -15,9 +15,9 @@ import rclpy.node
 import yaml
 
 from deadline_perception.core.child_command import module_command
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.bag_file import BagError
-from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.bag_file import BagError
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, PLAYER, RECORDER

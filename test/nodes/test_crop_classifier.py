@@ -21,8 +21,8 @@ from vision_msgs.msg import (
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.datasets.rendering.single_object import render_object
-from deadline_perception.networks.classifier.classes import CLASS_NAMES
+from deadline_perception.extras.rendered_drive.single_object import render_object
+from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES
 from deadline_perception.nodes.crop_classifier import refined
 from deadline_perception.nodes.messages import DetectionsMessage
 from deadline_perception.timing.profile import measure_profile
@@ -50,7 +50,7 @@ def street():
 
 @pytest.fixture(scope='module')
 def profile(tmp_path_factory, repository):
-    from deadline_perception.networks.classifier.checkpoint import load_classifier
+    from deadline_perception.extras.several_networks.classifier.checkpoint import load_classifier
 
     file = tmp_path_factory.mktemp('profile') / 'profile.json'
     crop = np.zeros((60, 60, 3), np.uint8)

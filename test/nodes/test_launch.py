@@ -15,9 +15,9 @@ from made_up_network import write_network
 from nav_msgs.msg import Odometry
 from stamped_messages import odometry
 
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.rendering.drive import render_drive
-from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.extras.report.recorded_bag import read_recording
 
 # `launch` alone would find this repository's folder of that name.
 pytest.importorskip('launch.actions', reason='launch comes with a ROS install')
@@ -112,7 +112,7 @@ import importlib.util, sys
 from launch import LaunchDescription, LaunchService
 from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnShutdown
-from deadline_perception.runtime.supervision import ProcessOrder
+from deadline_perception.system.supervision import ProcessOrder
 spec = importlib.util.spec_from_file_location('replay', sys.argv[1])
 replay = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(replay)

@@ -8,7 +8,7 @@ from stamped_messages import header
 from visualization_msgs.msg import Marker
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.evaluation.annotate import class_colour
+from deadline_perception.core.images.annotate import class_colour
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 
 NAMES = ('vehicle', 'bike')

@@ -13,7 +13,7 @@ from stamped_messages import header
 from std_msgs.msg import Header
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.image_message import ImageError
+from deadline_perception.core.images.image_message import ImageError
 from deadline_perception.nodes.messages import (
     DetectionsMessage,
     bgr_to_image,

@@ -13,7 +13,7 @@ from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.networks.model_set.set_file import SetFile
+from deadline_perception.extras.external_models.model_set.set_file import SetFile
 from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.timing.profile import LatencyProfile
 

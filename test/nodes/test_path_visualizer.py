@@ -11,8 +11,8 @@ from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.image_message import to_bgr
-from deadline_perception.evaluation.annotate import class_colour
+from deadline_perception.core.images.annotate import class_colour
+from deadline_perception.core.images.image_message import to_bgr
 from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp
 from deadline_perception.nodes.path_visualizer import headline
 

@@ -9,8 +9,8 @@ import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.rendering.drive import render_drive
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.readiness import ReadinessNode
 
 

@@ -11,7 +11,7 @@ from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.messages import (
     DetectionsMessage,
     bgr_to_image,

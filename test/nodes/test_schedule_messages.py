@@ -8,10 +8,10 @@ from deadline_perception.msg import JobReport
 from scheduled_jobs import ended_job
 from std_msgs.msg import Header
 
-from deadline_perception.decision.scheduling.allocation import Allocation
-from deadline_perception.decision.scheduling.choices import Option
+from deadline_perception.extras.several_networks.network_schedule import NetworkSchedule
+from deadline_perception.extras.several_networks.scheduling.allocation import Allocation
+from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
-from deadline_perception.runtime.network_schedule import NetworkSchedule
 from deadline_perception.runtime.tracks import Outcome
 
 STAMP = Time(sec=12, nanosec=5)

@@ -12,7 +12,7 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from stamped_messages import odometry, twist
 
-from deadline_perception.datasets.speed_trace import SpeedTrace
+from deadline_perception.core.speed_trace import SpeedTrace
 from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.vehicle_speed import TraceReplay
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.priority import ThreadPriority
+from deadline_perception.system.priority import ThreadPriority
 
 WAIT_S = 20.0
 

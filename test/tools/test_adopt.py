@@ -16,10 +16,10 @@ from made_up_models import small_yolo
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.openvino_library import load_openvino
-from deadline_perception.networks.model_set.set_file import SetFile, load_set
+from deadline_perception.extras.external_models.model_set.set_file import SetFile, load_set
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.command_line import main
-from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.support.ensure_profile import ensure_profile
 
 
 def test_writes_the_set_its_profile_and_its_qualities(adopted):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from exported_files import exported
 
-from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.networks.model_set.set_file import ModelSpec
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec
 from deadline_perception.tools import adoption
 
 pytest.importorskip('openvino')

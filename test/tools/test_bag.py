@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from annotated_images import write_coco
 
-from deadline_perception.datasets.bag import read_bag
+from deadline_perception.extras.data.bag import read_bag
 from deadline_perception.tools.command_line import main
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from deadline_perception.core.execution_path import LEVEL, Operator, PathSpace, Segment
-from deadline_perception.evaluation.crop_accuracy import CropAccuracy
+from deadline_perception.extras.evaluation.crop_accuracy import CropAccuracy
 from deadline_perception.tools.crop_evaluation import accuracy_table
 
 SPACE = PathSpace(

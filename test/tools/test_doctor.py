@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deadline_perception.tools import doctor
-from deadline_perception.tools.machine_findings import Finding, State
+from deadline_perception.tools.support.environment_checks import Finding, State
 
 GOOD = Finding('ROS 2', State.FINE, 'jazzy [Errno 2] is no markup')
 NOTED = Finding(

@@ -10,8 +10,8 @@ from annotated_images import write_class_folders
 from measurable_network import run_command
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.elastic.source import NetworkSource
-from deadline_perception.networks.model_set.model_reference import load_network
+from deadline_perception.extras.elastic.source import NetworkSource
+from deadline_perception.extras.external_models.model_set.model_reference import load_network
 
 CLASSES = ('bright', 'dark')
 

@@ -12,10 +12,10 @@ import pytest
 from annotated_images import noise, write_coco
 from made_up_models import small_yolo
 
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.coco import read_coco
-from deadline_perception.datasets.source import open_source
-from deadline_perception.networks.model_set.set_file import ModelSpec, SetFile
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.tools.command_line import main
 
 pytest.importorskip('openvino')

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.datasets.records import Frame
+from deadline_perception.core.records import Frame
+from deadline_perception.extras.training.label_file import LabelCounts
+from deadline_perception.extras.training.label_log import SeenImage
+from deadline_perception.extras.training.labelling import Judgement, LabelJob, Teacher
+from deadline_perception.extras.training.score_thresholds import ScoreThreshold
 from deadline_perception.tools.label_report import label_progress, report
-from deadline_perception.training.label_file import LabelCounts
-from deadline_perception.training.label_log import SeenImage
-from deadline_perception.training.labelling import Judgement, LabelJob, Teacher
-from deadline_perception.training.score_thresholds import ScoreThreshold
 
 
 def job(number):

@@ -5,7 +5,7 @@ import pytest
 from exported_files import exported
 from made_up_models import CLASSES, SIZE, small_yolo
 
-from deadline_perception.networks.model_set.set_file import ModelSpec, load_model
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised, size_at
 
 pytest.importorskip('openvino')

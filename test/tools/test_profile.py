@@ -10,7 +10,7 @@ import torch
 from measurable_network import run_command
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.model_conventions import TrialImages
 from deadline_perception.tools.profile import spread_images, sufficiency

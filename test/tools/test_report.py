@@ -11,10 +11,10 @@ import pytest
 from measurable_network import run_command
 from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
-from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.summary import summarise
+from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.summary import summarise
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.report import print_closing_table
 

@@ -9,8 +9,8 @@ import yaml
 from invented_networks import make_classifier, make_magnifier
 from measurable_network import run_command
 
-from deadline_perception.decision.scheduling.allocation import Allocation
-from deadline_perception.decision.scheduling.choices import Option
+from deadline_perception.extras.several_networks.scheduling.allocation import Allocation
+from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.timing.profile import measure_profile
 from deadline_perception.tools.schedule import first_jobs
 

@@ -16,8 +16,8 @@ from annotated_images import write_coco
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from deadline_perception.datasets.image_file import load_image
-from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.networks.multi_path.checkpoint import (
     build_detector,
     load_detector,
@@ -103,7 +103,7 @@ def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
         [
             sys.executable,
             '-c',
-            'import os, sys\nfrom deadline_perception.training import trainer\n'
+            'import os, sys\nfrom deadline_perception.extras.training import trainer\n'
             'from deadline_perception.tools import train\ntrain._SAVE_EVERY_S = 0.0\n'
             'save = trainer.Trainer.save\n'
             'def save_and_die(self, file):\n    save(self, file)\n    os._exit(9)\n'

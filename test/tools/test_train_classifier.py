@@ -11,7 +11,7 @@ import torch
 from annotated_images import write_coco
 from measurable_network import run_command
 
-from deadline_perception.networks.classifier.checkpoint import load_classifier
+from deadline_perception.extras.several_networks.classifier.checkpoint import load_classifier
 from deadline_perception.networks.multi_path.checkpoint import read_recipe
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.timing.profile import LatencyProfile

@@ -14,10 +14,10 @@ import torch
 from annotated_images import write_class_folders
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.networks.elastic.checkpoint import load_elastic, save_elastic
-from deadline_perception.networks.elastic.elastic import elastic
-from deadline_perception.networks.elastic.network import ElasticNetwork
-from deadline_perception.networks.elastic.source import CALLABLES, NetworkSource
+from deadline_perception.extras.elastic.checkpoint import load_elastic, save_elastic
+from deadline_perception.extras.elastic.elastic import elastic
+from deadline_perception.extras.elastic.network import ElasticNetwork
+from deadline_perception.extras.elastic.source import CALLABLES, NetworkSource
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.elastic_data import read_data, score_paths
 

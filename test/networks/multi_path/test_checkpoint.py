@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 from deadline_perception.core.device import DeviceNotFound, read_device_facts
-from deadline_perception.datasets.coco import read_coco
-from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths
+from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, measure_paths
 from deadline_perception.networks.multi_path.checkpoint import (
     CheckpointError,
     build_detector,

@@ -1,0 +1,1 @@
+"""Images: read from files and messages, and drawn on."""

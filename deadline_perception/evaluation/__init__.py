@@ -1,1 +1,0 @@
-"""How good and how timely the detections were."""

@@ -1,0 +1,297 @@
+"""Training whose iterations end within a time budget: each on the largest sub-network whose bound fits.
+
+An iteration computes, differentiates and changes the weights of active neurons alone (SubFlow, section V-B). In the
+prefix form these are views of the weights, so that forward pass, backward pass and the optimiser's step are dense and
+as short as for a network of that size; weights and momentum of inactive neurons are not touched.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.engines.sliced_layers import joined
+from deadline_perception.extras.elastic.activation import Activation
+from deadline_perception.extras.elastic.elastic import ElasticModule
+from deadline_perception.extras.elastic.time_bounds import TimeBounds
+
+Loss = Callable[[object, object], Tensor]
+_LARGEST_SHARE = (
+    0.5  # of the iterations that train the largest sub-network that fits; the others any that fits
+)
+_MOMENTUM = 0.9
+_MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
+
+
+def class_loss(logits: Tensor, targets: tuple[Tensor]) -> Tensor:
+    """Cross entropy of logits `[N, C]` and labels `[N]`."""
+    return F.cross_entropy(logits, targets[0])
+
+
+def distillation_loss(outputs: tuple[Tensor, Tensor], targets: tuple[Tensor, Tensor]) -> Tensor:
+    """How far a detector's outputs are from those of the whole network, which need no labels.
+
+    Args:
+        outputs: logits `[N, anchors, classes]` and box offsets `[N, anchors, 4]`.
+        targets: the same, of the whole network; an anchor's offsets count by its probability of being an object.
+    """
+    objects = 1.0 - targets[0].softmax(-1)[..., 0]
+    boxes = (F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1) * objects).sum()
+    classes = F.kl_div(
+        outputs[0].log_softmax(-1), targets[0].log_softmax(-1), reduction='none', log_target=True
+    ).sum()
+    return (classes + boxes) / objects.sum().clamp(min=1.0)
+
+
+class BudgetTooSmall(DeadlinePerceptionError):
+    """Not even the smallest sub-network can be trained within the budget."""
+
+
+@contextmanager
+def active_weights(
+    network: ElasticModule, activation: Activation
+) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Lets a network compute with the weights of active neurons as leaves of the graph of gradients, while it lasts.
+
+    Returns:
+        Each stretch of a weight that the sub-network uses, a view that asks for its gradient, and the weight it is of.
+        Weights that ask for no gradient are not among them.
+    """
+    stretches: list[tuple[Tensor, Tensor]] = []
+    elastic_layers = list(network.elastic_layers())
+    try:
+        for layer in elastic_layers:
+            used = []
+            for name in layer.WEIGHTS:
+                axis, pieces = layer.pieces(name, activation)
+                weight = getattr(layer, name, None)
+                if isinstance(weight, torch.nn.Parameter) and weight.requires_grad:
+                    pieces = [piece.detach().requires_grad_() for piece in pieces]
+                    stretches += [(piece, weight) for piece in pieces]
+                used.append(joined(axis, pieces))
+            layer.leaves = tuple(used)
+        sliced = {id(parameter) for layer in elastic_layers for parameter in layer.parameters()}
+        stretches += [
+            (weight, weight)
+            for weight in network.parameters()
+            if id(weight) not in sliced and weight.requires_grad
+        ]
+        yield stretches
+    finally:
+        for layer in elastic_layers:
+            layer.leaves = None
+
+
+def gradients(
+    network: ElasticModule, activation: Activation, loss: Loss, inputs: Tensor, targets: object
+) -> tuple[float, list[tuple[Tensor, Tensor, Tensor]]]:
+    """The loss of a sub-network, and its gradient for every weight that it uses.
+
+    Returns:
+        The loss, and for each stretch of a weight that it depends on: stretch, weight, gradient in the stretch's shape.
+    """
+    with active_weights(network, activation) as stretches:
+        value = loss(network.body(inputs, activation), targets)
+        found = torch.autograd.grad(value, [stretch for stretch, _ in stretches], allow_unused=True)
+    return float(value.detach()), [
+        (stretch, weight, gradient)
+        for (stretch, weight), gradient in zip(stretches, found)
+        if gradient is not None
+    ]
+
+
+class ActiveDescent:
+    """Stochastic gradient descent with momentum on the weights of active neurons.
+
+    Args:
+        learning_rate: > 0.
+
+    Raises:
+        ValueError: it is not.
+    """
+
+    def __init__(self, learning_rate: float) -> None:
+        if not 0.0 < learning_rate < math.inf:
+            raise ValueError(f'learning rate is {learning_rate}, expected a finite number above 0')
+        self.learning_rate = learning_rate
+        self._velocities: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def step(self, found: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+        """Changes the weights by what `gradients` found, in place; what is not finite changes nothing."""
+        if not found:
+            return
+        stretches, slopes = (
+            [stretch.detach() for stretch, _, _ in found],
+            [slope for _, _, slope in found],
+        )
+        norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
+        if not math.isfinite(norm):
+            return
+        if norm > _MOST_NORM:
+            torch._foreach_mul_(slopes, _MOST_NORM / norm)
+        velocities = [self._velocity(stretch, weight) for stretch, weight, _ in found]
+        torch._foreach_mul_(velocities, _MOMENTUM)
+        torch._foreach_add_(velocities, slopes)
+        torch._foreach_add_(stretches, velocities, alpha=-self.learning_rate)
+
+    @torch.no_grad()
+    def rehearse(self, found: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+        """Takes as long as a step, and changes nothing."""
+        velocities = [self._velocity(stretch, weight) for stretch, weight, _ in found]
+        for _ in range(2):
+            torch._foreach_add(velocities, [slope for _, _, slope in found])
+
+    def _velocity(self, stretch: Tensor, weight: Tensor) -> Tensor:
+        """The stretch of a weight's velocity that lies as the weight's does."""
+        velocity = self._velocities.get(id(weight))
+        if velocity is None:
+            velocity = self._velocities[id(weight)] = torch.zeros_like(
+                weight, memory_format=torch.preserve_format
+            )
+        return velocity.as_strided(
+            stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset()
+        )
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of training.
+
+    Attributes:
+        utilisation: of the sub-network.
+        bound_ms: of its time.
+        took_ms: its time.
+        loss: before the step.
+        in_time: it ended within the budget.
+    """
+
+    utilisation: float
+    bound_ms: float
+    took_ms: float
+    loss: float
+    in_time: bool
+
+
+class TimeBoundTrainer:
+    """Trains sub-networks one after the other, each iteration within a budget with the target probability.
+
+    Half of the iterations train the largest sub-network whose bound fits the budget, the others any that fits, so that
+    all of them learn. In the long run a share `target_miss_probability` of iterations exceeds its bound, see
+    `TimeBounds`. While nothing fits, iterations of the smallest sub-network that change no weight tell when something
+    does again.
+
+    Args:
+        network: its weights are changed; norms keep the statistics that they have.
+        loss: of the network's output and a batch's targets.
+        budget_ms: of one iteration, > 0; inf for no limit.
+        learning_rate: > 0.
+        target_miss_probability: in (0, 1).
+        seed: of the sub-networks that are drawn.
+        clock_ms: monotonic clock.
+
+    Attributes:
+        bounds: of an iteration's time; None until it is measured, or given.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    def __init__(
+        self,
+        network: ElasticModule,
+        loss: Loss,
+        *,
+        budget_ms: float,
+        learning_rate: float,
+        target_miss_probability: float = 0.01,
+        seed: int = 0,
+        clock_ms: Callable[[], float] = now_ms,
+    ) -> None:
+        if not budget_ms > 0.0:
+            raise ValueError(f'budget is {budget_ms} ms, expected more than 0')
+        self.network, self.budget_ms = network, budget_ms
+        self.descent = ActiveDescent(learning_rate)
+        self.bounds: TimeBounds | None = None
+        self._loss, self._clock_ms, self._rng = loss, clock_ms, random.Random(seed)
+        self._target_miss_probability = target_miss_probability
+
+    def measure(self, inputs: Tensor, targets: object, rounds: int = 5) -> None:
+        """Times iterations of every setting, which change no weight; blocks meanwhile.
+
+        Args:
+            inputs, targets: one batch, of the size that training will use.
+            rounds: iterations of each setting that count, at least 2, after one that does not.
+
+        Raises:
+            ValueError: there are fewer rounds.
+            BudgetTooSmall: the bound of the smallest setting exceeds the budget.
+        """
+        if rounds < 2:
+            raise ValueError(f'rounds is {rounds}, expected at least 2')
+        times: dict[float, list[float]] = {setting: [] for setting in self.network.settings}
+        for number in range(rounds + 1):
+            for setting in self.network.settings:
+                took_ms = self._probe(setting, inputs, targets)
+                if number:
+                    times[setting].append(took_ms)
+        expected_ms = {setting: median(samples) for setting, samples in times.items()}
+        spread = max(
+            max(samples) / max(expected_ms[setting], 1e-6) for setting, samples in times.items()
+        )
+        self.bounds = TimeBounds(expected_ms, self._target_miss_probability, spread)
+        fit = self.bounds.fit(self.budget_ms)
+        if not fit.fits_budget:
+            raise BudgetTooSmall(
+                f'budget is {self.budget_ms:g} ms, expected at least {fit.bound_ms:.1f} ms, the bound '
+                f'of an iteration of the smallest sub-network (utilisation {fit.utilisation:g}) on '
+                f'this device'
+            )
+
+    def iterate(self, inputs: Tensor, targets: object) -> Iteration | None:
+        """Trains on one batch; None, with no weight changed, where at present no bound fits the budget.
+
+        Raises:
+            ValueError: nothing was measured yet.
+        """
+        if self.bounds is None:
+            raise ValueError('no iteration was timed yet, expected a call of measure')
+        bounds_ms, fit = self.bounds.bounds_ms, self.bounds.fit(self.budget_ms)
+        if not fit.fits_budget:
+            self.bounds.observe(fit.utilisation, self._probe(fit.utilisation, inputs, targets))
+            return None
+        utilisation = fit.utilisation
+        if self._rng.random() >= _LARGEST_SHARE:
+            utilisation = self._rng.choice(
+                [u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms]
+            )
+        begun_ms = self._clock_ms()
+        value, found = gradients(
+            self.network, self.network.activate(utilisation), self._loss, inputs, targets
+        )
+        self.descent.step(found)
+        took_ms = self._clock_ms() - begun_ms
+        self.network.forget_copies()
+        self.bounds.observe(utilisation, took_ms)
+        return Iteration(
+            utilisation, bounds_ms[utilisation], took_ms, value, took_ms <= self.budget_ms
+        )
+
+    def _probe(self, utilisation: float, inputs: Tensor, targets: object) -> float:
+        """Time in ms of an iteration that changes no weight."""
+        begun_ms = self._clock_ms()
+        _, found = gradients(
+            self.network, self.network.activate(utilisation), self._loss, inputs, targets
+        )
+        self.descent.rehearse(found)
+        return self._clock_ms() - begun_ms

@@ -1,0 +1,1 @@
+"""How well objects are found: average precision by path, class and size, and its uncertainty."""

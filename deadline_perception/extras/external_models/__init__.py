@@ -1,0 +1,1 @@
+"""Detectors made elsewhere: exported files, their conventions, and sets of several models."""

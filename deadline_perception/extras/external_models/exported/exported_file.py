@@ -1,0 +1,274 @@
+"""A file that somebody exported: read by OpenVINO (ONNX, OpenVINO IR, TensorFlow Lite), with what it says of itself.
+
+Inputs beside the image that only tell sizes, as DETR's family and PaddleDetection have them, become constants, so that
+boxes come in px of the input. A loop that states no bound, or a large one, is refused before it can run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.core.errors import printable
+from deadline_perception.core.untrusted_file import FileRefused, check_kind
+from deadline_perception.engines.openvino_library import load_openvino, openvino_core
+from deadline_perception.extras.external_models.exported.head import Output
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.pixels import MOST_SIDE_PX
+from deadline_perception.extras.external_models.exported.stated_facts import (
+    StatedFacts,
+    read_stated,
+)
+from deadline_perception.extras.external_models.exported.tflite_file import read_tflite
+
+SUFFIXES = ('.onnx', '.xml', '.tflite')
+_MOST_ROUNDS = 100_000  # of a loop
+_WIDTH_FIRST = (
+    'orig_target_sizes',
+    'orig_size',
+)  # inputs of sizes, by name; others have the height first
+_IMAGE_NAMES = ('image', 'images', 'input', 'pixel_values', 'x', 'data')
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """What a file holds.
+
+    Attributes:
+        model: of OpenVINO, with one input.
+        by_planes: its channels come before height and width.
+        size: height and width of the input in px, None where the file leaves them open.
+        outputs: in its order.
+        stated: what it says of itself.
+        layers: precision of its layers, `float` or `8 bit`.
+    """
+
+    model: object
+    by_planes: bool
+    size: tuple[int | None, int | None]
+    outputs: tuple[Output, ...]
+    stated: StatedFacts
+    layers: str
+
+    @property
+    def is_open(self) -> bool:
+        """Its input has no size of its own."""
+        return None in self.size
+
+
+def read_exported(file: Path) -> ExportedFile:
+    """Reads a file; takes some tenths of a second and no torch.
+
+    Raises:
+        ModelError: it is missing, cannot be read, has inputs that are no image, or a loop without a small stated bound.
+        StoreError: OpenVINO is not installed.
+    """
+    file = Path(file)
+    model = _read(file)
+    _take_batches(model)
+    image = _image_input(model, file)
+    _check_loops(model, file)
+    shape = sizes_of(image)
+    by_planes = shape[1] == 3 or (shape[1] is None and shape[3] != 3)
+    sides = shape[2:] if by_planes else shape[1:3]
+    if any(side is not None and not 1 <= side <= MOST_SIDE_PX for side in sides):
+        raise ModelError(
+            f'input of {file} has {sides[0]} x {sides[1]} px, expected 1 to {MOST_SIDE_PX} px a side'
+        )
+    return ExportedFile(
+        model,
+        by_planes,
+        tuple(sides),
+        tuple(_outputs(model)),
+        read_stated(model, file),
+        precision(model),
+    )
+
+
+def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list[Output]:
+    """Gives the input its height and width in px, and a batch of one image; returns the outputs as they are then.
+
+    Raises:
+        ModelError: the file cannot have that size.
+    """
+    if any(side not in (None, wanted) for side, wanted in zip(exported.size, size)):
+        raise ModelError(
+            f'input of {file} has {exported.size[0]} x {exported.size[1]} px, expected the stated size of '
+            f'{size[0]} x {size[1]} px; leave it out, or export the file with that size or an open one'
+        )
+    model = exported.model
+    image = _image_input(model, file)
+    try:
+        shapes = {
+            one: [1, 3, *size] if exported.by_planes else [1, *size, 3]
+            for one in model.inputs
+            if one.get_node() == image.get_node()
+        }
+        shapes |= {
+            one: [1, *(1 if length is None else length for length in sizes_of(one)[1:])]
+            for one in model.inputs
+            if one.get_node() != image.get_node()
+        }
+        model.reshape(shapes)
+        _fix_sizes(model, image, size)
+    except RuntimeError as error:
+        raise ModelError(
+            f'{file} cannot take images of {size[0]} x {size[1]} px: {told(error)}'
+        ) from error
+    return _outputs(model)
+
+
+def precision(model) -> str:
+    """What the layers of a model are computed in, as far as its file decides."""
+    kinds = {op.get_type_name() for op in model.get_ops()}
+    return '8 bit' if kinds & {'FakeQuantize', 'QuantizeLinear', 'DequantizeLinear'} else 'float'
+
+
+def told(error: Exception) -> str:
+    """The line of an error of OpenVINO's that says what is wrong, mostly after the places in its own source."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    plain = [line for line in lines if not line.startswith(('Exception from', 'Check '))]
+    wanted = [line for line in plain if 'support' in line.lower() or 'translator' in line.lower()]
+    line = (wanted or plain[-1:] or lines[-1:] or [type(error).__name__])[0]
+    return printable(line)
+
+
+def sizes_of(value) -> tuple[int | None, ...]:
+    """Shape of an input or output, None where the file leaves a size open; empty where it leaves all open."""
+    shape = value.get_partial_shape()
+    return (
+        tuple(size.get_length() if size.is_static else None for size in shape)
+        if shape.rank.is_static
+        else ()
+    )
+
+
+def size_values(name: str, count: int, size: tuple[int, int]) -> list[float]:
+    """What an input of so many values tells of an image of that height and width in px: its size, or, by its name, the
+    factor by which it was scaled."""
+    if 'scale' in name.lower():
+        return [1.0] * count
+    return list(size[::-1] if name.lower() in _WIDTH_FIRST else size) * (count // 2)
+
+
+def _read(file: Path):
+    if file.suffix.lower() not in SUFFIXES:
+        raise ModelError(
+            f'{file} is no exported detector, expected a file that ends with {", ".join(SUFFIXES)}'
+        )
+    try:
+        check_kind(file)
+    except FileNotFoundError:
+        raise ModelError(f'{file} does not exist, expected an exported detector') from None
+    except (OSError, FileRefused) as error:
+        raise ModelError(
+            f'{file} cannot be read: {error}, expected an exported detector'
+        ) from error
+    load_openvino()
+    try:
+        return (
+            read_tflite(file)
+            if file.suffix.lower() == '.tflite'
+            else openvino_core().read_model(file)
+        )
+    except RuntimeError as error:
+        raise ModelError(
+            f'{file} cannot be read by OpenVINO: {told(error)}. Export it with a standard opset and '
+            f'without operations of its own (for YOLO: without suppression inside)'
+        ) from error
+
+
+def _take_batches(model) -> None:
+    """Gives the only input of a model of single images `[3, H, W]`, as torchvision exports, an axis for a batch."""
+    from openvino import opset13
+
+    if (
+        len(model.inputs) != 1
+        or len(sizes_of(model.input())) != 3
+        or sizes_of(model.input())[0] != 3
+    ):
+        return
+    value, single = model.input(), model.input().get_node()
+    sides = [-1 if side is None else side for side in sizes_of(value)]
+    batch = opset13.parameter(
+        [1, *sides], value.get_element_type(), name=single.get_friendly_name()
+    )
+    names = set(value.get_names())
+    single.output(0).replace(opset13.squeeze(batch, np.int64([0])).output(0))
+    batch.output(0).set_names(names)
+    model.remove_parameter(single)
+    model.add_parameters([batch])
+    model.validate_nodes_and_infer_types()
+
+
+def _image_input(model, file: Path):
+    """The input that takes the image."""
+    fitting = [value for value in model.inputs if _is_image(sizes_of(value))]
+    if len(fitting) > 1:
+        named = [value for value in fitting if value.get_names() & set(_IMAGE_NAMES)]
+        fitting = named or fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = '; '.join(
+        f'{_name(value)} [{", ".join("?" if size is None else str(size) for size in sizes_of(value))}]'
+        for value in model.inputs[:6]
+    )
+    raise ModelError(
+        f'inputs of {file} are {listed or "none"}, expected one image [1, 3, height, width] or '
+        f'[1, height, width, 3]'
+    )
+
+
+def _is_image(shape: tuple[int | None, ...]) -> bool:
+    return len(shape) == 4 and shape[0] in (1, None) and (shape[1] in (3, None) or shape[3] == 3)
+
+
+def _name(value) -> str:
+    name = value.get_any_name() if value.get_names() else '(unnamed)'
+    return printable(name, 60)
+
+
+def _fix_sizes(model, image, size: tuple[int, int]) -> None:
+    """Makes constants of the inputs that tell the size of the image, or the factor by which it was scaled."""
+    from openvino import opset13
+
+    for value in list(model.inputs):
+        if value.get_node() == image.get_node():
+            continue
+        shape, name = sizes_of(value), _name(value)
+        if shape not in ((1, 2), (2,), (1, 4)):
+            raise ModelError(
+                f'input {name} {list(shape)} is not known, expected the image alone, or its size beside '
+                f'it as [1, 2]'
+            )
+        values = size_values(name, shape[-1], size)
+        parameter = value.get_node()
+        kind = value.get_element_type().to_dtype()
+        constant = opset13.constant(
+            np.array(values, kind).reshape([length or 1 for length in shape])
+        )
+        parameter.output(0).replace(constant.output(0))
+        model.remove_parameter(parameter)
+    model.validate_nodes_and_infer_types()
+
+
+def _check_loops(model, file: Path) -> None:
+    for op in model.get_ops():
+        if op.get_type_name() != 'Loop':
+            continue
+        trips = op.input_value(0).get_node()
+        known = (
+            int(trips.get_data().reshape(-1)[0]) if trips.get_type_name() == 'Constant' else None
+        )
+        if known is not None and not 0 <= known <= _MOST_ROUNDS:
+            rounds = 'without end' if known < 0 else f'of {known} rounds'
+            raise ModelError(f'{file} has a loop {rounds}, expected at most {_MOST_ROUNDS} rounds')
+
+
+def _outputs(model) -> list[Output]:
+    return [
+        Output(_name(value), sizes_of(value), value.get_element_type().is_integral())
+        for value in model.outputs
+    ]

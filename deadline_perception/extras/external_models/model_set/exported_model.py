@@ -1,0 +1,134 @@
+"""A single exported detector as a network: what its file says of itself, and what that leaves to be known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.extras.external_models.exported.coco_names import COCO_LABELS, COCO_NAMES
+from deadline_perception.extras.external_models.exported.conventions import possible_readings
+from deadline_perception.extras.external_models.exported.exported_file import (
+    read_exported,
+    with_size,
+)
+from deadline_perception.extras.external_models.exported.families import recognise
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.model_set import ModelSet
+from deadline_perception.extras.external_models.model_set.onnx_detector import in_file
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
+
+_USUAL_SIZE = (640, 640)  # px, of a file that leaves its size open and states none
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a file says of itself.
+
+    Attributes:
+        class_names: that it states; empty without.
+        labels: numbers of labels that its outputs may give; empty where they do not say.
+        size: height and width in px that it reads; None where it leaves them open.
+        stated_size: height and width in px that it was made for, where it is open and says so.
+    """
+
+    class_names: tuple[str, ...]
+    labels: tuple[int, ...]
+    size: tuple[int, int] | None
+    stated_size: tuple[int, int] | None
+
+
+def read_facts(
+    file: Path, size: tuple[int, int] | None = None, stated: str = '', classes: int | None = None
+) -> FileFacts:
+    """What a file says of itself, read in this process.
+
+    Args:
+        file: exported detector.
+        size: height and width in px for a file that leaves them open.
+        stated: see `families.recognise`.
+        classes: how many it is to give, which then has to fit; None where that is not known.
+
+    Raises:
+        ModelError: it is no detector that can be read; says what was found.
+    """
+    exported = read_exported(file)
+    size = size or (exported.stated.size if exported.is_open else exported.size)
+    labels: set[int] = set()
+    if size is not None:
+        given = with_size(exported, size, file)
+        labels = in_file(
+            file, lambda: _labels(given, size, stated or exported.stated.outputs, classes)
+        )
+    return FileFacts(
+        exported.stated.class_names,
+        tuple(sorted(labels)),
+        None if exported.is_open else exported.size,
+        exported.stated.size,
+    )
+
+
+def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:
+    """Numbers of labels that outputs may give."""
+    if classes is None:
+        heads = recognise(outputs, None, size, stated)
+    else:
+        heads = [
+            head
+            for head, _ in possible_readings(outputs, tuple(map(str, range(classes))), size, stated)
+        ]
+    return {head.labels for head in heads if head.labels}
+
+
+def exported_spec(
+    file: Path,
+    classes: tuple[str, ...] | None = None,
+    size: tuple[int, int] | None = None,
+    outputs: str = '',
+    inspect: Callable[..., FileFacts] = read_facts,
+) -> ModelSpec:
+    """A file of its kind, refused at once where no detector is in it. What it does not say is left open.
+
+    Args:
+        file: exported detector.
+        classes: what its labels mean; None: as it says, or COCO's where it gives as many.
+        size: height and width in px, for a file that leaves them open; None: as it says, or a usual one.
+        outputs: see `ModelSpec`.
+        inspect: reads it, as `read_facts` does.
+
+    Raises:
+        ModelError: it is no detector that can be read, or its classes are not known.
+    """
+    count = None if classes is None else len(classes)
+    facts = inspect(file, size, outputs, count)
+    if facts.size is None and size is None:
+        size = facts.stated_size or _USUAL_SIZE
+        facts = inspect(file, size, outputs, count)
+    if classes is None and facts.class_names:
+        classes = facts.class_names
+    elif classes is None and set(facts.labels) & set(COCO_LABELS):
+        classes = COCO_NAMES
+    if classes is None:
+        raise ModelError(
+            f'the classes of {file} are not known: name them with --classes of `deadline-perception '
+            f'adopt`, in the order of its labels'
+        )
+    return ModelSpec(plain_name(file.stem), 'onnx', file, classes, input_size=size, outputs=outputs)
+
+
+def load_exported(file: Path, device: str = 'cpu') -> ModelSet:
+    """The network of a file that says enough of itself, read in the likeliest way.
+
+    What it leaves open, `deadline-perception adopt` finds out on images, and writes to a set file.
+
+    Raises:
+        ModelError: it cannot be used, or its classes are not known.
+    """
+    spec = exported_spec(file)
+    return ModelSet(spec.name, {spec.name: load_model(spec, device)})
+
+
+def plain_name(text: str) -> str:
+    """As a model of a set can be called."""
+    return re.sub(r'[^A-Za-z0-9_.]+', '_', text)

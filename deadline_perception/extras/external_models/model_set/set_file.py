@@ -1,0 +1,377 @@
+"""The file that says which detectors belong together, and the networks that it means."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import yaml
+
+from deadline_perception.core.device import available_memory_mb, read_device_facts
+from deadline_perception.core.errors import printable
+from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.engines.choice import choose_engine
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.engines.segment_store import StoreError
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.pixels import InputForm
+from deadline_perception.extras.external_models.model_set.model_set import (
+    FixedPathNetwork,
+    ModelSet,
+)
+from deadline_perception.extras.external_models.model_set.whole_detector import BACKGROUND
+
+FORMAT = 1
+KINDS = ('onnx', 'torchvision', 'multi-path')
+ENGINES_OF_ONNX = ('openvino', 'onnxruntime', 'onnxruntime-float16')
+_MOST_MODELS, _MOST_LABELS = 64, 10_000  # the latter of one model
+_NAME = re.compile(r'[A-Za-z0-9_.]+')
+_HEAD = """# Detectors of which one runs each frame, ascending in time. Written by `deadline-perception adopt`.
+# Launch it: ros2 launch deadline_perception perception.launch.py model:=THIS_FILE image_topic:=/camera/image_raw
+"""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One detector of a set.
+
+    Attributes:
+        name: of letters, digits, dots and underscores.
+        kind: one of `KINDS`.
+        file: its weights; in the file a path from there.
+        classes: for each label that it gives, a class of the set or None, also said as `BACKGROUND`; a multi-path
+            detector knows its own.
+        architecture: name of torchvision's model.
+        path: of a multi-path detector the one path that is to run; empty: any of them.
+        kept_paths: of a multi-path detector the paths that are kept ready, of which one is chosen; empty: all of them.
+        input_size: height and width in px; None: as the model says.
+        outputs: how an exported file's outputs are read, see `families.recognise`; empty: the likeliest way.
+        decode: `package.module:function` that reads them instead, see `own_head`.
+        resize, channels, mean, deviation: of an exported file's input, see `InputForm`.
+        memory_mb: that it takes, as measured; 0 where it is not known.
+        engine: of an ONNX file, one of `ENGINES_OF_ONNX`; empty: OpenVINO on a CPU, else ONNX Runtime.
+
+    Raises:
+        ModelError: a value is none of these.
+    """
+
+    name: str
+    kind: str
+    file: Path
+    classes: tuple[str | None, ...] = ()
+    architecture: str = ''
+    path: str = ''
+    kept_paths: tuple[str, ...] = ()
+    input_size: tuple[int, int] | None = None
+    outputs: str = ''
+    decode: str = ''
+    resize: str = ''
+    channels: str = 'rgb'
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    deviation: tuple[float, ...] = (255.0, 255.0, 255.0)
+    memory_mb: float = 0.0
+    engine: str = ''
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'file', Path(self.file))
+        for name in ('classes', 'kept_paths', 'input_size', 'mean', 'deviation'):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, (list, tuple)):
+                raise ModelError(f'{name} of model {self.name} is {_told(value)}, expected a list')
+            object.__setattr__(self, name, None if value is None else tuple(value))
+        object.__setattr__(
+            self, 'classes', tuple(None if name == BACKGROUND else name for name in self.classes)
+        )
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ModelError(
+                f'name of a model is {_told(self.name)}, expected letters, digits, dots and underscores'
+            )
+        if self.kind not in KINDS:
+            raise ModelError(
+                f'kind of model {self.name} is {_told(self.kind)}, expected one of {", ".join(KINDS)}'
+            )
+        if self.kind != 'multi-path' and not any(isinstance(known, str) for known in self.classes):
+            raise ModelError(
+                f'model {self.name} has no classes, expected a name or null for each label that it gives'
+            )
+        if len(self.classes) > _MOST_LABELS:
+            raise ModelError(
+                f'model {self.name} has {len(self.classes)} classes, expected at most {_MOST_LABELS}'
+            )
+        if not all(
+            known is None or (isinstance(known, str) and known.isprintable() and known)
+            for known in self.classes
+        ):
+            raise ModelError(
+                f'classes of model {self.name} are {_told(self.classes)}, expected names or null'
+            )
+        if not isinstance(self.memory_mb, (int, float)) or not 0 <= self.memory_mb < 2**30:
+            raise ModelError(
+                f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at '
+                f'least 0'
+            )
+        if self.engine not in ('', *ENGINES_OF_ONNX):
+            raise ModelError(
+                f'engine of model {self.name} is {_told(self.engine)}, expected one of '
+                f'{", ".join(ENGINES_OF_ONNX)}'
+            )
+        for name in ('architecture', 'path', 'outputs', 'decode'):
+            if not isinstance(getattr(self, name), str):
+                raise ModelError(
+                    f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text'
+                )
+        if not all(isinstance(path, str) for path in self.kept_paths):
+            raise ModelError(
+                f'kept_paths of model {self.name} are {_told(self.kept_paths)}, expected names of paths'
+            )
+        try:
+            self.form  # raises where a value is none of it
+        except ModelError as error:
+            raise ModelError(f'model {self.name}: {error}') from error
+
+    @property
+    def form(self) -> InputForm:
+        """Of its input."""
+        return InputForm(self.input_size, self.resize, self.channels, self.mean, self.deviation)
+
+
+@dataclass(frozen=True)
+class SetFile:
+    """A set of detectors.
+
+    Attributes:
+        models: ascending in work.
+        classes: of the set, in order; empty: as the models name them.
+
+    Raises:
+        ModelError: there is no model, or a name occurs twice.
+    """
+
+    models: tuple[ModelSpec, ...]
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [model.name for model in self.models]
+        if not 1 <= len(names) <= _MOST_MODELS or len(set(names)) < len(names):
+            raise ModelError(
+                f'models of the set are {", ".join(names) or "none"}, expected 1 to {_MOST_MODELS} of '
+                f'distinct names'
+            )
+
+    @classmethod
+    def load(cls, file: Path) -> SetFile:
+        """Reads what `save` wrote, or a person did.
+
+        Raises:
+            ModelError: the file is missing, no YAML, or holds something else; says what.
+        """
+        file = Path(file)
+        try:
+            content = read_yaml(file)
+        except (OSError, FileRefused) as error:
+            raise ModelError(f'set of models {file} cannot be read: {error}') from error
+        if (
+            not isinstance(content, dict)
+            or content.get('format') != FORMAT
+            or not isinstance(content.get('models'), list)
+        ):
+            raise ModelError(
+                f'{file} is no set of models of format {FORMAT}, expected `format: {FORMAT}` and a list '
+                f'`models:`'
+            )
+        known = [field.name for field in fields(ModelSpec)]
+        models = []
+        for number, row in enumerate(content['models'], 1):
+            if (
+                not isinstance(row, dict)
+                or not {'name', 'kind', 'file'} <= row.keys()
+                or not row.keys() <= {*known}
+            ):
+                raise ModelError(
+                    f'{file}: model {number} has '
+                    f'{_told(sorted(map(str, row)) if isinstance(row, dict) else row)}, expected name, '
+                    f'kind and file, and of the others {", ".join(known[3:])}'
+                )
+            try:
+                if not isinstance(row['file'], str) or '\0' in row['file']:
+                    raise ModelError(
+                        f'file of model {number} is {_told(row["file"])}, expected a path'
+                    )
+                models.append(ModelSpec(**{**row, 'file': file.parent / row['file']}))
+            except ModelError as error:
+                raise ModelError(f'{file}: {error}') from error
+        classes = content.get('classes') or []
+        if not isinstance(classes, list) or not all(
+            isinstance(name, str) and name.isprintable() for name in classes
+        ):
+            raise ModelError(f'{file}: classes are {_told(classes)}, expected a list of names')
+        try:
+            return cls(tuple(models), tuple(classes))
+        except ModelError as error:
+            raise ModelError(f'{file}: {error}') from error
+
+    def save(self, file: Path) -> None:
+        """Writes the set, whole or not at all; files of models as paths from there where they lie below or beside
+        it."""
+        file = Path(file)
+        rows = []
+        for model in self.models:
+            row = {'name': model.name, 'kind': model.kind, 'file': _from(file.parent, model.file)}
+            for field in fields(ModelSpec)[3:]:
+                value = getattr(model, field.name)
+                if value != field.default:
+                    row[field.name] = list(value) if isinstance(value, tuple) else value
+            rows.append(row)
+        content = {'format': FORMAT, 'classes': list(self.classes), 'models': rows}
+        text = yaml.safe_dump(
+            content, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
+        )
+        replace_file(file, _HEAD + text)
+
+
+def _told(value: object) -> str:
+    return printable(repr(value), 200)
+
+
+def _from(folder: Path, file: Path) -> str:
+    there = file.resolve()
+    near = Path(os.path.relpath(there, folder.resolve()))
+    return str(there) if len([part for part in near.parts if part == '..']) > 2 else str(near)
+
+
+def use_engine(network: Network, engine: str, device: str, weights: Path) -> None:
+    """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`, with
+    `float16` after its weights have become that.
+
+    Raises:
+        StoreError: it is asked for by its name and is not ready, or the network has no such precision.
+    """
+    if not device.startswith('cuda'):
+        network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
+        return
+    if engine == 'float16':
+        if not hasattr(network, 'use_float16'):
+            raise StoreError(f'engine is float16, which {network.config_name} does not compute in')
+        network.use_float16()
+    if engine != 'eager':
+        network.use_graphs()
+
+
+def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Network:
+    """The network of one detector. Loads torch for all but ONNX files.
+
+    Raises:
+        DeadlinePerceptionError: it cannot be used; says why.
+    """
+    if spec.kind == 'onnx':
+        check_device(spec, device)
+        options = {
+            'name': spec.name,
+            'form': spec.form,
+            'stated': spec.outputs,
+            'decode': spec.decode,
+            'threads': read_device_facts().threads,
+        }
+        if spec.engine.startswith('onnxruntime') or device != 'cpu':
+            from deadline_perception.extras.external_models.model_set.onnx_runtime_detector import (
+                OnnxRuntimeDetector,
+            )
+
+            return OnnxRuntimeDetector(
+                spec.file,
+                spec.classes,
+                device=device,
+                precision=spec.engine.partition('-')[2] or 'float32',
+                **options,
+            )
+        from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
+
+        return OnnxDetector(spec.file, spec.classes, **options)
+    if spec.kind == 'torchvision':
+        from deadline_perception.extras.external_models.model_set.torchvision_detector import (
+            TorchvisionDetector,
+        )
+
+        return TorchvisionDetector(
+            spec.architecture,
+            spec.file,
+            spec.classes,
+            name=spec.name,
+            input_size=spec.input_size,
+            device=device,
+        )
+    from deadline_perception.networks.multi_path.checkpoint import load_detector
+
+    network = load_detector(spec.file, device)
+    use_engine(network, engine, device, spec.file)
+    try:
+        if spec.path:
+            return FixedPathNetwork(network, network.path_space.parse(spec.path))
+        if spec.kept_paths:
+            network.kept_paths = tuple(
+                network.path_space.parse(str(name)) for name in spec.kept_paths
+            )
+        return network
+    except ValueError as error:
+        raise ModelError(f'model {spec.name}: {error}') from error
+
+
+def check_device(spec: ModelSpec, device: str) -> None:
+    """Makes sure that a device has an engine for a detector.
+
+    Raises:
+        ModelError: it has none.
+    """
+    if spec.kind == 'onnx' and device != 'cpu' and spec.file.suffix.lower() != '.onnx':
+        raise ModelError(
+            f'model {spec.name} is an exported file, {spec.file.name}, and the device {device}, expected '
+            f'cpu, where OpenVINO runs it, or an ONNX file'
+        )
+
+
+def load_set(file: Path, device: str = 'cpu', engine: str = 'auto') -> ModelSet:
+    """The network that a set file means, with all its models in memory.
+
+    Raises:
+        DeadlinePerceptionError: a model cannot be used, or memory does not hold all of them.
+    """
+    content = SetFile.load(file)
+    check_memory(content.models)
+    return build_set(
+        Path(file).stem, content, [load_model(model, device, engine) for model in content.models]
+    )
+
+
+def build_set(name: str, content: SetFile, networks: Sequence[Network]) -> ModelSet:
+    """A set of networks that are loaded already, in the order of the file."""
+    return ModelSet(
+        name,
+        {model.name: network for model, network in zip(content.models, networks)},
+        content.classes,
+    )
+
+
+def check_memory(models: Sequence[ModelSpec], available_mb: float | None = None) -> None:
+    """Makes sure that memory holds all models, as far as it is known what they take.
+
+    Args:
+        models: with their memory.
+        available_mb: memory that can be had; None: as the system says.
+
+    Raises:
+        ModelError: it does not; says what each takes, and what to do.
+    """
+    needed_mb = sum(model.memory_mb for model in models)
+    available_mb = available_memory_mb() if available_mb is None else available_mb
+    if available_mb is not None and needed_mb > available_mb:
+        each = ', '.join(f'{model.name} {model.memory_mb:.0f}' for model in models)
+        raise ModelError(
+            f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are '
+            f'available: adopt them again with --memory-limit {available_mb:.0f}, or take some out of the '
+            f'set file'
+        )

@@ -1,0 +1,1 @@
+"""From a recording of the nodes to a page: timeliness, causes of misses, charts, pictures."""

@@ -1,0 +1,153 @@
+"""The figures of one recorded run as plain JSON, with the same keys for every run."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import asdict, dataclass
+from statistics import median_high
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.report.recording import FrameRecord, Recording
+from deadline_perception.extras.report.timeliness import frame_figures, network_figures
+from deadline_perception.runtime.tracks import Outcome
+
+
+@dataclass(frozen=True)
+class PathUse:
+    """How one path did in a run.
+
+    Attributes:
+        frames: number of frames that it ran on.
+        bound_p50_ms: median of the bounds promised for it.
+        quality: expected average precision that the decision counted with, in [0, 1]; None where none was recorded.
+        misses: frames without fresh detections before the deadline; those of unknown age are left out.
+    """
+
+    path: str
+    frames: int
+    network_p50_ms: float
+    network_max_ms: float
+    bound_p50_ms: float
+    quality: float | None
+    misses: int
+
+
+def path_uses(recording: Recording) -> tuple[PathUse, ...]:
+    """Every path that ran, most used first."""
+    by_path: dict[str, list[FrameRecord]] = {}
+    for frame in recording.frames:
+        if frame.path and frame.outcome is not Outcome.COASTED:
+            by_path.setdefault(frame.path, []).append(frame)
+    uses = [
+        PathUse(
+            path,
+            len(frames),
+            median_high([frame.network_ms for frame in frames]),
+            max(frame.network_ms for frame in frames),
+            median_high([frame.bound_ms for frame in frames]),
+            _quality(frames),
+            sum(not (frame.in_time or frame.age_unknown) for frame in frames),
+        )
+        for path, frames in by_path.items()
+    ]
+    return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
+
+
+def level_uses(recording: Recording) -> dict[str, dict]:
+    """What ran at each level of contention in force, by its number as text; empty where no level was known.
+
+    Keys: `frames`; `misses` and `infeasible` of these; `paths` that ran, their number; `network_p50_ms`; `quality`, the
+    mean of what the decisions counted with, None where none was recorded.
+    """
+    by_level: dict[int, list[FrameRecord]] = {}
+    for frame in recording.frames if recording.level.values else ():
+        level = recording.level.at(frame.stamp_ns)
+        if math.isfinite(level) and frame.path:
+            by_level.setdefault(int(level), []).append(frame)
+    return {
+        str(level): {
+            'frames': len(frames),
+            'misses': sum(not (frame.in_time or frame.age_unknown) for frame in frames),
+            'infeasible': sum(not frame.feasible for frame in frames),
+            'paths': len({frame.path for frame in frames}),
+            'network_p50_ms': median_high([frame.network_ms for frame in frames]),
+            'quality': _quality(frames),
+        }
+        for level, frames in sorted(by_level.items())
+    }
+
+
+def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundTruth]]:
+    """What a follower of the detections had at each deadline, beside what was there to see.
+
+    One pair for every sent frame with known objects. A frame that was delivered in time, or coasted, has its
+    own detections; a replaced, lost or late one has those delivered last before it; none before the first.
+    """
+    own = {frame.stamp_ns: frame for frame in recording.frames if frame.detections is not None}
+    delivered = sorted(own)
+    outputs, ground_truths = [], []
+    for stamp_ns in recording.sent_stamps_ns:
+        if stamp_ns not in recording.ground_truth:
+            continue
+        frame = own.get(stamp_ns)
+        if frame is None or not (frame.in_time or frame.outcome is Outcome.COASTED):
+            before = bisect_right(delivered, stamp_ns - 1)
+            frame = own[delivered[before - 1]] if before else None
+        outputs.append(frame.detections if frame else Detections.none())
+        ground_truths.append(recording.ground_truth[stamp_ns])
+    return outputs, ground_truths
+
+
+def summarise(recording: Recording, facts: dict[str, str]) -> dict:
+    """The content of summary.json; of the facts, what is known of the machine, it takes `ros_distro`."""
+    outputs, ground_truths = scored_outputs(recording)
+    scored = (
+        average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
+    )
+    return _finite(
+        {
+            **frame_figures(recording),
+            'ap': scored.ap if scored else None,
+            'ap50': scored.ap50 if scored else None,
+            'ap_per_class': asdict(scored)['per_class'] if scored else {},
+            'frames_scored': scored.images if scored else 0,
+            **network_figures(recording),
+            'paths': {
+                use.path: {
+                    'frames': use.frames,
+                    'network_p50_ms': use.network_p50_ms,
+                    'bound_p50_ms': use.bound_p50_ms,
+                    'quality': use.quality,
+                    'misses': use.misses,
+                }
+                for use in path_uses(recording)
+            },
+            'contention_levels': level_uses(recording),
+            'policy': next(
+                (frame.decision.policy for frame in recording.frames if frame.decision), None
+            ),
+            'ros_distro': facts.get('ros_distro'),
+            'device': recording.frames[-1].device,
+        }
+    )
+
+
+def _quality(frames: list[FrameRecord]) -> float | None:
+    known = [
+        frame.decision.quality
+        for frame in frames
+        if frame.decision and math.isfinite(frame.decision.quality)
+    ]
+    return sum(known) / len(known) if known else None
+
+
+def _finite(value):
+    """The same tree with None in place of NaN and infinity, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,1 @@
+"""Several networks on one processor: quality levels, feasibility, allocation, execution."""

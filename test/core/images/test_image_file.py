@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.core.images.image_file import (
+    file_of,
+    image_size,
+    load_image,
+    read_image_folder,
+)
+from deadline_perception.extras.data.source import open_source
+
+
+@pytest.mark.parametrize('name', ['a.png', 'a.jpg', 'a.bmp'])
+@pytest.mark.parametrize('stored', [(37, 53, 3), (37, 53)])  # grey images get three channels
+def test_size_and_pixels(tmp_path, name, stored):
+    cv2.imwrite(str(tmp_path / name), np.full(stored, 80, np.uint8))
+    assert image_size(tmp_path / name) == (53, 37)
+    assert load_image(tmp_path / name).shape == (37, 53, 3)
+
+
+def test_says_whether_a_file_is_absent_or_broken(tmp_path):
+    (tmp_path / 'a.jpg').write_bytes(b'\xff\xd8\xff')
+    for reader in (load_image, image_size):
+        with pytest.raises(ValueError, match='a.jpg cannot be decoded'):
+            reader(tmp_path / 'a.jpg')
+        with pytest.raises(
+            ValueError, match='b.jpg cannot be read, expected a JPEG or PNG image: No such file'
+        ):
+            reader(tmp_path / 'b.jpg')
+
+
+def test_how_a_camera_was_held_does_not_turn_the_pixels(tmp_path):
+    """Size and pixels of a photograph that should be shown upright are those that its boxes were marked on."""
+    file = tmp_path / 'a.jpg'
+    cv2.imwrite(str(file), np.full((37, 53, 3), 80, np.uint8))
+    stored = file.read_bytes()
+    turned = (
+        b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'  # orientation 6
+    )
+    file.write_bytes(
+        stored[:2] + b'\xff\xe1' + (len(turned) + 2).to_bytes(2, 'big') + turned + stored[2:]
+    )
+    assert cv2.imread(str(file)).shape == (53, 37, 3), 'the note is there'
+    assert image_size(file) == (53, 37) and load_image(file).shape == (37, 53, 3)
+    assert load_image(file, upright=True).shape == (53, 37, 3)
+
+
+def png(width, height, rows):
+    """A PNG file of grey rows, all zero."""
+
+    def chunk(kind, data):
+        return (
+            struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+        )
+
+    return (
+        b'\x89PNG\r\n\x1a\n'
+        + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
+        + chunk(b'IDAT', zlib.compress(bytes((width + 1) * rows)))
+        + chunk(b'IEND', b'')
+    )
+
+
+def test_a_small_file_of_a_huge_image_is_not_decoded(tmp_path):
+    (tmp_path / 'a.png').write_bytes(png(30_000, 30_000, 3))
+    with pytest.raises(ValueError, match='is 30000 x 30000 px, expected at most 67108864 px'):
+        load_image(tmp_path / 'a.png')
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / 'a.png')
+    for reader in (load_image, image_size):
+        with pytest.raises(ValueError, match='it is no ordinary file but a pipe'):
+            reader(tmp_path / 'a.png')
+
+
+@pytest.fixture()
+def folder(tmp_path):
+    for number, name in enumerate(
+        ('b.png', 'a.JPG', 'below/c.jpeg', '.hidden/d.png', 'below/.e.png')
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        cv2.imencode('.png', np.full((8, 9, 3), number, np.uint8))[1].tofile(tmp_path / name)
+    (tmp_path / 'notes.txt').write_text('no image')
+    return tmp_path
+
+
+def test_images_come_in_the_order_of_their_names_without_annotations(folder):
+    sequence = read_image_folder(folder, rate_hz=4.0)
+    assert [frame.name for frame in sequence.frames] == ['a.JPG', 'b.png', 'below/c.jpeg']
+    assert [frame.stamp_ns for frame in sequence.frames] == [0, 250_000_000, 500_000_000]
+    assert sequence.class_names == () and sequence.frames[0].ground_truth is None
+    assert sequence.frames[2].load_bgr().tolist() == np.full((8, 9, 3), 2).tolist()
+    assert file_of(sequence.frames[1].load_bgr) == folder / 'b.png'
+
+
+def test_a_folder_of_images_is_a_source_but_has_no_split(folder):
+    assert open_source(str(folder)).name == folder.name
+    with pytest.raises(ValueError, match='holds none of .*images'):
+        open_source(str(folder), split='train')
+
+
+def test_frames_of_other_sources_have_no_file():
+    assert file_of(lambda: np.zeros((1, 1, 3), np.uint8)) is None
+    assert file_of(open_source('drive:seconds=1').frames[0].load_bgr) is None
+
+
+def test_a_size_that_nothing_can_have_is_refused_in_every_format(tmp_path):
+    (tmp_path / 'huge.bmp').write_bytes(
+        b'BM'
+        + struct.pack(
+            '<IHHIIiiHHIIiiII', 154, 0, 0, 54, 40, 40000, 40000, 1, 24, 0, 100, 0, 0, 0, 0
+        )
+        + bytes(100)
+    )
+    with pytest.raises(ValueError, match='huge.bmp'):
+        load_image(tmp_path / 'huge.bmp')

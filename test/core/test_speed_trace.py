@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from json_damage import fuzzed, reads_or_refuses_in_one_line
+
+from deadline_perception.core.speed_trace import (
+    NoValidSpeedError,
+    SpeedTrace,
+    read_speed_trace,
+    snippet_stamps_s,
+    with_speeds_of_trace,
+)
+from deadline_perception.extras.rendered_drive.drive import render_drive
+
+
+def test_reads_csv_whatever_further_columns(tmp_path):
+    file = tmp_path / 'trace.csv'
+    file.write_text(
+        '\ufeffstamp_s,note,speed_mps\n0.0,start,0\n0.5,,2.5\n1.5,,4.5\n'
+    )  # as spreadsheets save it
+    trace = read_speed_trace(file)
+    assert trace.stamps_s == (0.0, 0.5, 1.5)
+    assert trace.speed_mps(1.0) == pytest.approx(3.5)
+    assert trace.speed_mps(1.9) == 4.5 and trace.speed_mps(-0.2) == 0.0
+    assert trace.speed_mps(2.6) is None and trace.speed_mps(-1.1) is None
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('stamp,speed\n0,1\n', "columns .*'stamp'.*expected stamp_s and speed_mps"),
+        ('stamp_s,speed_mps\n0,1\n1,fast\n', "line 3 holds '1' and 'fast'"),
+        ('stamp_s,speed_mps\n0,1\n1\n', "line 3 holds '1' and None"),
+        ('stamp_s,speed_mps\n0,1\n0,2\n', 'stamp 0.0 s .* follows 0.0 s'),
+        ('stamp_s,speed_mps\n0,nan\n', 'speed at 0.0 s is nan'),
+        ('stamp_s,speed_mps\n0,-2\n', 'speed at 0.0 s is -2.0 m/s'),
+        ('stamp_s,speed_mps\n', 'at least one'),
+    ],
+)
+def test_refuses_csv_with_the_value(tmp_path, text, message):
+    (tmp_path / 'trace.csv').write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_speed_trace(tmp_path / 'trace.csv')
+
+
+def test_reads_cityscapes_folders_and_single_files(cityscapes_root):
+    folder = cityscapes_root / 'vehicle/val/ulm'
+    trace = read_speed_trace(folder)
+    assert trace.speeds_mps == (5.5, 6.0, 0.25)
+    assert trace.stamps_s == pytest.approx((0, 1 / 17, 1 + 1 / 17))
+    assert read_speed_trace(folder / 'ulm_000000_000019_vehicle.json').speeds_mps == (6.0,)
+    (folder / 'ulm_000000_000019_vehicle.json').write_text('{"yawRate": 0}')
+    with pytest.raises(ValueError, match='has the speed None'):
+        read_speed_trace(folder)
+    with pytest.raises(ValueError, match=r'holds no \*_vehicle.json'):
+        read_speed_trace(cityscapes_root)
+
+
+def test_reads_bdd100k_and_drops_invalid_fixes(bdd100k_root):
+    file = bdd100k_root / 'info/100k/val/b1c66a42-6f7d68ca.json'
+    trace = read_speed_trace(file)
+    assert trace.stamps_s == (0.0, 9.0, 11.0) and trace.speeds_mps == (3.0, 6.0, 8.0)
+    content = json.loads(file.read_text())
+    content['gps'] = [{**entry, 'altitude': 2.0} for entry in content.pop('locations')]
+    file.write_text(json.dumps(content))
+    assert read_speed_trace(file) == trace
+
+
+@pytest.mark.parametrize(
+    ('content', 'error', 'words'),
+    [
+        (
+            {'startTime': 0, 'gps': [{'speed': -1, 'timestamp': 1}]},
+            NoValidSpeedError,
+            'all of its 1 speeds',
+        ),
+        ({'startTime': 0, 'locations': [], 'gps': []}, NoValidSpeedError, 'empty lists'),
+        ({}, ValueError, 'no list'),
+        ([], ValueError, 'no list'),
+        ({'gps': [{'speed': 1}]}, ValueError, "lacks the key 'timestamp'"),
+        ({'gps': [{'speed': 'x', 'timestamp': 1}]}, ValueError, 'each entry with a speed'),
+        ({'gps': [{'speed': 10**400, 'timestamp': 1}]}, ValueError, 'a number of 401 digits'),
+    ],
+)
+def test_refuses_bdd100k_files_without_a_speed(tmp_path, content, error, words):
+    (tmp_path / 'info.json').write_text(json.dumps(content))
+    with pytest.raises(error, match=words):
+        read_speed_trace(tmp_path / 'info.json')
+
+
+@fuzzed
+@given(st.data())
+def test_whatever_a_table_holds_is_read_or_refused_in_one_line(tmp_path, data):
+    table = tmp_path / 'trace.csv'
+    table.write_bytes(
+        b'stamp_s,speed_mps\n0,1\n'
+        + data.draw(
+            st.binary(max_size=30)
+            | st.sampled_from(
+                [
+                    b'1,2\x00',
+                    b'"' + b'x' * 200_000,
+                    b'1e400,1',
+                    b'1,' + b'9' * 5_000,
+                    b'\xff\xfe',
+                    b'"a\nb",1',
+                ]
+            )
+        )
+    )
+    trace = reads_or_refuses_in_one_line(read_speed_trace, table)
+    assert trace is None or np.isfinite(trace.speeds_mps).all()
+
+
+def test_says_what_was_looked_for(tmp_path):
+    with pytest.raises(FileNotFoundError, match='expected a CSV file'):
+        read_speed_trace(tmp_path / 'none.csv')
+    with pytest.raises(ValueError, match='2 stamps and 1 speeds'):
+        SpeedTrace((0.0, 1.0), (1.0,))
+
+
+def test_a_sequence_takes_the_trace_from_its_first_frame():
+    sequence = render_drive(seconds=0.4, rate_hz=10, width=64, height=48)
+    moved = with_speeds_of_trace(sequence, SpeedTrace((5.0, 5.2), (1.0, 3.0)))
+    assert [frame.speed_mps for frame in moved.frames] == pytest.approx([1.0, 2.0, 3.0, 3.0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.floats(0.01, 10), min_size=1, max_size=8),
+    st.lists(st.floats(0, 40), min_size=9, max_size=9),
+    st.floats(0, 1),
+)
+def test_interpolated_speeds_stay_between_their_neighbours(steps, speeds, share):
+    stamps = [0.0]
+    for step in steps:
+        stamps.append(stamps[-1] + step)
+    trace = SpeedTrace(tuple(stamps), tuple(speeds[: len(stamps)]))
+    speed = trace.speed_mps(share * stamps[-1])
+    assert min(trace.speeds_mps) - 1e-9 <= speed <= max(trace.speeds_mps) + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=20, unique=True)
+)
+def test_snippet_stamps_ascend(names):
+    stamps = snippet_stamps_s([f'ulm_{drive:06d}_{frame:06d}' for drive, frame in sorted(names)])
+    assert stamps[0] == 0.0
+    assert all(0 < after - before <= 29 / 17 + 1e-9 for before, after in zip(stamps, stamps[1:]))

@@ -1,0 +1,58 @@
+"""Recordings that several tests ask, and images that fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from recorded_run import NAMES, SECOND_NS, START_NS, RunWriter, write_drive
+
+from deadline_perception.core import records
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.recording import Recording
+
+
+@pytest.fixture(scope='session')
+def drive(tmp_path_factory) -> Recording:
+    """Six seconds at 10 Hz, with ground truth, replaced images and misses."""
+    bag = tmp_path_factory.mktemp('drive') / 'run'
+    write_drive(bag, frames=60)
+    return read_recording(bag)
+
+
+@pytest.fixture
+def recorded(tmp_path_factory) -> Callable[..., Recording]:
+    """Reads what was recorded of the given frames, each by fields of its FrameLatency; a second apart if unstamped.
+
+    A `decision` among them is the fields of its PathDecision.
+    """
+
+    def write(*frames: dict) -> Recording:
+        bag = tmp_path_factory.mktemp('recorded') / 'run'
+        with RunWriter(bag) as run:
+            for index, fields in enumerate(frames):
+                fields = {'stamp_ns': START_NS + index * SECOND_NS} | fields
+                decision = fields.pop('decision', None)
+                run.latency(**fields)
+                if decision is not None:
+                    run.decision(fields['stamp_ns'], **decision)
+        return read_recording(bag)
+
+    return write
+
+
+@pytest.fixture
+def images() -> Callable[..., records.Sequence]:
+    """Grey images at a fixed step."""
+
+    def make(count: int, start_ns: int = 0, step_ns: int = SECOND_NS // 10) -> records.Sequence:
+        frames = [
+            records.Frame(
+                str(index), start_ns + index * step_ns, lambda: np.full((380, 640, 3), 90, np.uint8)
+            )
+            for index in range(count)
+        ]
+        return records.Sequence('plain', NAMES, tuple(frames))
+
+    return make

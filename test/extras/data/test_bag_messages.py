@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.bag_messages import BagMessages, ground_truth_of, speed_of
+from deadline_perception.extras.data.message_definitions import message_types
+
+NAMES = ('vehicle', 'bike')
+
+
+@pytest.fixture(scope='module')
+def messages():
+    return BagMessages(message_types())
+
+
+def test_headers_carry_stamp_and_frame(messages):
+    """The vehicle's motion in its own frame, what a camera sees in an optical one (REP 103 and 105)."""
+    nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
+    camera = (
+        messages.image(12_000_000_034, np.zeros((2, 2, 3), np.uint8)),
+        messages.ground_truth(12_000_000_034, nothing, ()),
+        messages.compressed_image(12_000_000_034, np.zeros(2, np.uint8)),
+        messages.camera_info(12_000_000_034, 2, 2, None),
+    )
+    for message, frame in (
+        (messages.speed(12_000_000_034, 2.0), 'base_link'),
+        *((message, 'camera_optical_frame') for message in camera),
+    ):
+        stamp = message.header.stamp
+        assert (stamp.sec, stamp.nanosec, message.header.frame_id) == (12, 34, frame)
+
+
+def test_refuses_stamps_that_do_not_fit(messages):
+    for stamp_ns in (-1, 2**31 * 10**9):
+        with pytest.raises(ValueError, match=f'stamp is {stamp_ns} ns'):
+            messages.speed(stamp_ns, 2.0)
+
+
+def test_ground_truth_survives(messages):
+    ground_truth = GroundTruth([[1, 2, 5, 9], [0, 0, 3, 3]], [1, 0], [False, True])
+    message = messages.ground_truth(5, ground_truth, NAMES)
+    assert [d.results[0].hypothesis.score for d in message.detections] == [1.0, 0.0]
+    assert [d.results[0].hypothesis.class_id for d in message.detections] == ['bike', 'vehicle']
+    assert (message.detections[0].bbox.center.position.x, message.detections[0].bbox.size_y) == (
+        3.0,
+        7.0,
+    )
+    back = ground_truth_of(message, NAMES)
+    assert back.boxes_xyxy_px.tolist() == ground_truth.boxes_xyxy_px.tolist()
+    assert back.labels.tolist() == [1, 0] and back.crowd.tolist() == [False, True]
+
+
+def test_camera_info_without_intrinsics_means_uncalibrated(messages):
+    unknown = messages.camera_info(0, 640, 380, None)
+    assert not unknown.k.any() and not unknown.p.any() and len(unknown.d) == 0
+    known = messages.camera_info(
+        0, 640, 380, np.array([[320, 0, 319.5], [0, 320, 189.5], [0, 0, 1]])
+    )
+    assert known.k[2] == 319.5 and known.p[6] == 189.5 and known.distortion_model == 'plumb_bob'
+
+
+def test_speed_is_horizontal_and_taken_from_either_message(messages):
+    twist = messages.speed(0, -3.0)
+    twist.twist.linear.y = 4.0
+    assert speed_of(twist) == 5.0
+    types = message_types().types
+    covariant = types['geometry_msgs/msg/TwistWithCovariance'](
+        twist=twist.twist, covariance=np.zeros(36)
+    )
+    odometry = types['nav_msgs/msg/Odometry'](
+        header=twist.header, child_frame_id='', twist=covariant, pose=messages._no_pose()
+    )
+    assert speed_of(odometry) == 5.0

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from deadline_perception.extras.data.cityscapes import read_cityscapes
+
+
+def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
+    sequence = read_cityscapes(cityscapes_root)
+    assert [frame.name for frame in sequence.frames] == [
+        'ulm_000000_000018',
+        'ulm_000000_000019',
+        'ulm_000001_000019',
+    ]
+    assert [frame.stamp_ns for frame in sequence.frames] == [
+        0,
+        round(1e9 / 17),
+        round(1e9 / 17 + 1e9),
+    ]
+    assert [frame.speed_mps for frame in sequence.frames] == [5.5, 6.0, 0.25]
+    assert sequence.frames[2].load_bgr().shape == (64, 128, 3)
+
+
+def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
+    sequence = read_cityscapes(cityscapes_root)
+    first, second, third = sequence.frames
+    assert first.ground_truth is third.ground_truth is None
+    assert sequence.class_names == (
+        'person',
+        'rider',
+        'car',
+        'truck',
+        'bus',
+        'train',
+        'motorcycle',
+        'bicycle',
+    )
+    named = [
+        (sequence.class_names[label], crowd)
+        for label, crowd in zip(second.ground_truth.labels, second.ground_truth.crowd)
+    ]
+    assert named == [
+        ('car', False),
+        ('car', True),
+        ('bicycle', False),
+        ('person', False),
+        ('person', True),
+        ('rider', False),
+        ('truck', True),
+    ]
+    assert second.ground_truth.boxes_xyxy_px[:3].tolist() == [
+        [10, 20, 40, 44],
+        [60, 20, 80, 30],
+        [90, 30, 99, 45],
+    ]
+
+
+def test_the_polygons_of_the_test_split_are_no_ground_truth(cityscapes_root):
+    """They were published without objects."""
+    for folder in ('leftImg8bit', 'gtFine'):
+        (cityscapes_root / folder / 'val').rename(cityscapes_root / folder / 'test')
+    assert {frame.ground_truth for frame in read_cityscapes(cityscapes_root, 'test').frames} == {
+        None
+    }
+
+
+def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
+    source = cityscapes_root / 'leftImg8bit/val/ulm/ulm_000000_000018_leftImg8bit.png'
+    target = cityscapes_root / 'leftImg8bit_sequence/val/ulm'
+    target.mkdir(parents=True)
+    for number in (17, 18, 19):
+        shutil.copy(source, target / f'ulm_000000_{number:06d}_leftImg8bit.png')
+    sequence = read_cityscapes(cityscapes_root)
+    assert [frame.name[-2:] for frame in sequence.frames] == ['17', '18', '19']
+    assert [
+        len(frame.ground_truth) if frame.ground_truth else None for frame in sequence.frames
+    ] == [None, None, 7]
+
+
+def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):
+    with pytest.raises(FileNotFoundError, match='leftImg8bit_sequence/val'):
+        read_cityscapes(tmp_path_factory.mktemp('empty'))
+    (cityscapes_root / 'leftImg8bit/test/bonn').mkdir(parents=True)
+    with pytest.raises(ValueError, match=r'test/\* holds no \*_leftImg8bit.png'):
+        read_cityscapes(cityscapes_root, 'test')
+    polygons = cityscapes_root / 'gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json'
+    polygons.write_text('{"objects": [{"polygon": []}]}')
+    with pytest.raises(ValueError, match="lacks the key 'label', expected gtFine polygons"):
+        read_cityscapes(cityscapes_root)
+    polygons.unlink()
+    (cityscapes_root / 'leftImg8bit/val/ulm/x_leftImg8bit.png').write_bytes(b'')
+    with pytest.raises(ValueError, match="frame is called 'x'"):
+        read_cityscapes(cityscapes_root)

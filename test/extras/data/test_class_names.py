@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.data.class_names import (
+    left_out,
+    read_class_mapping,
+    relabelled,
+    with_class_names,
+    with_mapping,
+)
+from deadline_perception.extras.data.source import open_source
+
+GROUND_TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])
+DRIVE = Sequence(
+    'drive',
+    ('car', 'truck', 'person'),
+    tuple(
+        Frame(
+            str(stamp_ns),
+            stamp_ns,
+            lambda: np.zeros((4, 4, 3), np.uint8),
+            ground_truth=ground_truth,
+        )
+        for stamp_ns, ground_truth in enumerate((GROUND_TRUTH, None))
+    ),
+)
+
+
+def test_a_mapping_renames_merges_and_counts_what_it_leaves_out():
+    with pytest.warns(UserWarning, match='drive: boxes left out: 2 of person'):
+        mapped = with_mapping(
+            DRIVE, {'car': 'vehicle', 'truck': 'vehicle', 'person': None, 'tram': 'vehicle'}
+        )
+    assert mapped.class_names == ('vehicle',)
+    ground_truth = mapped.frames[0].ground_truth
+    assert ground_truth.labels.tolist() == [0, 0] and ground_truth.crowd.tolist() == [False, True]
+    assert ground_truth.boxes_xyxy_px.tolist() == GROUND_TRUTH.boxes_xyxy_px[:2].tolist()
+    assert mapped.frames[1].ground_truth is None
+
+
+def test_a_mapping_that_names_nothing_is_told_and_one_that_leaves_nothing_is_refused():
+    with pytest.warns(UserWarning, match='the class mapping names none of car, truck, person'):
+        assert with_mapping(DRIVE, {'vehicel': 'car'}).class_names == DRIVE.class_names
+    with pytest.raises(ValueError, match='leaves out all classes of drive'):
+        with_mapping(DRIVE, dict.fromkeys(DRIVE.class_names))
+
+
+def test_labels_follow_the_names_of_a_network():
+    found = relabelled(GROUND_TRUTH, DRIVE.class_names, ('person', 'sign', 'car'))
+    assert found.labels.tolist() == [2, 0, 0] and len(found.boxes_xyxy_px) == len(found.crowd) == 3
+    assert left_out([GROUND_TRUTH], DRIVE.class_names, ('person', 'car')) == {'truck': 1}
+    assert len(relabelled(GroundTruth([], [], []), (), ('car',))) == 0
+    with pytest.warns(UserWarning, match='drive: boxes left out: 1 of car, 1 of truck'):
+        assert with_class_names(DRIVE, ('person',)).frames[0].ground_truth.labels.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
+def test_reads_json_and_yaml(tmp_path, name, coco_folder):
+    text = (
+        '{"vehicle": "car", "bike": null}' if name.endswith('json') else 'vehicle: car\nbike: ~\n'
+    )
+    (tmp_path / name).write_text(text)
+    assert read_class_mapping(tmp_path / name) == {'vehicle': 'car', 'bike': None}
+    sequence = open_source(str(coco_folder), classes=tmp_path / name)
+    assert sequence.class_names == ('car', 'motorbike', 'traffic_light', 'traffic_sign')
+    assert [frame.ground_truth.labels.tolist() for frame in sequence.frames] == [[0, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        '[]',
+        '{}',
+        '7',
+        '{"car": 3}',
+        '{"car": ["a"]}',
+        '{"": "car"}',
+        '{"car": ""}',
+        '[' * 10_000,
+        '{"car": "a\\nb"}',
+        '\x00',
+        json.dumps({f'class {number}': 'car' for number in range(20_000)}),
+        '{"car": "' + 'x' * 2_000_000 + '"}',
+    ],
+)
+@pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
+def test_refuses_other_mappings_in_one_line(tmp_path, text, name):
+    if name.endswith('yaml') and len(text) > 100_000:
+        text = text[:1] + ' ' * 1_000_001
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=r'classes\.(json|yaml)') as caught:
+        read_class_mapping(tmp_path / name)
+    assert str(caught.value).isprintable()

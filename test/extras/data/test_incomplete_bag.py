@@ -1,0 +1,156 @@
+"""Files that were not finished: what of them is read, byte for byte, by the readers of mcap and SQLite themselves."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcap.reader import make_reader
+from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
+
+from deadline_perception.extras.data.incomplete_bag import IncompleteMcap, salvage_sqlite
+
+COUNT, CHUNK_BYTES = 60, 1000
+
+
+@pytest.fixture(scope='module')
+def mcap(tmp_path_factory):
+    """A whole file of two topics in several chunks, and where each chunk ends."""
+    file = tmp_path_factory.mktemp('mcap') / 'whole.mcap'
+    with file.open('wb') as stream:
+        writer = Writer(stream, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
+        writer.start('ros2')
+        schema = writer.register_schema('Word', 'ros2msg', b'string data')
+        channels = [writer.register_channel(topic, 'cdr', schema) for topic in ('/even', '/odd')]
+        for number in range(COUNT):
+            writer.add_message(
+                channels[number % 2], number, f'{number:03} {"word " * 30}'.encode(), number
+            )
+        writer.finish()
+    with file.open('rb') as stream:
+        summary = make_reader(stream).get_summary()
+    return file, [chunk.chunk_start_offset + chunk.chunk_length for chunk in summary.chunk_indexes]
+
+
+def cut(mcap, tmp_path, size):
+    file = tmp_path / 'cut.mcap'
+    file.write_bytes(mcap[0].read_bytes()[:size])
+    return file
+
+
+def numbers(incomplete):
+    with incomplete.open() as stream:
+        return [
+            int(message.data[:3])
+            for _, _, message in make_reader(stream, validate_crcs=True).iter_messages()
+        ]
+
+
+@pytest.mark.parametrize('chunks', [1, 2, 5])
+def test_everything_up_to_the_last_whole_chunk_is_read_and_indexed_anew(mcap, tmp_path, chunks):
+    _, ends = mcap
+    per_chunk = COUNT // len(ends) + 1
+    file = cut(mcap, tmp_path, ends[chunks] - 1)  # of the next chunk one byte is missing
+    before = file.read_bytes()
+    incomplete = IncompleteMcap(file)
+    assert 0 < incomplete.messages <= chunks * per_chunk
+    assert numbers(incomplete) == list(range(incomplete.messages))
+    with incomplete.open() as stream:
+        summary = make_reader(stream).get_summary()
+    assert (
+        summary.statistics.message_count == incomplete.messages
+        and len(summary.chunk_indexes) == chunks
+    )
+    assert {channel.topic for channel in summary.channels.values()} == {'/even', '/odd'}
+    assert (summary.statistics.message_start_time, summary.statistics.message_end_time) == (
+        0,
+        incomplete.messages - 1,
+    )
+    assert file.read_bytes() == before and incomplete.exists() and not incomplete.is_dir()
+
+
+def test_a_chunk_whose_content_was_changed_ends_what_is_read(mcap, tmp_path):
+    file, ends = mcap
+    content = bytearray(file.read_bytes())
+    content[ends[2] - 10] ^= 0xFF  # within the third chunk's compressed messages
+    (tmp_path / 'bad.mcap').write_bytes(content)
+    incomplete = IncompleteMcap(tmp_path / 'bad.mcap')
+    whole = IncompleteMcap(cut(mcap, tmp_path, ends[1]))
+    assert incomplete.messages == whole.messages > 0
+    assert numbers(incomplete) == numbers(whole)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_file_and_new_index_are_one_stream_wherever_it_is_read(mcap, tmp_path_factory, data):
+    incomplete = IncompleteMcap(cut(mcap, tmp_path_factory.mktemp('stream'), mcap[1][2] + 7))
+    with incomplete.open() as stream:
+        whole = stream.read()
+        at = data.draw(st.integers(0, len(whole)))
+        length = data.draw(st.integers(0, len(whole)))
+        assert stream.seek(at) == at
+        assert stream.read(length) == whole[at : at + length]
+        assert stream.seek(-5, io.SEEK_END) == len(whole) - 5
+        assert stream.read() == whole[-5:] == MCAP0_MAGIC[-5:]
+
+
+# --- sqlite3 ---
+
+
+def salvaged(tmp_path, commands):
+    """What is salvaged of a bag of three rows after commands on its list of tables, which may name a place to write."""
+    (tmp_path / 'out').mkdir()
+    with closing(sqlite3.connect(tmp_path / 'bag.db3')) as connection:
+        connection.execute('CREATE TABLE messages (id INTEGER PRIMARY KEY, data BLOB)')
+        connection.executemany(
+            'INSERT INTO messages VALUES (?, ?)', [(row, b'x' * 500) for row in range(3)]
+        )
+        connection.execute('PRAGMA writable_schema = ON')
+        for command, *values in commands:
+            connection.execute(
+                command, [value.format(place=tmp_path / 'written') for value in values]
+            )
+        connection.commit()
+    with closing(
+        sqlite3.connect(salvage_sqlite(tmp_path / 'bag.db3', tmp_path / 'out'))
+    ) as connection:
+        tables = [name for (name,) in connection.execute('SELECT name FROM sqlite_master')]
+        rows = (
+            [row for (row,) in connection.execute('SELECT id FROM messages ORDER BY id')]
+            if tables
+            else []
+        )
+    assert not (tmp_path / 'written').exists()
+    return tables, rows
+
+
+@pytest.mark.parametrize(
+    'statement',
+    [
+        "ATTACH DATABASE '{place}' AS p",
+        'CREATE TABLE messages AS SELECT 1',
+        'CREATE TABLE messages (id INTEGER DEFAULT (load_extension(1)))',
+        'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c',
+        'CREATE VIRTUAL TABLE messages USING fts5(x)',
+        'CREATE TABLE other (id INTEGER)',
+    ],
+)
+def test_statements_of_the_file_are_not_executed(tmp_path, statement):
+    """A file whose list of tables was written by hand: SQL that opens or makes another file, or never ends."""
+    insert = "INSERT INTO sqlite_master VALUES ('table', ?, ?, 0, ?)"
+    assert salvaged(
+        tmp_path,
+        [
+            (insert, 'evil0', 'evil0', statement),
+            (insert, 'evil1', 'evil1', "CREATE TABLE p.t AS SELECT 'touch here' AS x"),
+        ],
+    ) == (['messages'], [0, 1, 2])
+
+
+def test_a_statement_under_the_name_of_a_table_of_rosbag2_is_not_executed_either(tmp_path):
+    update = 'UPDATE sqlite_master SET sql = ?'
+    assert salvaged(tmp_path, [(update, "ATTACH DATABASE '{place}' AS p")]) == ([], [])

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from deadline_perception.extras.data import message_definitions
+
+
+def test_knows_ros_vision_and_own_messages():
+    types = message_definitions.message_types().types
+    for name in (
+        'sensor_msgs/msg/Image',
+        'vision_msgs/msg/Detection2DArray',
+        'deadline_perception/msg/FrameLatency',
+    ):
+        assert name in types
+
+
+def test_hashes_are_those_of_the_installed_interfaces():
+    installed = Path(sys.prefix) / 'share' / 'vision_msgs' / 'msg' / 'Detection2DArray.json'
+    if not installed.is_file():
+        pytest.skip('no generated vision_msgs in this environment')
+    hashes = {
+        entry['type_name']: entry['hash_string']
+        for entry in json.loads(installed.read_text())['type_hashes']
+    }
+    name = 'vision_msgs/msg/Detection2DArray'
+    assert message_definitions.message_types().hash_rihs01(name) == hashes[name]
+
+
+@pytest.fixture
+def definitions(tmp_path, monkeypatch):
+    """The module without what this Python and its environment have installed."""
+    monkeypatch.delenv('AMENT_PREFIX_PATH', raising=False)
+    monkeypatch.setattr(sys, 'prefix', str(tmp_path / 'none'))
+    message_definitions.message_types.cache_clear()
+    yield message_definitions
+    message_definitions.message_types.cache_clear()
+
+
+def test_an_install_without_definitions_says_how_to_get_them(tmp_path, monkeypatch, definitions):
+    monkeypatch.setattr(definitions, '_FOLDERS', {'vision_msgs': tmp_path / 'vision_msgs' / 'msg'})
+    with pytest.raises(definitions.DefinitionsMissing, match='of vision_msgs in .*pip install -e'):
+        definitions.message_types()
+
+
+def test_prefers_an_installed_package(tmp_path, monkeypatch, definitions):
+    folder = tmp_path / 'share' / 'vision_msgs' / 'msg'
+    folder.mkdir(parents=True)
+    (folder / 'Only.msg').write_text('int32 number\n')
+    monkeypatch.setenv('AMENT_PREFIX_PATH', str(tmp_path))
+    types = definitions.message_types().types
+    assert 'vision_msgs/msg/Only' in types and 'vision_msgs/msg/Detection2DArray' not in types
+    assert 'deadline_perception/msg/TimeBudget' in types

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.source import drive_options, open_source, thin_out
+from deadline_perception.extras.rendered_drive.drive import render_drive
+
+
+def test_drive_with_and_without_options():
+    assert len(open_source('drive:seconds=1').frames) == 10
+    sequence = open_source('drive:seed=3,seconds=0.5,width=96,height=64', rate_hz=20)
+    assert sequence.name == 'drive-seed3' and len(sequence.frames) == 10
+    assert sequence.frames[0].load_bgr().shape == (64, 96, 3)
+    assert drive_options('drive:') == {}
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('drive:speed=3', "option 'speed' of source .* expected one of seconds, seed"),
+        ('drive:seed=1.5', "option 'seed' .* is '1.5', expected a whole number"),
+        ('drive:seconds=long', "'long', expected a number"),
+        ('drive:seconds=-1', 'drive of -1.0 s'),
+    ],
+)
+def test_refuses_drive_options(text, message):
+    with pytest.raises(ValueError, match=message):
+        open_source(text)
+
+
+def test_tells_data_sets_by_their_folders(coco_folder):
+    assert open_source(str(coco_folder), rate_hz=2).frames[1].stamp_ns == 500_000_000
+    assert open_source(str(coco_folder / 'val.json')).frames[1].stamp_ns == 100_000_000
+    (coco_folder / 'val.json').rename(coco_folder / 'instances.json')
+    assert len(open_source(str(coco_folder)).frames) == 2
+    with pytest.raises(ValueError, match='holds none of metadata.yaml'):
+        open_source(str(coco_folder), split='test')
+
+
+def test_tells_cityscapes(cityscapes_root):
+    assert open_source(str(cityscapes_root)).name == 'cityscapes-val'
+    assert len(open_source(str(cityscapes_root), rate_hz=2).frames) == 2
+    with pytest.raises(FileNotFoundError, match='train'):
+        open_source(str(cityscapes_root), split='train')
+    shutil.rmtree(cityscapes_root / 'leftImg8bit/val')
+    with pytest.raises(ValueError, match='none of the splits val, test, train'):
+        open_source(str(cityscapes_root))
+
+
+@pytest.mark.filterwarnings('ignore:.*clipped')
+def test_tells_bdd100k(bdd100k_root):
+    assert [frame.stamp_ns for frame in open_source(str(bdd100k_root), rate_hz=1).frames] == [
+        0,
+        10**9,
+        2 * 10**9,
+    ]
+
+
+def test_tells_bags_in_all_their_forms(tmp_path):
+    drive = render_drive(seconds=1.0, rate_hz=10.0, width=64, height=48)
+    write_bag(drive, tmp_path / 'folder')
+    (tmp_path / 'single').mkdir()
+    write_bag(drive, tmp_path / 'single' / 'a.mcap')
+    for name in ('folder', 'single', 'single/a.mcap'):
+        assert len(open_source(str(tmp_path / name)).frames) == 10
+        assert len(open_source(str(tmp_path / name), rate_hz=5).frames) == 5
+    (tmp_path / 'killed').mkdir()  # a recorder that had begun its second file
+    for number, first in enumerate((0, 5)):
+        write_bag(
+            replace(
+                drive,
+                frames=[
+                    replace(frame, stamp_ns=frame.stamp_ns + 10**9)
+                    for frame in drive.frames[first : first + 5]
+                ],
+            ),
+            tmp_path / 'killed' / f'killed_{number}.mcap',
+        )
+    assert len(open_source(str(tmp_path / 'killed')).frames) == 10
+
+
+def test_names_what_was_looked_for(tmp_path):
+    with pytest.raises(FileNotFoundError, match="'nowhere' does not exist, expected 'drive'"):
+        open_source('nowhere')
+    with pytest.raises(FileNotFoundError, match="'~nobody-here/data' does not exist"):
+        open_source('~nobody-here/data')
+    with pytest.raises(
+        ValueError, match='holds none of metadata.yaml, leftImg8bit_seq.*images/track, val.json'
+    ):
+        open_source(str(tmp_path))
+    (tmp_path / 'a.docx').write_text('')
+    with pytest.raises(ValueError, match=r"ends with '.docx', expected 'drive'"):
+        open_source(str(tmp_path / 'a.docx'))
+    for rate_hz in (0, -1, float('nan'), float('inf')):
+        with pytest.raises(
+            ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'
+        ):
+            open_source('drive', rate_hz=rate_hz)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(5, 60), st.floats(1, 60), st.integers(2, 80))
+def test_thinning_keeps_the_first_frame_and_the_mean_rate(recorded_hz, wanted_hz, count):
+    frames = tuple(
+        Frame(str(i), round(i * 1e9 / recorded_hz), lambda: np.zeros((1, 1, 3), np.uint8))
+        for i in range(count)
+    )
+    kept = thin_out(Sequence('s', (), frames), wanted_hz).frames
+    assert kept[0] is frames[0]
+    seconds = (count - 1) / recorded_hz
+    expected = 1 + seconds * min(recorded_hz, wanted_hz)
+    assert expected - 2 - 0.02 * expected <= len(kept) <= expected * 1.02 + 1
+
+
+def test_after_a_hole_the_rhythm_begins_anew():
+    stamps_ms = [0, 59, 118, 176, 235, 1000, 1059, 1118, 1176, 1235]
+    frames = tuple(Frame(str(stamp), stamp * 1_000_000, lambda: None) for stamp in stamps_ms)
+    kept = [int(frame.name) for frame in thin_out(Sequence('holes', (), frames), 5.0).frames]
+    assert kept == [0, 235, 1000, 1235]

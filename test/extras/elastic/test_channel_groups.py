@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from deadline_perception.extras.elastic.channel_groups import (
+    ChannelGroup,
+    Layout,
+    Part,
+    tie,
+    tie_layouts,
+)
+
+
+def test_tied_groups_keep_the_same_units_and_name_the_reason_first():
+    one, other = ChannelGroup(12, names=['a']), ChannelGroup(8, names=['b'])
+    third = ChannelGroup(12, 'it is first', ['c'])
+    tie(one, other)
+    tie(other, third)
+    tie(third, one)
+    assert one.root is other.root is third.root
+    assert (one.root.units, one.root.whole_because, one.root.names) == (
+        4,
+        'it is first',
+        ['c', 'a', 'b'],
+    )
+
+
+def test_a_group_becomes_coarser_but_never_finer():
+    group = ChannelGroup(32)
+    group.coarsen(8)
+    group.coarsen(32)
+    assert group.units == 8
+    group.coarsen(12)
+    assert group.units == 4
+
+
+def test_the_first_reason_counts():
+    group = ChannelGroup(4)
+    group.keep_whole('one')
+    group.keep_whole('two')
+    assert group.whole_because == 'one'
+
+
+def test_concatenations_that_differ_stay_whole():
+    groups = [ChannelGroup(size) for size in (4, 8, 6, 6)]
+    tie_layouts(
+        Layout(1, (Part(groups[0], 4), Part(groups[1], 8))),
+        Layout(1, (Part(groups[2], 6), Part(groups[3], 6))),
+        'why',
+    )
+    assert [group.whole_because for group in groups] == ['why'] * 4
+
+
+def test_equal_concatenations_are_tied_part_by_part():
+    groups = [ChannelGroup(size) for size in (4, 8, 4, 8)]
+    tie_layouts(
+        Layout(1, (Part(groups[0], 4), Part(groups[1], 8))),
+        Layout(1, (Part(groups[2], 4), Part(groups[3], 8))),
+        'why',
+    )
+    assert groups[0].root is groups[2].root and groups[1].root is groups[3].root
+    assert groups[0].root is not groups[1].root

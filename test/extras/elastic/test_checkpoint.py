@@ -1,0 +1,192 @@
+"""Elastic networks on disk: a round trip, and files that are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from made_up_elastic import images
+from safetensors.torch import load_file, save_file
+
+from deadline_perception.core.child_command import module_command
+from deadline_perception.extras.elastic.checkpoint import (
+    KEY,
+    is_elastic,
+    load_elastic,
+    save_elastic,
+)
+from deadline_perception.extras.elastic.elastic import elastic
+from deadline_perception.extras.elastic.network import ElasticNetwork
+from deadline_perception.extras.elastic.source import CALLABLES, NetworkSource
+from deadline_perception.extras.external_models.model_set.model_reference import load_weights
+from deadline_perception.networks.multi_path.checkpoint import CheckpointError, read_header
+
+SOURCE = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
+
+
+@pytest.fixture(scope='module')
+def network() -> ElasticNetwork:
+    data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))
+    return ElasticNetwork(
+        elastic(SOURCE.ordinary(), SOURCE.example_inputs, data, settings=(0.25, 0.5, 1.0)), SOURCE
+    )
+
+
+@pytest.fixture
+def file(network, tmp_path) -> Path:
+    save_elastic(network, tmp_path / 'net.safetensors')
+    return tmp_path / 'net.safetensors'
+
+
+def test_round_trip(network, file):
+    assert is_elastic(file) and not list(file.parent.glob('.*'))
+    other = load_weights(file, 'cpu')
+    assert (other.weights_hash, other.network_hash) == (network.weights_hash, network.network_hash)
+    assert (other.source, other.module.settings) == (SOURCE, (0.25, 0.5, 1.0))
+    inputs = torch.randn(2, 3, 48, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            other.module(inputs, utilisation=0.5), network.module(inputs, utilisation=0.5)
+        )
+
+
+def test_a_network_with_a_parameter_of_its_own_is_kept_too(tmp_path, monkeypatch):
+    source = NetworkSource('made_up_elastic:two_classes', ('bright', 'dark'), (8, 8))
+    module = elastic(source.ordinary(), source.example_inputs, images(), settings=(0.5, 1.0))
+    save_elastic(ElasticNetwork(module, source), tmp_path / 'net.safetensors')
+    monkeypatch.setenv(CALLABLES, 'other:one,made_up_elastic:two_classes')
+    with torch.no_grad():
+        torch.testing.assert_close(
+            load_elastic(tmp_path / 'net.safetensors').module(images(), utilisation=0.5),
+            module(images(), utilisation=0.5),
+        )
+
+
+def test_rankings_are_kept(network, file):
+    stored = load_file(file)
+    importances = [value for name, value in stored.items() if name.startswith('importance')]
+    assert importances and any(value.any() for value in importances)
+    assert all((value.diff() <= 0).all() for value in importances)
+
+
+def test_weights_hash_follows_weights_and_network_hash_the_shape(network):
+    before = network.weights_hash, network.network_hash
+    weight = next(network.module.parameters())
+    with torch.no_grad():
+        weight += 1.0
+        changed = network.weights_hash, network.network_hash
+        weight -= 1.0
+    assert changed[0] != before[0] and changed[1] == before[1]
+
+
+def rewritten(file: Path, change) -> Path:
+    metadata, tensors = read_header(file)[0], load_file(file)
+    facts = json.loads(metadata[KEY])
+    change(facts, tensors)
+    save_file(tensors, file, metadata={KEY: json.dumps(facts)})
+    return file
+
+
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        (lambda facts, tensors: facts.update(format=99), 'its format is 99'),
+        (lambda facts, tensors: facts.pop('settings'), 'settings'),
+        (lambda facts, tensors: facts['source'].update(model='no_such_network'), 'no_such_network'),
+        (lambda facts, tensors: facts['source'].update(class_names=['one']), 'has the shape'),
+        (lambda facts, tensors: facts.update(settings=[0.5, 0.4, 1.0]), 'expected ascending'),
+        (
+            lambda facts, tensors: facts['source'].update(model='os:abort'),
+            "names the code 'os:abort', which a file alone",
+        ),
+        (
+            lambda facts, tensors: facts['source'].update(model='builtins:exit'),
+            'DEADLINE_PERCEPTION_CALLABLES=builtins:exit',
+        ),
+        (
+            lambda facts, tensors: facts['source'].update(model='regnet_y_128gf'),
+            'regnet_y_128gf of 3 classes has 637',
+        ),
+        (
+            lambda facts, tensors: facts['source'].update(input_size=[20_000, 20_000]),
+            'height and width of 1 to 2048 px',
+        ),
+        (
+            lambda facts, tensors: facts['source'].update(class_names=['n'] * 10_001),
+            'expected 1 to 10000 names',
+        ),
+        (
+            lambda facts, tensors: facts['source'].update(class_names=['\x1b[31m']),
+            'expected 1 to 10000 names',
+        ),
+        (
+            lambda facts, tensors: facts['source'].update(mean=[float('nan')] * 3),
+            'three finite numbers',
+        ),
+        (
+            lambda facts, tensors: facts.update(settings=[n / 1e5 for n in range(1, 100_001)]),
+            'expected 1 to 64',
+        ),
+        (lambda facts, tensors: facts.update(settings='all'), 'expected 1 to 64'),
+        (lambda facts, tensors: tensors.pop('order0'), 'order0 has the shape of nothing'),
+        (
+            lambda facts, tensors: next(
+                iter(t for t in tensors.values() if t.is_floating_point())
+            ).fill_(torch.nan),
+            'NaN',
+        ),
+    ],
+)
+def test_refuses_files_that_do_not_fit(file, change, message):
+    with pytest.raises(CheckpointError, match=message):
+        load_elastic(rewritten(file, change))
+
+
+@pytest.mark.parametrize(
+    'text', ['[' * 100_000, '9' * 5000, '{"format": 1, "format": 2}', 'null', '[]', '{}', '""']
+)
+def test_refuses_metadata_that_describe_nothing(tmp_path, text):
+    save_file({'a': torch.zeros(1)}, tmp_path / 'net.safetensors', metadata={KEY: text})
+    with pytest.raises(CheckpointError, match='holds no elastic network that can be made here'):
+        load_elastic(tmp_path / 'net.safetensors')
+
+
+def test_the_command_refuses_code_in_a_file_and_does_not_run_it(file, tmp_path):
+    (tmp_path / 'payload.py').write_text('print("executed")')
+    rewritten(file, lambda facts, tensors: facts['source'].update(model='payload:run'))
+    done = subprocess.run(
+        module_command(
+            'deadline_perception.tools.command_line',
+            'profile',
+            '--quick',
+            '--weights',
+            str(file),
+            '--out',
+            str(tmp_path / 'profile.json'),
+        ),
+        cwd=tmp_path,
+        env={**os.environ, 'PYTHONPATH': str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and 'executed' not in done.stdout + done.stderr
+    assert "names the code 'payload:run', which a file alone does not start" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_weights_that_are_not_finite_leave_the_file_before(network, file):
+    before, weight = file.read_bytes(), next(network.module.parameters())
+    kept = weight.detach().clone()
+    with torch.no_grad():
+        weight[(0,) * weight.dim()] = torch.inf
+    try:
+        with pytest.raises(CheckpointError, match='is not finite'):
+            save_elastic(network, file)
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
+    assert file.read_bytes() == before

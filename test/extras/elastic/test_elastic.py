@@ -1,0 +1,136 @@
+"""The prefix form of a sub-network against the masked network that SubFlow defines, and what an elastic network
+promises."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from element_form import MaskedNetwork
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up_elastic import BLOCKS, images, made_elastic, made_up
+from torch import nn
+
+from deadline_perception.extras.elastic.elastic import (
+    CalibrationError,
+    elastic,
+    settle_norms,
+    structure,
+)
+
+networks = st.builds(
+    made_elastic,
+    st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=3).map(tuple),
+    st.booleans(),
+    st.integers(0, 10),
+)
+utilisations = st.one_of(st.sampled_from((0.25, 0.5, 1.0)), st.floats(0.01, 1.0))
+
+
+@settings(max_examples=25, deadline=None)
+@given(network=networks, utilisation=utilisations)
+def test_prefix_form_computes_what_the_masked_network_does(network, utilisation):
+    activation = network.activate(utilisation)
+    expected = MaskedNetwork(network, activation).compute(images())
+    for _ in range(2):  # the second time with laid-out weights
+        with torch.no_grad():
+            torch.testing.assert_close(
+                network(images(), utilisation=utilisation), expected, rtol=1e-4, atol=1e-5
+            )
+    torch.testing.assert_close(
+        network(images(), utilisation=utilisation), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize('kind', BLOCKS)
+def test_every_kind_of_block_is_narrowed(kind):
+    network = made_elastic((kind,))
+    with torch.no_grad():
+        full, narrow = network(images()), network(images(), utilisation=0.25)
+    assert network.used_weights(0.25) < 0.5 * network.used_weights(1.0) == 0.5 * network.weights
+    assert not torch.allclose(full, narrow, rtol=0.01)
+
+
+@pytest.mark.parametrize('kind', BLOCKS)
+def test_whole_network_computes_what_the_ordinary_one_does_in_another_order(kind):
+    module = made_up((kind,), seed=3)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    network = elastic(module, (images(1),), images(), settings=(0.5, 1.0))
+    torch.testing.assert_close(network(images(5, 7)), module(images(5, 7)), rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    changed = [
+        getattr(network, f'order{number}').tolist() != list(range(group.units))
+        for number, group in enumerate(network.groups)
+        if not group.whole_because
+    ]
+    assert any(changed)
+
+
+def test_first_and_last_layers_stay_whole_and_are_named():
+    whole = {
+        name: group.whole_because
+        for group in made_elastic().groups
+        for name in group.names
+        if group.whole_because
+    }
+    assert whole == {'stem': 'it is a first layer', 'classes': 'it belongs to the last layers'}
+
+
+def test_layers_that_a_sum_joins_share_one_ranking():
+    network = made_elastic(('residual', 'residual'))
+    joined = next(group for group in network.groups if 'blocks.0.second' in group.names)
+    assert {'widen', 'blocks.0.second'} <= set(
+        joined.names
+    ) and 'blocks.0.first' not in joined.names
+
+
+def test_norms_have_the_statistics_of_their_setting():
+    module = made_up(('batch',))
+    network = structure(module, (images(1),), (0.5, 1.0))
+    norm = next(layer for layer in network.elastic_layers() if hasattr(layer, 'running_mean'))
+    settle_norms(network, [images(64)])
+    assert torch.equal(norm.running_mean[1], module.blocks[0].norm.running_mean)
+    heard = []
+    first = network.body.get_submodule('blocks.0.first')
+    first.norm.register_forward_pre_hook(lambda layer, inputs: heard.append(inputs[0]))
+    network(images(64), utilisation=0.5)
+    torch.testing.assert_close(
+        norm.running_mean[0, :4], heard[0].mean((0, 2, 3)), rtol=1e-4, atol=1e-5
+    )
+    torch.testing.assert_close(
+        norm.running_var[0, :4], heard[0].var((0, 2, 3)), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize('utilisation', [0.0, -0.5, 1.01, float('nan'), '0.5'])
+def test_refuses_what_is_no_utilisation(utilisation):
+    with pytest.raises(ValueError, match=r'utilisation is .*expected a number in \(0, 1\]'):
+        made_elastic()(images(), utilisation=utilisation)
+
+
+@pytest.mark.parametrize(
+    'data, message',
+    [
+        (torch.zeros(0, 3, 8, 8), 'are empty'),
+        ([], 'are empty'),
+        (torch.zeros(4, 1, 8, 8), r'shape \(4, 1, 8, 8\)'),
+        (torch.zeros(4, 3, 8, 8).double(), 'float64'),
+        (torch.full((4, 3, 8, 8), torch.nan), 'NaN'),
+    ],
+)
+def test_refuses_calibration_data_that_say_nothing(data, message):
+    with pytest.raises(CalibrationError, match=message):
+        elastic(made_up(('plain',)), (images(1),), data)
+
+
+def test_refuses_a_single_sample_and_outputs_that_are_no_numbers():
+    module = nn.Sequential(
+        nn.Flatten(), nn.Linear(192, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
+    )
+    with pytest.raises(CalibrationError, match='give 1 sample'):
+        elastic(module, (images(1),), images(1))
+    nn.init.constant_(module[3].bias, torch.nan)
+    with pytest.raises(
+        CalibrationError, match='do not rank the neurons: outputs hold NaN or infinity'
+    ):
+        elastic(module, (images(1),), images(8))

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.extras.elastic.importance import OutputSamples, of_units
+
+
+def noise(rows: int, neurons: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(
+        rows, neurons, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+
+
+def selected(outputs):
+    samples = OutputSamples(outputs.shape[1])
+    samples.add(outputs)
+    return samples.selection()
+
+
+def order_of(scores):
+    return scores.argsort(descending=True, stable=True).tolist()
+
+
+def test_selection_by_hand():
+    # Mean squares 4, 9 and 1. The second comes first; of the first it explains 6^2 / 9 = 4, all of it; of the third
+    # none.
+    outputs = torch.tensor(
+        [[2.0, 3.0, 1.0], [2.0, 3.0, -1.0], [-2.0, -3.0, 1.0], [-2.0, -3.0, -1.0]]
+    )
+    found = selected(outputs)
+    assert order_of(found) == [1, 2, 0]
+    np.testing.assert_allclose(found, [0.0, 9.0, 1.0], atol=1e-9)
+
+
+@pytest.mark.parametrize('rows', [7, 400])  # fewer samples than neurons, and more
+def test_of_neurons_that_repeat_each_other_selection_keeps_one(rows):
+    outputs = noise(rows, 6)
+    outputs = torch.cat((outputs, 5.0 * outputs[:, :3], torch.zeros(rows, 1)), 1)
+    order = order_of(selected(outputs))
+    assert set(order[:3]) == {6, 7, 8} and set(order[3:6]) == {
+        3,
+        4,
+        5,
+    }  # for each pair the larger, then what is new
+    assert set(order[6:9]) == {0, 1, 2} and order[9] == 9
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 50), st.booleans())
+def test_selection_takes_what_those_before_explain_least(neurons, seed, few):
+    outputs = noise(neurons if few else 60, neurons, seed) @ noise(neurons, neurons, seed + 1) + 0.5
+    found, kept = selected(outputs), []
+    for number in order_of(found):
+        rest = (
+            outputs
+            - outputs[:, kept]
+            @ torch.linalg.lstsq(outputs[:, kept], outputs, driver='gelsd').solution
+            if kept
+            else outputs
+        )
+        unexplained = rest.square().mean(0)
+        assert unexplained[number] >= unexplained.max() * (1 - 1e-6) - 1e-9
+        kept.append(number)
+    assert found[kept].tolist() == sorted(found.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize('rows', [4, 90])
+def test_selection_refuses_what_is_not_finite(rows):
+    outputs = noise(rows, 5)
+    outputs[2, 3] = torch.nan
+    with pytest.raises(ValueError, match='NaN or infinity'):
+        selected(outputs)
+
+
+def test_tensors_of_a_group_weigh_the_same_and_neurons_of_a_unit_add_up():
+    np.testing.assert_allclose(
+        of_units([torch.tensor([1.0, 3.0]), torch.tensor([300.0, 0.0, 50.0, 50.0])], 2),
+        [0.5 + 1.5, 1.5 + 0.5],
+    )

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.extras.elastic.source import (
+    NetworkSource,
+    SourceError,
+    find_source,
+    read_weights,
+)
+
+
+def test_weights_tell_the_number_of_classes_of_a_classifier():
+    weights = NetworkSource('resnet18', tuple('abcde')).ordinary().state_dict()
+    source = find_source('resnet18', weights)
+    assert source.class_names == (
+        'class0',
+        'class1',
+        'class2',
+        'class3',
+        'class4',
+    ) and source.input_size == (224, 224)
+    assert find_source('resnet18', weights, tuple('vwxyz'), (64, 96)).input_size == (64, 96)
+    with pytest.raises(SourceError, match='2 class names with weights of 5 classes'):
+        find_source('resnet18', weights, ('a', 'b'))
+
+
+def test_the_order_of_a_file_says_nothing_of_the_classes():
+    for model, classes in (('resnet18', 5), ('ssdlite320_mobilenet_v3_large', 7)):
+        weights = NetworkSource(model, tuple(map(str, range(classes)))).ordinary().state_dict()
+        assert len(find_source(model, dict(sorted(weights.items()))).class_names) == classes
+        assert len(find_source(model, dict(reversed(weights.items()))).class_names) == classes
+
+
+def test_weights_tell_the_number_of_classes_of_a_detector():
+    from torchvision.models.detection import ssdlite320_mobilenet_v3_large
+
+    weights = ssdlite320_mobilenet_v3_large(
+        weights=None, weights_backbone=None, num_classes=91
+    ).state_dict()
+    source = find_source('ssdlite320_mobilenet_v3_large', weights)
+    assert (
+        len(source.class_names) == 90
+        and source.class_names[0] == 'person'
+        and source.input_size == (320, 320)
+    )
+    decoder = source.decoder()
+    found = decoder.decode((torch.zeros(1, 3234, 91), torch.zeros(1, 3234, 4)), (240, 640))
+    assert decoder.result_type is Detections and len(found) > 0
+    assert (
+        found.boxes_xyxy_px.max() <= 640
+        and found.boxes_xyxy_px[:, 3].max() <= 240
+        and found.labels.min() >= 0
+    )
+
+
+def test_a_detector_finds_what_torchvision_finds():
+    from deadline_perception.extras.elastic.source import _build
+
+    source = NetworkSource(
+        'ssdlite320_mobilenet_v3_large', ('a', 'b'), (320, 320), (0.5,) * 3, (0.5,) * 3
+    )
+    ssd = _build(source.model, 2).eval()
+    for module in ssd.head.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            torch.nn.init.normal_(
+                module.weight, std=0.2, generator=torch.Generator().manual_seed(1)
+            )
+    image = torch.rand(3, 320, 320, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = ssd([image])[0]
+        found = source.decoder().decode(
+            source.ordinary(ssd.state_dict())(2.0 * image[None] - 1.0), (320, 320)
+        )
+    assert len(found) == len(expected['scores']) > 0
+    np.testing.assert_allclose(found.scores, expected['scores'].numpy(), atol=1e-5)
+    np.testing.assert_allclose(found.boxes_xyxy_px, expected['boxes'].numpy(), atol=1e-2)
+    np.testing.assert_array_equal(found.labels + 1, expected['labels'].numpy())
+
+
+def test_a_classifier_gives_probabilities():
+    found = (
+        NetworkSource('resnet18', ('a', 'b'))
+        .decoder()
+        .decode((torch.tensor([[0.0, np.log(3.0)]]),), (10, 10))
+    )
+    assert isinstance(found, Classification)
+    np.testing.assert_allclose(found.scores, [0.25, 0.75], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'model, message',
+    [
+        ('no_such_network', "model is 'no_such_network', expected the name"),
+        ('deeplabv3_resnet50', 'expected the name of one'),
+        ('raft_small', 'expected the name of one'),
+        ('no.module:made', 'expected package.module:callable'),
+        ('deadline_perception.core.errors:command_lin', 'expected package.module:callable'),
+        ('collections:OrderedDict', 'gives a OrderedDict, expected a torch.nn.Module'),
+        ('fasterrcnn_mobilenet_v3_large_320_fpn', 'finds its regions by the data'),
+    ],
+)
+def test_refuses_what_is_no_network(model, message):
+    with pytest.raises(SourceError, match=message):
+        NetworkSource(model, ('a', 'b')).ordinary()
+
+
+def test_refuses_weights_of_another_network():
+    with pytest.raises(SourceError, match='weights do not fit resnet18 of 2 classes'):
+        NetworkSource('resnet18', ('a', 'b')).ordinary({'fc.bias': torch.zeros(2)})
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ({'class_names': ()}, 'expected 1 to 10000 names'),
+        ({'class_names': ('a',), 'input_size': (0, 5)}, 'input_size'),
+        ({'class_names': ('a',), 'deviation': (1.0, 0.0, 1.0)}, 'deviation'),
+    ],
+)
+def test_refuses_impossible_sources(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        NetworkSource('resnet18', **arguments)
+
+
+def test_reads_both_formats_and_nested_state_dicts(tmp_path):
+    weights = {'a': torch.ones(2, dtype=torch.float16), 'n': torch.tensor(3)}
+    torch.save({'model': weights, 'epoch': 3}, tmp_path / 'w.pth')
+    save_file(weights, tmp_path / 'w.safetensors')
+    for name in ('w.pth', 'w.safetensors'):
+        found = read_weights(tmp_path / name)
+        assert found['a'].dtype is torch.float32 and found['n'] == 3
+
+
+def test_refuses_files_that_hold_no_weights(tmp_path):
+    torch.save([1, 2], tmp_path / 'w.pth')
+    with pytest.raises(SourceError, match='w.pth cannot be read: it holds list'):
+        read_weights(tmp_path / 'w.pth')
+    with pytest.raises(SourceError, match='does not exist'):
+        read_weights(tmp_path / 'none.pth')

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.elastic.time_bounds import TimeBounds
+
+TIMES = {0.5: 9.0, 0.25: 10.0, 1.0: 30.0}
+
+
+def test_a_larger_sub_network_is_never_expected_to_be_faster():
+    assert TimeBounds(TIMES, 0.01, 1.0).bounds_ms == {0.25: 10.0, 0.5: 10.0, 1.0: 30.0}
+
+
+@pytest.mark.parametrize(
+    'budget_ms, utilisation, fits',
+    [
+        (30.0, 1.0, True),
+        (29.9, 0.5, True),
+        (10.0, 0.5, True),
+        (9.9, 0.25, False),
+        (-3.0, 0.25, False),
+        (math.inf, 1.0, True),
+    ],
+)
+def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
+    fit = TimeBounds(TIMES, 0.01, 1.0).fit(budget_ms)
+    assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == (
+        utilisation,
+        fits,
+        30.0 if utilisation == 1.0 else 10.0,
+    )
+
+
+def test_a_slow_phase_is_followed_within_some_runs():
+    bounds = TimeBounds(TIMES, 0.01, 1.2)
+    assert bounds.fit(40.0).utilisation == 1.0
+    for _ in range(15):
+        bounds.observe(0.25, 20.0)
+    assert bounds.fit(40.0).utilisation == 0.5
+    for _ in range(15):
+        bounds.observe(0.25, 10.0)
+    assert bounds.bounds_ms[1.0] < 80.0
+
+
+@pytest.mark.parametrize('spread', [0.05, 0.3])
+def test_jobs_exceed_their_budget_with_the_target_probability_at_most(spread):
+    rng, bounds = (
+        np.random.default_rng(0),
+        TimeBounds({u / 10: 2.0 + 3.0 * u for u in range(1, 11)}, 0.01),
+    )
+    late, beyond, jobs = 0, 0, 6000
+    slowdown = np.exp(np.cumsum(rng.normal(0.0, 0.003, jobs)))
+    for job in range(jobs):
+        budget_ms = rng.uniform(8.0, 40.0) * slowdown[job] * (1.0 + 2.0 * spread)
+        fit = bounds.fit(budget_ms)
+        took_ms = (2.0 + 30.0 * fit.utilisation) * slowdown[job] * rng.lognormal(0.0, spread)
+        late += fit.fits_budget and took_ms > budget_ms
+        beyond += took_ms > fit.bound_ms
+        bounds.observe(fit.utilisation, took_ms)
+    assert late <= 0.01 * jobs
+    assert beyond == pytest.approx(0.01 * jobs, abs=40)
+
+
+@pytest.mark.parametrize('times', [{}, {1.0: -1.0}, {1.0: math.nan}])
+def test_refuses_impossible_times(times):
+    with pytest.raises(ValueError, match='expected at least one, none negative'):
+        TimeBounds(times, 0.01)

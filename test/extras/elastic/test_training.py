@@ -1,0 +1,197 @@
+"""Gradients of active neurons alone, and iterations that keep a budget on a simulated clock."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from element_form import MaskedNetwork
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up_elastic import BLOCKS, images, made_elastic
+from torch.nn import functional as F
+
+from deadline_perception.engines.sliced_layers import kept_ranges
+from deadline_perception.extras.elastic.training import (
+    ActiveDescent,
+    BudgetTooSmall,
+    TimeBoundTrainer,
+    active_weights,
+    gradients,
+)
+
+LABELS = torch.arange(8) % 5
+
+
+def active_places(layer, name: str, activation) -> torch.Tensor:
+    """Where a weight is used: bool, in its shape."""
+    weight = getattr(layer, name)
+    used = torch.ones(weight.shape, dtype=torch.bool)
+    for axis, spans in layer.axes.get(name, {}).items():
+        along = torch.zeros(weight.shape[axis], dtype=torch.bool)
+        for begin, end in kept_ranges(spans, activation.kept):
+            along[begin:end] = True
+        used &= along.view([-1 if place == axis else 1 for place in range(weight.dim())])
+    return used
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=2).map(tuple),
+    st.sampled_from((0.25, 0.5, 0.7, 1.0)),
+)
+def test_gradients_are_those_of_the_masked_network_and_inactive_weights_never_move(
+    kinds, utilisation
+):
+    network = made_elastic(kinds)
+    activation = network.activate(utilisation)
+    value, found = gradients(network, activation, F.cross_entropy, images(), LABELS)
+    weights = list(network.parameters())
+    masked = F.cross_entropy(MaskedNetwork(network, activation).compute(images()), LABELS)
+    expected = dict(zip(map(id, weights), torch.autograd.grad(masked, weights, allow_unused=True)))
+    assert value == pytest.approx(float(masked.detach()), rel=1e-4)
+    for stretch, weight, slope in found:
+        dense = expected[id(weight)]
+        part = dense.as_strided(
+            stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset()
+        )
+        torch.testing.assert_close(slope, part, rtol=1e-3, atol=1e-5)
+    before = {id(weight): weight.detach().clone() for weight in weights}
+    ActiveDescent(0.1).step(found)
+    moved = 0
+    for layer in network.elastic_layers():
+        for name, weight in layer.named_parameters(recurse=False):
+            used = active_places(layer, name, activation)
+            changed = weight.detach() != before[id(weight)]
+            assert not changed[~used].any()
+            if expected[id(weight)] is not None:
+                assert not expected[id(weight)][~used].any()
+            moved += int(changed[used].sum())
+    assert moved > 0
+
+
+def test_steps_are_those_of_gradient_descent_with_momentum():
+    network, other = made_elastic(), made_elastic()
+    descent = ActiveDescent(0.01)
+    optimiser = torch.optim.SGD(other.parameters(), 0.01, 0.9)
+    for seed in range(3):
+        descent.step(
+            gradients(network, network.activate(1.0), F.cross_entropy, images(8, seed), LABELS)[1]
+        )
+        optimiser.zero_grad()
+        F.cross_entropy(other(images(8, seed)), LABELS).backward()
+        optimiser.step()
+    for one, two in zip(network.parameters(), other.parameters()):
+        torch.testing.assert_close(one, two)
+
+
+def test_gradients_that_are_not_finite_change_nothing():
+    network = made_elastic()
+    before = [weight.detach().clone() for weight in network.parameters()]
+    _, found = gradients(
+        network, network.activate(0.5), lambda y, labels: y.sum() * math.nan, images(), LABELS
+    )
+    ActiveDescent(0.1).step(found)
+    assert all(torch.equal(one, two) for one, two in zip(before, network.parameters()))
+
+
+def test_the_network_is_as_before_when_an_iteration_dies():
+    network = made_elastic()
+    with pytest.raises(RuntimeError, match='killed'):
+        with active_weights(network, network.activate(0.5)):
+            raise RuntimeError('killed')
+    assert all(layer.leaves is None for layer in network.elastic_layers())
+
+
+class SimulatedDevice:
+    """Time passes by the size of the sub-network, with noise and slow phases."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.now_ms, self._rng, self._phase = 0.0, np.random.default_rng(seed), 1.0
+
+    def loss(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(outputs, labels)
+
+    def run(self, network, inputs, activation):
+        self.now_ms += (
+            (5.0 + 40.0 * activation.utilisation**2) * self._phase * self._rng.lognormal(0.0, 0.08)
+        )
+        if self._rng.random() < 0.002:
+            self._phase = float(self._rng.uniform(1.0, 1.4))
+
+
+def simulated_trainer(budget_ms: float, seed: int = 0, **options) -> TimeBoundTrainer:
+    network, device = (
+        made_elastic(('plain',), settings=(0.1, 0.25, 0.5, 0.75, 1.0)),
+        SimulatedDevice(seed),
+    )
+    network.body.register_forward_pre_hook(lambda body, inputs: device.run(body, *inputs))
+    trainer = TimeBoundTrainer(
+        network,
+        device.loss,
+        budget_ms=budget_ms,
+        learning_rate=1e-3,
+        seed=seed,
+        clock_ms=lambda: device.now_ms,
+        **options,
+    )
+    trainer.measure(images(1), LABELS[:1])
+    return trainer
+
+
+@pytest.mark.parametrize('budget_ms', [11.0, 40.0])
+def test_iterations_end_within_the_budget_with_the_target_probability(budget_ms):
+    trainer = simulated_trainer(budget_ms, target_miss_probability=0.02)
+    done = [trainer.iterate(images(1), LABELS[:1]) for _ in range(350)]
+    ran = [iteration for iteration in done if iteration is not None]
+    assert len(ran) > 280
+    assert sum(not iteration.in_time for iteration in ran) <= 0.035 * len(ran)
+    assert all(iteration.bound_ms <= budget_ms for iteration in ran)
+
+
+def test_a_larger_budget_trains_larger_sub_networks():
+    means = []
+    for budget_ms in (12.0, 25.0, 80.0):
+        trainer = simulated_trainer(budget_ms)
+        done = [trainer.iterate(images(), LABELS) for _ in range(60)]
+        means.append(
+            np.mean([iteration.utilisation for iteration in done if iteration is not None])
+        )
+    assert means == sorted(means) and means[-1] > 2.0 * means[0]
+
+
+def test_all_sub_networks_that_fit_are_trained():
+    trainer = simulated_trainer(math.inf)
+    utilisations = [trainer.iterate(images(), LABELS).utilisation for _ in range(80)]
+    assert set(utilisations) == {0.1, 0.25, 0.5, 0.75, 1.0}
+    assert utilisations.count(1.0) > 30
+
+
+def test_says_the_smallest_budget_that_would_do():
+    with pytest.raises(
+        BudgetTooSmall, match=r'budget is 2 ms, expected at least .* ms, .*utilisation 0.1'
+    ):
+        simulated_trainer(2.0)
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ({'budget_ms': 0.0, 'learning_rate': 0.1}, 'budget is 0.0 ms'),
+        ({'budget_ms': math.nan, 'learning_rate': 0.1}, 'budget'),
+        ({'budget_ms': 1.0, 'learning_rate': -1.0}, 'learning rate is -1.0'),
+    ],
+)
+def test_refuses_impossible_numbers(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TimeBoundTrainer(made_elastic(), F.cross_entropy, **arguments)
+
+
+def test_asks_for_a_measurement_first():
+    trainer = TimeBoundTrainer(made_elastic(), F.cross_entropy, budget_ms=5.0, learning_rate=0.1)
+    with pytest.raises(ValueError, match='expected a call of measure'):
+        trainer.iterate(images(), LABELS)
+    with pytest.raises(ValueError, match='rounds is 1'):
+        trainer.measure(images(), LABELS, rounds=1)

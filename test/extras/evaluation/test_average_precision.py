@@ -1,0 +1,110 @@
+"""Average precision on cases that can be worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies
+from made_up_labels import found, known
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.evaluation.average_precision import (
+    ClassPrecision,
+    average_precision,
+)
+
+NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+BOX = [10, 10, 60, 60]
+
+
+def test_exact_boxes_score_one_and_the_size_of_the_object_decides_where_it_counts(capsys):
+    result = average_precision([found((*BOX, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
+    assert capsys.readouterr().out == ''
+    assert [result.ap, result.ap50, result.ap75, result.ap_medium] == pytest.approx([1.0] * 4)
+    assert result.ap_small is None and result.ap_large is None
+    assert result.per_class['vehicle'] == ClassPrecision(1, pytest.approx(1.0), pytest.approx(1.0))
+    assert result.per_class['bike'].ap is None
+
+
+def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
+    shifted = [
+        20,
+        10,
+        70,
+        60,
+    ]  # overlap 40 x 50 of a union 60 x 50: IoU 2/3, above 0.50, 0.55, 0.60, 0.65
+    result = average_precision([found((*shifted, 0.9, 0))], [known((*BOX, 0, 0))], NAMES)
+    assert result.ap50 == pytest.approx(1.0)
+    assert result.ap75 == pytest.approx(0.0)
+    assert result.ap == pytest.approx(4 / 10)
+
+
+@pytest.mark.parametrize(
+    ('detections', 'objects', 'count', 'ap50'),
+    [
+        # One of two is found: 51 of the 101 recall points. A more certain false alarm halves the precision, but not where
+        # it lies on a crowd region.
+        (found((*BOX, 0.9, 0)), known((*BOX, 0, 0), (100, 100, 150, 150, 0, 0)), 2, 51 / 101),
+        (found((210, 210, 250, 250, 0.95, 0), (*BOX, 0.9, 0)), known((*BOX, 0, 0)), 1, 0.5),
+        (
+            found((210, 210, 250, 250, 0.95, 0), (*BOX, 0.9, 0)),
+            known((*BOX, 0, 0), (200, 200, 300, 300, 0, 1)),
+            1,
+            1.0,
+        ),
+    ],
+)
+def test_objects_missed_false_alarms_and_crowd_regions_count_as_worked_out(
+    detections, objects, count, ap50
+):
+    scores = average_precision([detections], [objects], NAMES).per_class['vehicle']
+    assert (scores.ground_truths, scores.ap50) == (count, pytest.approx(ap50))
+
+
+def test_nothing_found_scores_zero_and_nothing_known_scores_none():
+    assert average_precision([Detections.none()], [known((*BOX, 0, 0))], NAMES).ap == 0.0
+    assert average_precision([found((*BOX, 0.9, 0))], [known()], NAMES).ap is None
+    assert average_precision([], [], NAMES).ap50 is None
+
+
+@pytest.mark.parametrize(
+    ('detections', 'ground_truths', 'words'),
+    [
+        ([Detections.none()], [known(), known()], '1 detections for 2 images'),
+        (
+            [found((*BOX, 0.9, 5))],
+            [known((*BOX, 0, 0))],
+            'label of a detection is 5, expected an index into 5 class names',
+        ),
+        ([Detections.none()], [known((*BOX, -1, 0))], 'label of an object is -1, expected'),
+        ([Detections.none()], [known((*BOX, 7, 0))], 'label of an object is 7, expected'),
+    ],
+)
+def test_refuses_other_lengths_and_labels_without_a_name(detections, ground_truths, words):
+    with pytest.raises(ValueError, match=words):
+        average_precision(detections, ground_truths, NAMES)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    strategies.lists(
+        strategies.tuples(
+            strategies.integers(0, 200),
+            strategies.integers(0, 200),
+            strategies.integers(5, 100),
+            strategies.integers(0, 4),
+        ),
+        min_size=1,
+        max_size=6,
+        unique_by=lambda box: box[:2],
+    )
+)
+def test_the_truth_given_back_as_detections_always_scores_one(objects):
+    boxes = [[x, y, x + size, y + size] for x, y, size, _ in objects]
+    labels = [label for *_, label in objects]
+    objects = GroundTruth(boxes, labels, [False] * len(boxes))
+    result = average_precision(
+        [Detections(boxes, np.linspace(1, 0.5, len(boxes)), labels)], [objects], NAMES
+    )
+    assert result.ap == pytest.approx(1.0)

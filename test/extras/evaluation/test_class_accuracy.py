@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from invented_networks import make_classifier
+
+from deadline_perception.extras.data.class_images import ClassImages
+from deadline_perception.extras.evaluation.class_accuracy import measure_accuracy
+
+
+def test_counts_images_whose_class_is_the_most_probable_one():
+    network = make_classifier()  # sure of dog, whatever it sees
+    data = ClassImages(np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 0, 0, 1]), ('dog', 'cat'))
+    assert measure_accuracy(network, data, list(network.path_space)) == dict.fromkeys(
+        network.path_space, 0.75
+    )
+
+
+def test_refuses_a_class_that_the_network_does_not_know():
+    data = ClassImages(np.zeros((1, 8, 8, 3), np.uint8), np.array([0]), ('horse',))
+    with pytest.raises(ValueError, match="of class 'horse', expected one of cat, dog, fish"):
+        measure_accuracy(make_classifier(), data, [])

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.evaluation.crop_accuracy import measure_accuracy, shrunk
+from deadline_perception.extras.rendered_drive.object_views import ObjectView
+from deadline_perception.extras.rendered_drive.single_object import render_views
+from deadline_perception.extras.several_networks.classifier.network import (
+    ClassifierConfig,
+    build_classifier,
+)
+
+torch = pytest.importorskip('torch')
+NAMES = ('background', 'stop', 'warning')
+PLAIN = np.full((40, 40, 3), 120, np.uint8)
+
+
+@pytest.fixture(scope='module')
+def always_stop():
+    """A network that answers stop whatever it sees."""
+    network = build_classifier(ClassifierConfig(channels=(4, 4, 4, 4), ratios=(0.5, 1.0)), NAMES)
+    with torch.no_grad():
+        network.head.weight.zero_()
+        network.head.bias.copy_(torch.tensor([0.0, 5.0, 0.0]))
+    return network
+
+
+@pytest.fixture(scope='module')
+def views():
+    return (
+        render_views(('stop',), 6, [PLAIN], seed=1, sizes_px=(30.0, 31.0))
+        + render_views(('warning',), 3, [PLAIN], seed=1, sizes_px=(14.0, 15.0))
+        + [ObjectView(PLAIN, (5, 5, 35, 35), ('stop', 'warning'))]
+    )
+
+
+def test_counts_right_answers_by_class_level_and_size(always_stop, views):
+    told = []
+    found = measure_accuracy(
+        always_stop, views, (8, 12, 24), progress=lambda done, total: told.append((done, total))
+    )
+    assert found.class_names == ('stop', 'warning', 'stop or warning') and told[-1] == (10, 10)
+    assert found.objects.tolist() == [[6, 6, 6], [3, 3, 0], [1, 1, 1]]
+    np.testing.assert_array_equal(found.right[0], [[1, 1, 1], [0, 0, np.nan], [1, 1, 1]])
+    np.testing.assert_array_equal(found.right[0], found.right[1])
+    np.testing.assert_allclose(found.accuracy(), [[0.5, 0.5, 1]] * 2)
+    np.testing.assert_allclose(found.accuracy(('warning', 'stop')), [[0.5, 0.5, 1]] * 2)
+    np.testing.assert_allclose(found.accuracy(('warning',)), [[0, 0, np.nan]] * 2)
+
+
+def test_a_size_that_no_object_has_is_refused(always_stop, views):
+    with pytest.raises(
+        ValueError,
+        match='no object of a known class is 64 px long or longer, expected some at each of',
+    ):
+        measure_accuracy(always_stop, views, (8, 64))
+
+
+def test_shrinking_never_leaves_nothing_and_enlarges_nothing():
+    assert shrunk(PLAIN, 0.5).shape == (20, 20, 3) and shrunk(PLAIN, 0.001).shape == (1, 1, 3)
+    np.testing.assert_array_equal(shrunk(PLAIN, 1.03), PLAIN)

@@ -1,0 +1,229 @@
+"""Paths are measured on annotated images, and the sample of paths covers every operator."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.extras.evaluation.path_accuracy import (
+    annotated_frames,
+    detect_on_paths,
+    measure_paths,
+    ranking_classes,
+    sample_paths,
+)
+from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
+from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0, 0.5),
+    proposals=(10, 100),
+    heads=3,
+)
+BOX = [10, 10, 60, 60]
+
+
+class Run(SegmentRun):
+    """A run of the made-up detector, which notes in `passed` every segment that any run computes."""
+
+    def __init__(self, image_bgr, path, passed):
+        super().__init__(SPACE, path)
+        self.passed, self._image = passed, image_bgr
+
+    def compute(self, name, key):
+        self.passed.append(name)
+
+    def result(self):
+        if self.path == SPACE.smallest:
+            return Detections.none()
+        return Detections([[value + self._image[0, 0, 0] for value in BOX]], [0.9], [1])
+
+
+class Detector:
+    """Finds the object of an image whose grey level says where it is; the smallest path finds nothing."""
+
+    class_names = ('bike', 'vehicle')
+    path_space = SPACE
+
+    def __init__(self):
+        self.passed = []
+
+    def start(self, image_bgr, path):
+        return Run(image_bgr, path, self.passed)
+
+
+def annotated(count: int, names=('vehicle', 'bike')) -> Sequence:
+    frames = [
+        Frame(
+            str(index),
+            index,
+            lambda shift=index: np.full((100, 100, 3), shift, np.uint8),
+            ground_truth=None
+            if index == 0
+            else GroundTruth([[value + index for value in BOX]], [0], [False]),
+        )
+        for index in range(count)
+    ]
+    return Sequence('made up', names, tuple(frames))
+
+
+def test_measures_every_path_and_reports_progress():
+    sequence, done = annotated(4), []
+    results = measure_paths(
+        Detector(),
+        sequence,
+        annotated_frames(sequence),
+        [SPACE.largest, SPACE.smallest],
+        done.append,
+        draws=5,
+        ranked_by=('vehicle',),
+    )
+    assert results[SPACE.largest].precision.ap == pytest.approx(1.0)
+    assert results[SPACE.largest].pooled == pytest.approx(1.0)
+    assert results[SPACE.largest].resampled == pytest.approx(np.ones(5))
+    assert (
+        results[SPACE.smallest].precision.ap == 0.0
+        and results[SPACE.smallest].resampled.tolist() == [0.0] * 5
+    )
+    assert results[SPACE.largest].precision.images == 3
+    assert done == [1, 2, 3, 4, 5, 6]
+
+
+def test_paths_share_what_they_have_in_common():
+    detector = Detector()
+    largest = SPACE.largest
+    paths = [
+        largest,
+        largest.replace(head='0'),
+        largest.replace(proposals=10),
+        largest.replace(head='1'),
+    ]
+    found = dict(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), paths))
+    assert set(found) == set(paths)
+    counts = {
+        name: detector.passed.count(name)
+        for name in ('pre', 'stage1', 'pyramid', 'rpn', 'proposals', 'head')
+    }
+    assert counts == {'pre': 1, 'stage1': 1, 'pyramid': 1, 'rpn': 1, 'proposals': 2, 'head': 4}
+    assert list(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), [])) == []
+
+
+def test_shared_work_changes_no_bit_of_the_detections():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    network = MultiPathDetector(
+        replace(
+            COMPACT,
+            name='tiny',
+            input_size=(64, 96),
+            stem_channels=16,
+            stage_channels=(16, 32, 32, 64),
+            norm_group_channels=4,
+            pyramid_channels=16,
+            proposals=(5, 20, 60),
+            nms_candidates=60,
+            scales=(1.0, 0.5),
+            heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))),
+        ),
+        ('vehicle', 'bike'),
+    ).eval()
+    image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
+    paths = random.Random(0).sample(list(network.path_space), 60)
+    found = dict(detect_on_paths(network, image, paths))
+    assert set(found) == set(paths) and sum(map(len, found.values())) > 500
+    for path in paths:
+        alone = network.detect(image, path)
+        for name in ('boxes_xyxy_px', 'scores', 'labels'):
+            assert np.array_equal(getattr(found[path], name), getattr(alone, name))
+
+
+def test_paths_are_ranked_by_the_classes_with_enough_objects():
+    names = ('vehicle', 'bike', 'traffic_light')
+    ground_truths = [GroundTruth([BOX] * 4, [0, 0, 1, 2], [False, False, False, True])] * 49
+    assert ranking_classes(ground_truths, names) == {'vehicle': 98}
+    assert ranking_classes([*ground_truths, GroundTruth([BOX], [1], [False])], names) == {
+        'vehicle': 98,
+        'bike': 50,
+    }
+    assert ranking_classes(ground_truths, names, '100') == {}
+    assert ranking_classes(ground_truths, names, '1') == {'vehicle': 98, 'bike': 49}
+    assert ranking_classes(ground_truths, names, 'bike, vehicle') == {'bike': 49, 'vehicle': 98}
+    for rank_by, words in (
+        ('tram', "'tram'"),
+        ('traffic_light', r"'traffic_light', expected .* traffic_light \(0\)"),
+        ('0', 'of 0 objects'),
+        ('', "''"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ranking_classes(ground_truths, names, rank_by)
+    with pytest.raises(
+        ValueError, match='none of 2 images holds an object of vehicle, bike, .* expected some'
+    ):
+        ranking_classes([GroundTruth([], [], []), GroundTruth([BOX], [0], [True])], names)
+
+
+@pytest.mark.parametrize('weights', ['compact', 'street'])
+def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
+    table = json.loads(
+        (Path(__file__).parents[3] / 'models' / f'{weights}.quality.json').read_text()
+    )
+    assert table['metric'] == 'pooled_ap'
+    for row in table['paths'].values():
+        counts = {name: scores['ground_truths'] for name, scores in row['per_class'].items()}
+        ground_truths = [
+            GroundTruth([BOX] * count, [label] * count, [False] * count)
+            for label, count in enumerate(counts.values())
+        ]
+        ranking = ranking_classes(ground_truths, tuple(counts))
+        assert ranking == table['ranked_by'] and {'vehicle', 'person'} <= set(ranking)
+        assert row['pooled_ap'] == pytest.approx(
+            np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12
+        )
+
+
+def test_pooled_precision_is_nan_when_no_class_ranks():
+    frame = Frame(
+        '0',
+        0,
+        lambda: np.zeros((100, 100, 3), np.uint8),
+        ground_truth=GroundTruth([BOX], [1], [False]),
+    )
+    sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
+    scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]
+    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0], (
+        'ranked by all classes then'
+    )
+
+
+def test_limit_spreads_the_images_evenly():
+    assert [frame.name for frame in annotated_frames(annotated(11), 2)] == ['3', '8']
+    assert len(annotated_frames(annotated(11), 100)) == 10
+    with pytest.raises(ValueError, match='expected at least 1 image'):
+        annotated_frames(annotated(3), 0)
+    with pytest.raises(ValueError, match='has no ground truth'):
+        annotated_frames(annotated(1))
+
+
+def test_sample_shows_every_setting_of_every_operator_and_is_repeatable():
+    paths = sample_paths(SPACE, 20)
+    assert len(paths) == len(set(paths)) == 20 and all(path in SPACE for path in paths)
+    assert {SPACE.largest, SPACE.smallest} <= set(paths)
+    for operator in SPACE.operators:
+        assert {path[operator.name] for path in paths} == set(operator.settings)
+    assert paths == sample_paths(SPACE, 20)
+    assert len(sample_paths(SPACE, 10_000)) == len(SPACE)
+    with pytest.raises(ValueError, match='expected at least 2 paths'):
+        sample_paths(SPACE, 1)

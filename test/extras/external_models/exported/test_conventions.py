@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.exported.conventions import (
+    Conventions,
+    confidence,
+    implausible,
+    label_lists,
+    possible_readings,
+    search,
+)
+from deadline_perception.extras.external_models.exported.head import Head, Objects, Output
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.pixels import (
+    CHANNELS,
+    RANGES,
+    RESIZES,
+    InputForm,
+)
+
+SIZE = (64, 96)
+
+
+def objects(boxes: list, scores: list, labels: list | None = None) -> Objects:
+    return Objects(
+        np.float32(boxes).reshape(-1, 4), np.float32(scores), np.int64(labels or [0] * len(scores))
+    )
+
+
+def test_labels_may_begin_with_a_background():
+    assert label_lists(('car', 'person')) == [
+        ('car', 'person'),
+        (None, 'car', 'person'),
+        ('car', 'person', None),
+    ]
+
+
+def test_the_classes_of_coco_also_have_a_numbering_with_gaps():
+    plain, gaps, after_background, *_ = label_lists(COCO_NAMES)
+    assert (len(plain), len(gaps), len(after_background)) == (80, 90, 91)
+    # Lin et al. 2014: 1 person, 10 traffic light, 13 stop sign, 90 toothbrush; nothing has the number 12.
+    assert [after_background[number] for number in (0, 1, 10, 12, 13, 90)] == [
+        None,
+        'person',
+        'traffic light',
+        None,
+        'stop sign',
+        'toothbrush',
+    ]
+    assert gaps[0] == 'person' and tuple(name for name in gaps if name) == COCO_NAMES
+
+
+def test_readings_fit_one_of_the_label_lists():
+    found = possible_readings(
+        [Output('boxes', (1, 50, 4)), Output('scores', (1, 50, 3))], ('car', 'person'), SIZE
+    )
+    assert {(head.labels, names) for head, names in found} == {
+        (3, (None, 'car', 'person')),
+        (3, ('car', 'person', None)),
+        (2, ('car', 'person')),
+    }
+    with pytest.raises(ModelError, match='of 7 classes'):
+        possible_readings([Output('output0', (1, 11, 8400))], ('car', 'person'), SIZE)
+
+
+@pytest.mark.parametrize(
+    'truth',
+    [
+        ('stretch', 'bgr', '0 to 255'),
+        ('letterbox', 'rgb', '0 to 1'),
+        ('letterbox-corner', 'bgr', 'ImageNet'),
+    ],
+)
+def test_the_search_finds_the_form_that_is_best_in_every_respect(truth):
+    wanted = InputForm.of_range(SIZE, *truth)
+    right, wrong = (
+        Head(name, None, lambda values, name=name: (name, values)) for name in ('right', 'wrong')
+    )
+    asked = []
+
+    def run(form: InputForm, number: int) -> list:
+        asked.append((form, number))
+        return [form]
+
+    def evaluate(conventions: Conventions, found: list) -> float:
+        form = found[0][1][0]
+        same_range = (form.mean, form.deviation) == (wanted.mean, wanted.deviation) or (
+            form.mean[::-1],
+            form.deviation[::-1],
+        ) == (wanted.mean, wanted.deviation)
+        value = (
+            0.2
+            + 0.5 * same_range
+            + 0.1 * (form.channels == wanted.channels)
+            + 0.1 * (form.resize == wanted.resize)
+        )
+        return value * (1.0 if conventions.head.name == 'right' else 0.3)
+
+    start = InputForm.of_range(SIZE, 'stretch', 'rgb', '0 to 1')
+    best, trials = search(run, start, [(wrong, ('car',)), (right, ('car',))], evaluate, 20)
+    assert best.conventions.form == wanted and best.conventions.head is right
+    assert (
+        trials[0].value == best.value
+        and best.conventions.words == f'{truth[1]}, {truth[2]}, {truth[0]}, right'
+    )
+    forms = {form for form, number in asked if number == 19}
+    assert len(forms) < len(RESIZES) * len(CHANNELS) * len(RANGES) / 2, (
+        'most forms need not be tried'
+    )
+
+
+def test_what_is_usual_stays_where_another_gains_next_to_nothing():
+    usual = InputForm.of_range(SIZE, 'stretch', 'rgb', '0 to 1')
+    gain = 1.04
+
+    def evaluate(conventions: Conventions, found: list) -> float:
+        return 0.5 * (gain if conventions.form.resize == 'letterbox' else 1.0)
+
+    head = Head('any', None, lambda values: values)
+    assert (
+        search(lambda form, number: [], usual, [(head, ('car',))], evaluate, 2)[0].conventions.form
+        == usual
+    )
+    gain = 1.1
+    found = search(lambda form, number: [], usual, [(head, ('car',))], evaluate, 2)[
+        0
+    ].conventions.form
+    assert found.resize == 'letterbox'
+
+
+def test_confidence_counts_boxes_that_cannot_be_any_against_a_reading():
+    sure = objects([[10, 10, 40, 40], [20, 20, 60, 60]], [0.9, 0.5])
+    assert confidence([sure], SIZE) == pytest.approx(1.4)
+    assert confidence(
+        [objects([[10, 10, 40, 40], [0, 0, 0.1, 0.1]], [0.9, 0.5])], SIZE
+    ) == pytest.approx(0.4)
+    assert confidence([sure, objects([], [])], SIZE) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    ('boxes', 'scores', 'said'),
+    [
+        ([[10, 10, 40, 40]], [1.5], r'scores lie in \[1.5, 1.5\]'),
+        ([[10, 10, 40, np.nan]], [0.5], 'NaN or infinity'),
+        ([[500, 500, 900, 900]] * 3, [0.9] * 3, 'outside the image'),
+        ([[10, 10, 40, 40]] * 40, [0.9] * 40, 'one spot'),
+        ([[1, 1, 1.5, 1.5]] * 3, [0.9] * 3, 'no extent'),
+    ],
+)
+def test_boxes_that_show_a_wrong_reading_whatever_the_images_hold(boxes, scores, said):
+    import re
+
+    assert re.search(said, implausible([objects(boxes, scores)], SIZE))
+
+
+def test_nothing_speaks_against_ordinary_boxes_or_none():
+    spread = [[x, 10, x + 20, 40] for x in range(0, 70, 3)]
+    assert implausible([objects(spread, [0.9] * len(spread))], SIZE) == ''
+    assert implausible([objects([], [])], SIZE) == '' == implausible([], SIZE)

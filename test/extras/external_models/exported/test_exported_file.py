@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('openvino')
+
+from exported_files import SIZE, exported  # noqa: E402
+
+from deadline_perception.extras.external_models.exported.exported_file import (  # noqa: E402
+    read_exported,
+    with_size,
+)
+from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
+from deadline_perception.extras.external_models.exported.stated_facts import StatedFacts  # noqa: E402
+
+ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
+PUBLIC = Path(__file__).parents[5] / 'shared' / 'data' / 'public_models'
+
+
+def test_what_ultralytics_writes_into_a_file_is_read(tmp_path):
+    facts = {
+        'names': "{0: 'car', 1: 'traffic light'}",
+        'imgsz': '[384, 640]',
+        'stride': '32',
+        'task': 'detect',
+    }
+    read = read_exported(exported(tmp_path / 'net.xml', ROWS, size=(None, None), facts=facts))
+    assert read.stated == StatedFacts(('car', 'traffic light'), (384, 640))
+    assert read.is_open and read.size == (None, None) and read.layers == 'float'
+    assert [str(output) for output in with_size(read, (384, 640), Path('net.xml'))] == [
+        'output0 [1, 20, 6]'
+    ]
+
+
+@pytest.mark.parametrize(
+    'names',
+    [
+        "{0: 'car', 1: 'car'}",
+        '{0: 5}',
+        "__import__('os').abort()",
+        '[' * 5000,
+        '',
+        '{',
+        "{0: '\\x1b[31m'}",
+    ],
+)
+def test_names_that_are_none_are_left_to_the_user(tmp_path, names):
+    assert (
+        read_exported(
+            exported(tmp_path / 'net.xml', ROWS, facts={'names': names, 'imgsz': '[0, -3]'})
+        ).stated.class_names
+        == ()
+    )
+
+
+def test_inputs_that_tell_sizes_become_constants(tmp_path):
+    read = read_exported(
+        exported(tmp_path / 'net.xml', ROWS, further={'orig_target_sizes': ((1, 2), 'i64')})
+    )
+    with_size(read, SIZE, Path('net.xml'))
+    assert [value.get_any_name() for value in read.model.inputs] == ['images']
+
+
+@pytest.mark.parametrize(
+    ('further', 'said'),
+    [
+        ({'tokens': ((1, 77), 'i64')}, r'input tokens \[1, 77\] is not known'),
+        ({'second': ((1, 3, 64, 96), 'f32')}, r'input second \[1, 3, 64, 96\] is not known'),
+    ],
+)
+def test_other_inputs_are_refused(tmp_path, further, said):
+    read = read_exported(exported(tmp_path / 'net.xml', ROWS, further=further))
+    with pytest.raises(ModelError, match=said):
+        with_size(read, SIZE, Path('net.xml'))
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'said'),
+    [
+        ('none.onnx', None, 'none.onnx does not exist'),
+        ('net.pt', b'x', 'expected a file that ends with .onnx, .xml'),
+        ('net.onnx', b'no model', 'net.onnx cannot be read by OpenVINO'),
+        ('net.tflite', b'no model', 'cannot be read'),
+        ('net.tflite', b'\0\0\0\0TFL3' + b'\xff' * 50, 'cannot be read as a TensorFlow Lite file'),
+    ],
+)
+def test_files_that_are_no_detector_are_refused(tmp_path, name, content, said):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelError, match=said) as error:
+        read_exported(tmp_path / name)
+    assert str(error.value).isprintable()
+
+
+def test_an_input_without_pixels_is_refused(tmp_path):
+    from openvino import Model, PartialShape, Type, save_model
+    from openvino import opset13 as ops
+
+    image = ops.parameter(PartialShape([1, 3, 0, 0]), Type.f32, name='images')
+    save_model(Model([ops.result(ops.relu(image))], [image]), tmp_path / 'empty.xml')
+    with pytest.raises(ModelError, match='has 0 x 0 px, expected 1 to 8192 px a side'):
+        read_exported(tmp_path / 'empty.xml')
+
+
+def test_an_endless_loop_is_refused_before_it_runs(tmp_path):
+    from openvino import Model, Type, save_model
+    from openvino import opset13 as ops
+
+    image = ops.parameter([1, 3, 8, 8], Type.f32, name='images')
+    value, on = ops.parameter([1, 3, 8, 8], Type.f32), ops.constant(np.array(True))
+    doubled = ops.add(value, value)
+    loop = ops.loop(ops.constant(np.int64(2**62)), ops.constant(np.array(True)))
+    loop.set_function(Model([doubled, on], [value]))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(value, image.output(0), doubled.output(0))
+    save_model(
+        Model([ops.result(loop.get_iter_value(doubled.output(0), -1))], [image]),
+        tmp_path / 'loop.xml',
+    )
+    with pytest.raises(
+        ModelError, match=r'has a loop of 4611686018427387904 rounds, expected at most 100000'
+    ):
+        read_exported(tmp_path / 'loop.xml')
+
+
+@pytest.mark.skipif(not PUBLIC.is_dir(), reason='needs the public detectors')
+def test_a_real_tflite_file_is_decoded_by_its_layers():
+    file = PUBLIC / 'ssd_mobilenet_v1_coco_quant.tflite'
+    read = read_exported(file)
+    outputs = with_size(read, (300, 300), file)
+    assert [str(output) for output in outputs] == [
+        'boxes [1, 1917, 4]',
+        'class_scores [1, 1917, 90]',
+    ]
+    assert (read.layers, read.by_planes) == ('8 bit', False)
+
+
+def test_a_model_of_single_images_as_torchvision_exports_them_takes_a_batch_of_one(tmp_path):
+    from openvino import Model, PartialShape, Type, save_model
+    from openvino import opset13 as ops
+
+    image = ops.parameter(PartialShape([3, -1, -1]), Type.f32, name='images')
+    image.output(0).set_names({'images'})
+    shown = ops.reshape(ops.reduce_mean(image, np.int64([0, 1, 2]), True), np.int64([1, 1]), False)
+    boxes = ops.concat([shown, shown, shown, shown], 1)
+    save_model(Model([ops.result(boxes)], [image]), tmp_path / 'single.xml')
+    read = read_exported(tmp_path / 'single.xml')
+    assert (read.by_planes, read.size) == (True, (None, None))
+    with_size(read, SIZE, tmp_path / 'single.xml')
+    (value,) = read.model.inputs
+    assert (value.get_any_name(), list(value.get_shape())) == ('images', [1, 3, *SIZE])

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.external_models.exported.families import recognise
+from deadline_perception.extras.external_models.exported.head import Output
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+
+SIZE = (640, 640)
+
+
+def names(
+    outputs: list[tuple], classes: int | None = 80, stated: str = '', size: tuple[int, int] = SIZE
+) -> list[str]:
+    given = [
+        Output(f'output{number}', shape, *kind) for number, (shape, *kind) in enumerate(outputs)
+    ]
+    return [head.name for head in recognise(given, classes, size, stated)]
+
+
+@pytest.mark.parametrize(
+    ('outputs', 'first'),
+    [
+        ([((1, 84, 8400),)], 'yolov8 px'),
+        ([((1, 8400, 84),)], 'yolov8 px'),
+        ([((1, 84, None),)], 'yolov8 px'),
+        ([((1, 25200, 85),)], 'yolov5 px'),
+        ([((1, 8400, 85),)], 'yolox'),
+        ([((None, 300, 6),)], 'detections px'),
+        ([((1, 300, 84),)], 'yolov8 px'),  # RT-DETR as Ultralytics exports it
+        ([((1, 1, 100, 7),)], 'ssd'),
+        ([((1, 900, 80),), ((1, 900, 4),)], 'class_scores centres fraction sigmoid'),
+        ([((1, 8400, 4),), ((1, 8400, 80),)], 'class_scores centres fraction sigmoid'),
+        ([((1, 3, 80, 80, 85),), ((1, 3, 40, 40, 85),), ((1, 3, 20, 20, 85),)], 'maps'),
+        (
+            [
+                ((1, 64, 80, 80),),
+                ((1, 80, 80, 80),),
+                ((1, 64, 40, 40),),
+                ((1, 80, 40, 40),),
+                ((1, 64, 20, 20),),
+                ((1, 80, 20, 20),),
+            ],
+            'distribution middle probability',
+        ),
+        ([((1, 300, 4),), ((1, 300), True), ((1, 300),)], 'boxes corners px'),
+        ([((1, 85, 22, 22),)], 'cells'),
+    ],
+)
+def test_heads_are_recognised_by_their_structure(outputs, first):
+    size = (352, 352) if first == 'cells' else SIZE
+    assert names(outputs, size=size)[0] == first
+
+
+def test_without_a_number_of_classes_those_of_coco_come_first():
+    heads = recognise([Output('output0', (1, 25200, 85))], None, SIZE)
+    assert (heads[0].name, heads[0].labels) == ('yolov5 px', 80)
+    assert recognise([Output('output0', (1, 9, 8400))], None, SIZE)[0].labels == 5
+
+
+def test_what_is_stated_narrows_the_readings():
+    outputs = [((1, 300, 6),)]
+    assert names(outputs, 2) == [
+        'yolov8 px',
+        'detections px',
+        'detections fraction',
+        'detections label-first px',
+        'detections label-first fraction',
+        'detections centres px',
+        'detections centres fraction',
+    ]
+    assert names(outputs, 2, 'detections label-first') == [
+        'detections label-first px',
+        'detections label-first fraction',
+    ]
+    with pytest.raises(
+        ModelError, match=r"stated as 'ssd': expected one of yolov8 px, detections px"
+    ):
+        names(outputs, 2, 'ssd')
+    with pytest.raises(
+        ModelError, match="stated as 'squares', expected one of distribution, yolov8"
+    ):
+        names(outputs, 2, 'squares')
+
+
+@pytest.mark.parametrize(
+    ('outputs', 'said'),
+    [
+        (
+            [((1, 84, 8400),)],
+            r'output0 \[1, 84, 8400\]: with 5 classes expected .* 79 or 80 classes: name as many',
+        ),
+        ([((1, 1000),)], r'output0 \[1, 1000\], as of a classifier: expected a detector'),
+        (
+            [((1, 21, 640, 640),)],
+            r'as of a segmenter, with a value for each pixel: expected a detector',
+        ),
+        (
+            [((1, 17, 3),)],
+            r'no known head of a detector. Known are distribution, yolov8, .* `decode: package.module:',
+        ),
+        ([], 'outputs are none: no known head'),
+        ([((1, 2, 3),)] * 1000, 'it has 1000 outputs, expected at most 64'),
+        ([((1, 2, 3),)] * 20, r'output5 \[1, 2, 3\] and 14 more: no known head'),
+    ],
+)
+def test_what_is_no_detector_is_refused_with_what_was_found(outputs, said):
+    with pytest.raises(ModelError, match=said) as error:
+        names(outputs, 5)
+    assert len(str(error.value)) < 600
+
+
+def test_an_unknown_number_of_classes_is_told():
+    with pytest.raises(
+        ModelError,
+        match=r'no known head of a detector, or one that its classes tell \(--classes\). K',
+    ):
+        names([((1, 6, 100),)], None)
+
+
+def test_scores_tell_whether_they_are_probabilities():
+    outputs = [Output('logits', (1, 900, 80)), Output('boxes', (1, 900, 4))]
+    by_name = {head.name: head for head in recognise(outputs, 80, SIZE)}
+    logits, boxes = np.full((1, 900, 80), -4.0, np.float32), np.zeros((1, 900, 4), np.float32)
+    assert by_name['class_scores centres fraction sigmoid'].fits([logits, boxes])
+    assert not by_name['class_scores centres fraction probability'].fits([logits, boxes])
+    assert by_name['class_scores centres fraction probability'].fits([logits * 0.0, boxes])

@@ -1,0 +1,76 @@
+"""The real files, where they are at hand: their conventions are found on 10 dashcam images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('openvino')
+
+from deadline_perception.extras.data.class_names import with_mapping  # noqa: E402
+from deadline_perception.extras.data.source import open_source  # noqa: E402
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames  # noqa: E402
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec  # noqa: E402
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions  # noqa: E402
+
+DATA = Path(__file__).parents[5] / 'shared' / 'data'
+MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person'}
+pytestmark = pytest.mark.skipif(
+    not (DATA / 'public_models').is_dir(), reason='needs the public detectors'
+)
+
+
+@pytest.fixture(scope='module')
+def images() -> TrialImages:
+    sequence = with_mapping(open_source(str(DATA / 'bdd100k' / 'val.json')), MERGED)
+    frames = annotated_frames(sequence, 10)
+    rows = [
+        np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
+        for known in (frame.ground_truth for frame in frames)
+    ]
+    return TrialImages([frame.load_bgr() for frame in frames], rows, sequence.class_names)
+
+
+# Those that run in some 20 ms; benchmarks/own_models.py has them all.
+@pytest.mark.parametrize(
+    ('name', 'range_and_order', 'reading'),
+    [
+        ('yolox_nano.onnx', 'bgr, 0 to 255', 'yolox'),
+        ('deimv2_hgnetv2_femto_coco.onnx', '0 to 1', 'boxes corners px'),
+        ('nanodet_m_416.onnx', 'bgr, ImageNet', 'distribution middle probability'),
+        (
+            'ssd_mobilenet_v1_coco_quant.tflite',
+            '',
+            'class_scores corners fraction probability, labels of COCO with gaps',
+        ),
+        (
+            'pedestrian-and-vehicle-detector-adas-0001.xml',
+            'bgr, 0 to 255',
+            'ssd, first class at label 1',
+        ),
+    ],
+)
+def test_the_conventions_of_a_public_file_are_found(images, name, range_and_order, reading):
+    names = (
+        ('vehicle', 'person')
+        if 'adas' in name
+        else tuple(MERGED.get(known, known) for known in COCO_NAMES)
+    )
+    found = find_conventions(
+        ModelSpec('public', 'onnx', DATA / 'public_models' / name, names), images
+    )
+    assert range_and_order in found.words and found.words.endswith(reading) and found.ap > 0.05
+    assert found.spec.outputs and found.spec.resize and found.tried[0][1] > found.tried[-1][1]
+
+
+def test_a_weak_detector_that_is_read_rightly_is_not_refused():
+    """On crowded images this one has an AP of under 3 %, and is sure of many boxes."""
+    merged = {**MERGED, 'motor': 'bike', 'bicycle': 'bike', 'motorcycle': 'bike'}
+    crowded = TrialImages.of(with_mapping(open_source(str(DATA / 'bdd100k' / 'val.json')), merged))
+    names = tuple(merged.get(known, known) for known in COCO_NAMES)
+    file = DATA / 'public_models' / 'ssd_mobilenet_v1_coco_quant.tflite'
+    found = find_conventions(ModelSpec('weak', 'onnx', file, names), crowded)
+    assert found.ap < 0.03 and 'corners fraction probability' in found.words

@@ -1,0 +1,128 @@
+"""What exported files say of themselves, as Ultralytics 8.4 and OpenVINO's Model API write it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('openvino')
+
+from exported_files import exported  # noqa: E402
+
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES  # noqa: E402
+from deadline_perception.extras.external_models.exported.exported_file import read_exported  # noqa: E402
+from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
+from deadline_perception.extras.external_models.exported.stated_facts import (  # noqa: E402
+    StatedFacts,
+    read_stated,
+)
+from deadline_perception.extras.external_models.model_set.exported_model import (  # noqa: E402
+    exported_spec,
+    read_facts,
+)
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
+
+ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
+FACTS = {
+    'names': {0: 'car', 1: 'traffic light'},
+    'imgsz': [384, 640],
+    'stride': 64,
+    'task': 'detect',
+    'end2end': True,
+    'args': {'nms': False},
+}
+READ = StatedFacts(('car', 'traffic light'), (384, 640), 64, 'detections')
+
+
+class NoFacts:
+    """A model of which OpenVINO passes nothing on."""
+
+    def has_rt_info(self, path: list[str]) -> bool:
+        return False
+
+
+def test_facts_beside_an_ir_file(tmp_path):
+    (tmp_path / 'metadata.yaml').write_text(
+        json.dumps({**FACTS, 'names': {'0': 'car', '1': 'traffic light'}})
+    )
+    assert read_exported(exported(tmp_path / 'net.xml', ROWS)).stated == READ
+
+
+@pytest.mark.parametrize(
+    ('sides', 'size'), [({}, (640, 640)), ({'imgsz_h': '384', 'imgsz_w': '640'}, (384, 640))]
+)
+def test_a_size_may_be_one_side_and_both_beside_it(tmp_path, sides, size):
+    facts = {'names': '{"0": "car", "1": "person"}', 'imgsz': '640', **sides}
+    read = read_exported(exported(tmp_path / 'net.xml', ROWS, facts=facts))
+    assert read.stated == StatedFacts(('car', 'person'), size)
+
+
+def tflite(file: Path, name: str, content: str | bytes) -> Path:
+    """A network with an archive behind it, which holds one file."""
+    stream = io.BytesIO(b'TFL3' * 100)
+    with zipfile.ZipFile(stream, 'a', zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    file.write_bytes(stream.getvalue())
+    return file
+
+
+def test_facts_at_the_end_of_a_tflite_file(tmp_path):
+    assert (
+        read_stated(NoFacts(), tflite(tmp_path / 'net.tflite', 'metadata.json', json.dumps(FACTS)))
+        == READ
+    )
+    ultralytics = tflite(
+        tmp_path / 'net.tflite', 'metadata.json', json.dumps({'head': 'Detect', 'end2end': False})
+    )
+    assert read_stated(NoFacts(), ultralytics).outputs == 'yolov8 fraction'
+
+
+@pytest.mark.parametrize(
+    ('name', 'content'),
+    [
+        ('metadata.json', b'{'),
+        ('metadata.json', b'[1]'),
+        ('metadata.json', b' ' * (2**20 + 1)),
+        ('other.txt', b'x'),
+    ],
+)
+def test_what_is_no_metadata_counts_as_unsaid(tmp_path, name, content):
+    (tmp_path / 'metadata.yaml').write_text('names: &a [*a]')
+    assert read_stated(NoFacts(), tflite(tmp_path / 'net.tflite', name, content)) == StatedFacts()
+    assert read_stated(NoFacts(), tmp_path / 'net.xml') == StatedFacts()
+
+
+def test_names_of_the_model_api_have_spaces_where_they_are_those_of_coco(tmp_path):
+    words = ' '.join(name.replace(' ', '_') for name in COCO_NAMES)
+    read = read_exported(exported(tmp_path / 'coco.xml', ROWS, facts={'labels': words}))
+    assert read.stated.class_names == COCO_NAMES
+    read = read_exported(
+        exported(tmp_path / 'own.xml', ROWS, facts={'labels': 'traffic_light car'})
+    )
+    assert read.stated.class_names == ('traffic_light', 'car')
+
+
+def test_a_file_that_says_how_it_ends_is_read_so(tmp_path):
+    """Ten rows of 6 values may be objects, or two classes of a YOLOv8 that has few cells."""
+    rows = {'output0': np.zeros((1, 10, 6), np.float32)}
+    plain = OnnxDetector(exported(tmp_path / 'plain.xml', rows), ('a', 'b'))
+    assert plain.head.name == 'yolov8 px'
+    for number, facts in enumerate(({'end2end': 'True'}, {'args': "{'nms': True}"})):
+        file = exported(
+            tmp_path / f'net{number}.xml', rows, facts={'names': "{0: 'a', 1: 'b'}", **facts}
+        )
+        assert OnnxDetector(file, ('a', 'b')).head.name == 'detections px'
+        assert read_facts(file).labels == () and exported_spec(file).classes == ('a', 'b')
+
+
+def test_another_task_is_refused(tmp_path):
+    (tmp_path / 'metadata.yaml').write_text('task: segment')
+    with pytest.raises(
+        ModelError, match="net.xml says that its task is 'segment', expected detect"
+    ):
+        read_exported(exported(tmp_path / 'net.xml', ROWS))

@@ -1,0 +1,34 @@
+"""Which of overlapping boxes stay."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deadline_perception.extras.external_models.exported.head import Objects
+from deadline_perception.extras.external_models.exported.suppression import MAX_OBJECTS, suppress
+
+
+def found(*rows: tuple[float, ...]) -> list[list[float]]:
+    """Boxes that stay, of rows of corners, score and label."""
+    given = np.float32(rows)
+    kept = suppress(Objects(given[:, :4], given[:, 4], given[:, 5].astype(np.int64)))
+    return np.column_stack((kept.boxes, kept.labels)).tolist()
+
+
+def test_the_most_certain_of_one_class_stays():
+    assert found((0, 0, 10, 10, 0.5, 0), (0, 0, 10, 11, 0.7, 0), (5, 0, 15, 10, 0.6, 0)) == [
+        [0, 0, 10, 11, 0],
+        [5, 0, 15, 10, 0],
+    ]
+
+
+def test_classes_are_kept_apart_also_where_boxes_leave_the_image():
+    assert (
+        len(found((50, 0, 100, 50, 0.9, 0), (-51, -101, -1, -51, 0.8, 1), (50, 0, 100, 50, 0.7, 1)))
+        == 3
+    )
+
+
+def test_no_more_than_the_most_stay():
+    boxes = [(20 * number, 0, 20 * number + 10, 10, 0.5, 0) for number in range(MAX_OBJECTS + 5)]
+    assert len(found(*boxes)) == MAX_OBJECTS

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deadline_perception.extras.external_models.model_set.model_reference import (
+    ModelKind,
+    ModelNotFound,
+    ModelReference,
+    find_weights,
+    load_network,
+    load_weights,
+)
+
+
+@pytest.mark.parametrize(
+    ('text', 'kind', 'file', 'detail'),
+    [
+        ('sets/mine.yaml', ModelKind.SET, 'sets/mine.yaml', ''),
+        ('mine.yml', ModelKind.SET, 'mine.yml', ''),
+        ('yolo.onnx', ModelKind.EXPORT, 'yolo.onnx', ''),
+        ('yolo.TFLITE', ModelKind.EXPORT, 'yolo.TFLITE', ''),
+        ('ssd300_vgg16:w/coco.pth', ModelKind.TORCHVISION, 'w/coco.pth', 'ssd300_vgg16'),
+        (
+            'ssd300_vgg16:coco.safetensors',
+            ModelKind.TORCHVISION,
+            'coco.safetensors',
+            'ssd300_vgg16',
+        ),
+        ('my_package.networks:make', ModelKind.CALLABLE, 'my_package.networks', 'make'),
+        ('compact', ModelKind.WEIGHTS, 'compact', ''),
+        ('a/own.safetensors', ModelKind.WEIGHTS, 'a/own.safetensors', ''),
+        ('compact:s0-w1.00-p10-h0', ModelKind.WEIGHTS, 'compact', 's0-w1.00-p10-h0'),
+        ('a/own.safetensors:full', ModelKind.WEIGHTS, 'a/own.safetensors', 'full'),
+        (Path('a/own.safetensors'), ModelKind.WEIGHTS, 'a/own.safetensors', ''),
+    ],
+)
+def test_a_string_has_one_meaning(text, kind, file, detail):
+    assert ModelReference.parse(text) == ModelReference(kind, Path(file), detail)
+
+
+def test_weights_are_a_file_or_the_name_of_a_shipped_one_from_any_folder(
+    tmp_path, monkeypatch, repository
+):
+    monkeypatch.chdir(tmp_path)
+    shipped = repository / 'models' / 'compact.safetensors'
+    assert find_weights('compact') == find_weights(Path('models/compact.safetensors')) == shipped
+    assert find_weights(shipped, tmp_path) == shipped
+    (tmp_path / 'large.safetensors').touch()
+    assert find_weights('large', tmp_path) == tmp_path / 'large.safetensors'
+
+
+def test_a_file_of_that_name_in_the_working_folder_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / 'models' / 'compact.safetensors'
+    own.parent.mkdir()
+    own.touch()
+    assert find_weights('models/compact.safetensors') == own
+
+
+@pytest.mark.parametrize('name', ['absent.safetensors', '.', 'large', '~nobody-here/large'])
+def test_what_is_no_model_is_refused_with_those_that_exist(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ModelNotFound, match=rf'weights file {name} does not exist; expected .* \(none\)'
+    ):
+        load_network(name, 'cpu', tmp_path / 'models')
+    (tmp_path / 'compact.safetensors').touch()
+    with pytest.raises(ModelNotFound, match=r'\(compact\)'):
+        load_network(name, 'cpu', tmp_path)
+
+
+def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_path, repository):
+    from deadline_perception.extras.several_networks.classifier.checkpoint import save_classifier
+    from deadline_perception.extras.several_networks.classifier.network import (
+        ClassifierConfig,
+        NestedClassifier,
+        build_classifier,
+    )
+    from deadline_perception.networks.multi_path.network import MultiPathDetector
+
+    file = tmp_path / 'small.safetensors'
+    save_classifier(
+        build_classifier(ClassifierConfig(channels=(4, 4, 4, 4), ratios=(0.5, 1.0)), ('a', 'b')),
+        file,
+    )
+    assert type(load_weights(file)) is NestedClassifier
+    assert len(load_network('small:l2', 'cpu', tmp_path, 'eager')[0].path_space) == 1
+    with pytest.raises(ValueError, match="execution path is 'l9'"):
+        load_network('small:l9', 'cpu', tmp_path, 'eager')
+    network = load_weights(repository / 'models/compact.safetensors')
+    assert type(network) is MultiPathDetector
+    pinned, weights = load_network(f'compact:{network.path_space.smallest}', 'cpu', engine='eager')
+    assert len(pinned.path_space) == 1 and weights == repository / 'models' / 'compact.safetensors'
+
+
+def test_a_network_is_taken_as_it_is():
+    from invented_networks import make_single
+
+    network = make_single()
+    assert load_network(network, 'cpu') == (network, Path('invented'))

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE, InventedNetwork
+
+from deadline_perception.core.detections import Classification
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.engines.eager import Eager
+from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.model_set.model_set import (
+    FixedPathNetwork,
+    ModelSet,
+)
+from deadline_perception.runtime.job import Job, StampReading
+from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import measure_profile
+from deadline_perception.timing.time_model import FrameTimes
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+
+
+def network(space, *classes: str) -> InventedNetwork:
+    made = InventedNetwork(space)
+    made.class_names = classes or ('thing',)
+    return made
+
+
+def stated(time_ms, value) -> tuple[SimpleNamespace, SimpleNamespace]:
+    """A forecast and a quality by functions of path and segment, and of the path."""
+    return (
+        SimpleNamespace(
+            forecast_ms=lambda path, segment=0: time_ms(path, segment),
+            table=lambda paths, segment=0: np.array([time_ms(path, segment) for path in paths]),
+        ),
+        SimpleNamespace(
+            quality=value, table=lambda paths: np.array([value(path) for path in paths])
+        ),
+    )
+
+
+@pytest.fixture
+def models():
+    """One that decides nothing, one with two operators, and one more."""
+    return ModelSet(
+        'set',
+        {
+            'small': network(SINGLE, 'bike'),
+            'lens': network(MAGNIFIER, 'car'),
+            'large': network(SINGLE, 'car'),
+        },
+    )
+
+
+def test_paths_are_those_of_all_models(models):
+    space = models.path_space
+    assert [str(path) for path in space] == [
+        'msmall',
+        *(f'mlens-{path}' for path in MAGNIFIER),
+        'mlarge',
+    ]
+    assert len(space) == 8 and str(space.largest) == 'mlarge' and str(space.smallest) == 'msmall'
+    assert [space.parse(str(path)) for path in space] == list(space)
+    assert space.keys(space.parse('msmall')) == ('model', 'small.all')
+    assert space.keys(space.parse('mlens-zfar-n4')) == (
+        'model',
+        'lens.focus@zfar',
+        'lens.look@zfar-n4',
+        'lens.name',
+    )
+    with pytest.raises(ValueError, match='such as mlarge or msmall'):
+        space.parse('msmall-zfar-n4')
+
+
+def test_a_path_is_one_of_a_model_and_back(models):
+    path = models.path_space.parse('mlens-znear-n1')
+    assert models.part(path) == ('lens', MAGNIFIER.parse('znear-n1'))
+    assert models.whole('lens', MAGNIFIER.parse('znear-n1')) == path
+    assert all(models.whole(*models.part(path)) == path for path in models.path_space)
+
+
+def test_a_frame_is_that_of_the_model_with_the_labels_of_the_set(models):
+    assert models.class_names == ('bike', 'car') and models.unseen('small') == ('car',)
+    for path in models.path_space:
+        run = models.start(IMAGE, path)
+        assert run.finish().labels.tolist() == [0 if str(path) == 'msmall' else 1]
+        model, part = models.part(path)
+        assert run._inner.path == part and run._inner.keys == list(part.space.keys(part))
+
+
+def test_the_model_is_decided_first_and_its_own_operators_as_they_come(models):
+    space = models.path_space
+    run = models.start(IMAGE, space.largest)
+    run.redirect(space.parse('mlens-ztele-n4'))
+    run.run_segment()
+    with pytest.raises(ValueError, match='contradicts'):
+        run.redirect(space.parse('msmall'))
+    run.run_segment()  # the small model's segment is passed without work
+    run.redirect(space.parse('mlens-zfar-n4'))
+    run.finish()
+    assert run._inner.keys == ['focus@zfar', 'look@zfar-n4', 'name']
+    with pytest.raises(ValueError, match='expected it to have finished'):
+        models.start(IMAGE, space.largest).result()
+
+
+def test_frames_of_several_models_fork_from_one(models):
+    paths = random.Random(0).sample(list(models.path_space), 8)
+    found = dict(detect_on_paths(models, IMAGE, paths))
+    assert {str(path): result.labels.tolist() for path, result in found.items()} == {
+        str(path): [0 if str(path) == 'msmall' else 1] for path in paths
+    }
+
+
+def test_the_decision_of_paths_chooses_among_models(models):
+    profile = measure_profile(models, [IMAGE], repeats=4, whole_paths=8, path_repeats=3)
+    assert set(profile.segments) == set(models.path_space.carriers())
+    assert set(profile.paths) == set(map(str, models.path_space))
+    forecast = PathForecast(profile, models.path_space)
+    paths = list(models.path_space)
+    assert forecast.table(paths) == pytest.approx([forecast.forecast_ms(path) for path in paths])
+    assert forecast.table(paths, 3) == pytest.approx(
+        [forecast.forecast_ms(path, 3) for path in paths]
+    )
+
+    values = {path: 0.1 + 0.1 * number for number, path in enumerate(paths)}
+    times = {path: 10.0 * (number + 1) for number, path in enumerate(paths)}
+    policy = FrontierPolicy(
+        models.path_space, *stated(lambda path, segment: times[path] - (segment > 0), values.get)
+    )
+    policy.prepare()
+    assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == [
+        'msmall',
+        'msmall',
+        'mlens-znear-n1',
+        'mlarge',
+    ]
+    assert str(policy.plan(95.0, 2.0).path) == 'mlens-znear-n1'
+    # Once the model is decided, only its paths are left.
+    planned = models.path_space.parse('mlens-zfar-n1')
+    assert str(policy.redecide(planned, 1, 1000.0, 1.0).path) == 'mlens-ztele-n4'
+
+
+def test_a_multi_path_detector_stands_beside_others(tiny_network):
+    fixed = FixedPathNetwork(tiny_network, tiny_network.path_space.smallest)
+    models = ModelSet('set', {'one': fixed, 'tiny': tiny_network}, ('bike', 'person', 'vehicle'))
+    assert len(models.path_space) == len(tiny_network.path_space) + 1 and models.unseen('tiny') == (
+        'person',
+    )
+    own, rng = tiny_network.path_space, random.Random(0)
+    for path in (own.smallest, own.largest, *rng.sample(list(own), 3)):
+        expected = tiny_network.detect(IMAGE, path)
+        found = models.start(IMAGE, models.whole('tiny', path)).finish()
+        assert np.array_equal(found.boxes_xyxy_px, expected.boxes_xyxy_px)
+        assert found.labels.tolist() == [{0: 2, 1: 0}[label] for label in expected.labels.tolist()]
+    found = models.start(IMAGE, models.path_space.parse('mone')).finish()
+    assert np.array_equal(found.scores, tiny_network.detect(IMAGE, own.smallest).scores)
+    assert fixed.weights_hash != tiny_network.weights_hash
+
+
+def test_the_hashes_of_a_set_follow_from_its_models_whatever_their_order(models):
+    parts = list(models.models.items())
+    turned = ModelSet('set', dict(parts[::-1]))
+    assert (turned.network_hash, turned.weights_hash) == (models.network_hash, models.weights_hash)
+    assert ModelSet('set', dict(parts[:2])).network_hash != models.network_hash
+    assert models.engine.identity == 'eager' and models.engine.notice == ''
+
+
+def test_what_is_prepared_of_any_model_is_given_back(models, monkeypatch):
+    class Prepared(Eager):
+        pieces = 2
+
+        def let_go(self):
+            self.pieces -= 1
+            return self.pieces >= 0
+
+    for network in models.models.values():
+        monkeypatch.setattr(network, 'engine', Prepared())
+    given_back = 0
+    while models.engine.let_go():
+        given_back += 1
+    assert given_back == 2 * len(models.models)
+
+
+def test_sets_that_make_no_sense_are_refused():
+    with pytest.raises(ModelError, match='holds no model'):
+        ModelSet('set', {})
+    with pytest.raises(ModelError, match='a and b decide something themselves'):
+        ModelSet('set', {'a': network(MAGNIFIER), 'b': network(MAGNIFIER)})
+    with pytest.raises(ModelError, match='a finds thing, expected classes of the set: car'):
+        ModelSet('set', {'a': network(SINGLE)}, ('car',))
+    with pytest.raises(ModelError, match='a gives Classification'):
+        ModelSet('set', {'a': InventedNetwork(CLASSIFIER, result_type=Classification)})
+    elsewhere = network(SINGLE)
+    elsewhere.device = 'cuda'
+    with pytest.raises(ModelError, match='run on cpu and cuda'):
+        ModelSet('set', {'a': network(SINGLE), 'b': elsewhere})
+    with pytest.raises(ValueError, match='expected a distinct label'):
+        ModelSet('set', {'a-b': network(SINGLE)})
+
+
+def test_a_set_keeps_the_paths_of_its_models_ready(models):
+    assert models.kept_paths is None
+    models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
+    assert list(map(str, models.kept_paths)) == [
+        'msmall',
+        'mlens-zfar-n1',
+        'mlens-ztele-n4',
+        'mlarge',
+    ]
+
+
+@pytest.mark.parametrize(
+    ('budget_ms', 'path', 'decided'),
+    [
+        (15.0, 'msmall', ['model']),
+        (45.0, 'mlens-znear-n1', ['model', 'lens', 'passes']),
+        (1000.0, 'mlarge', ['model']),
+    ],
+)
+def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(
+    models, budget_ms, path, decided, monkeypatch
+):
+    monkeypatch.setattr('deadline_perception.engines.segment_run.now_ms', lambda: 0.0)
+    order = {path: number for number, path in enumerate(models.path_space)}
+    forecast, quality = stated(
+        lambda path, segment: 10.0 * (order[path] + 1) * 0.5**segment,
+        lambda path: 0.1 * order[path],
+    )
+    policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
+    frame = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
+    frame.times = FrameTimes(forecast)
+    TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
+        IMAGE, frame, WhateverItTakes(), due_ms=budget_ms, may_abort=False
+    )
+    assert (
+        str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
+    )
+    assert frame.result.labels.tolist() == [0 if path == 'msmall' else 1]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo
+
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.pixels import InputForm
+from deadline_perception.extras.external_models.exported.suppression import suppress
+from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
+
+pytest.importorskip('openvino')
+IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('onnx')
+
+
+@pytest.fixture(scope='module')
+def yolo(folder):
+    return small_yolo(folder)
+
+
+@pytest.mark.parametrize('form', ['yolov8', 'yolov5'])
+def test_what_openvino_finds_is_what_the_module_finds(folder, form):
+    """Bad pixels, colours or boxes would show: the network is a function of all of them."""
+    torch.manual_seed(1)
+    module = SmallYolo(form=form).eval()
+    detector = OnnxDetector(export_onnx(module, folder / f'{form}.onnx'), CLASSES)
+    assert detector.head.name == f'{form} px' and detector.input_size == SIZE
+    pixels = torch.from_numpy(IMAGE[..., ::-1].copy()).permute(2, 0, 1)[None].float() / 255.0
+    with torch.no_grad():
+        expected = suppress(detector.head.decode([module(pixels).numpy()]))
+    boxes, scores, labels = expected.boxes, expected.scores, expected.labels
+    found = detector.detect(IMAGE)
+    assert len(found) == len(boxes) > 5 and len(set(found.labels.tolist())) > 1
+    assert found.scores == pytest.approx(scores, abs=0.05)  # some processors compute in bfloat16
+    expected = np.clip(boxes, 0, (SIZE[1], SIZE[0]) * 2)
+    near = [np.abs(expected - box).max(1).min() for box in found.boxes_xyxy_px]
+    assert max(near) < 1.0
+    assert sorted(found.labels.tolist()) == sorted(labels.tolist())
+
+
+def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(yolo):
+    detector = OnnxDetector(yolo, CLASSES)
+    tall = np.zeros((128, 64, 3), np.uint8)  # becomes 64 x 32 px in the middle of 64 x 96
+    pixels = detector.prepare(tall)
+    assert pixels.shape == (1, *SIZE, 3)
+    assert (
+        (pixels[0, :, :32] == 114).all()
+        and (pixels[0, :, 32:64] == 0).all()
+        and (pixels[0, :, 64:] == 114).all()
+    )
+    values = np.zeros((1, 7, 1), np.float32)
+    values[0, :, 0] = [48.0, 32.0, 8.0, 8.0, 0.9, 0.0, 0.0]  # in the middle of the input
+    boxes, _, _ = detector.decode([values], tall.shape[:2])
+    assert boxes.tolist() == [[24.0, 56.0, 40.0, 72.0]]
+    assert (OnnxDetector(yolo, CLASSES, form=InputForm(resize='stretch')).prepare(tall) == 0).all()
+    corner = OnnxDetector(yolo, CLASSES, form=InputForm(resize='letterbox-corner'))
+    pixels = corner.prepare(tall)
+    assert (pixels[0, :, :32] == 0).all() and (pixels[0, :, 32:] == 114).all()
+    assert corner.decode([values], tall.shape[:2])[0].tolist() == [[88.0, 56.0, 104.0, 72.0]]
+
+
+def test_separate_outputs_and_an_open_size_are_taken(folder):
+    torch.manual_seed(0)
+    names = ('boxes', 'scores', 'labels')
+    found = OnnxDetector(
+        export_onnx(BoxesScoresLabels(), folder / 'three.onnx', outputs=names), CLASSES
+    ).detect(IMAGE)
+    assert len(found) == 6
+    file = small_yolo(folder, name='open', dynamic={'images': {0: 'n', 2: 'h', 3: 'w'}})
+    with pytest.raises(
+        ModelError, match=r'open.onnx is \[\?, \?\], of open size: say which, with --input-size'
+    ):
+        OnnxDetector(file, CLASSES)
+    detector = OnnxDetector(file, CLASSES, form=InputForm((96, 128)))
+    assert detector.input_size == (96, 128) and len(detector.detect(IMAGE)) > 0
+
+
+def test_classes_and_sizes_of_another_file_are_refused_with_the_reason(yolo):
+    with pytest.raises(
+        ModelError,
+        match=r'small_yolo.onnx: outputs are output0 \[1, 7, 24\]: with 5 classes .* of 3 '
+        r'classes: name as many',
+    ):
+        OnnxDetector(yolo, ['a', 'b', 'c', 'd', 'e'])
+    with pytest.raises(ModelError, match='expected the stated size of 32 x 32 px'):
+        OnnxDetector(yolo, CLASSES, form=InputForm((32, 32)))
+
+
+def test_an_operation_that_the_engine_lacks_is_named(folder):
+    # Written by hand in the format's own encoding: a model of one node, of a domain that nobody knows.
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    def value(name: bytes) -> bytes:
+        shape = b''.join(field(1, bytes([1 << 3, size])) for size in (1, 3, 8, 8))
+        return field(1, name) + field(2, field(1, bytes([1 << 3, 1]) + field(2, shape)))
+
+    node = (
+        field(1, b'images')
+        + field(2, b'out')
+        + field(4, b'DeformableWarp')
+        + field(7, b'com.example')
+    )
+    graph = field(1, node) + field(2, b'g') + field(11, value(b'images')) + field(12, value(b'out'))
+    opsets = field(8, bytes([2 << 3, 17])) + field(8, field(1, b'com.example') + bytes([2 << 3, 1]))
+    (folder / 'own.onnx').write_bytes(bytes([1 << 3, 8]) + field(7, graph) + opsets)
+    with pytest.raises(ModelError, match='own.onnx cannot be read by OpenVINO: .*DeformableWarp'):
+        OnnxDetector(folder / 'own.onnx', CLASSES)
+
+
+def test_inputs_that_are_no_image_are_refused(folder):
+    file = export_onnx(torch.nn.Conv1d(3, 7, 1), folder / 'vector.onnx', (8,))
+    with pytest.raises(ModelError, match=r'vector.onnx are images \[1, 3, 8\], expected one image'):
+        OnnxDetector(file, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ('values', 'said'),
+    [
+        ({'size': (0, 5)}, r'input size is \(0, 5\)'),
+        ({'resize': 'crop'}, "resize is 'crop'"),
+        ({'channels': 'grey'}, "channels 'grey'"),
+        ({'deviation': (1.0, 0.0, 1.0)}, 'deviations above 0'),
+    ],
+)
+def test_forms_of_input_that_are_none_are_refused(values, said):
+    with pytest.raises(ModelError, match=said):
+        InputForm(**values)

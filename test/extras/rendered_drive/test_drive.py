@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.extras.rendered_drive.camera import Camera
+from deadline_perception.extras.rendered_drive.drive import (
+    CLASS_NAMES,
+    Drive,
+    render_drive,
+    render_drives,
+)
+
+
+@pytest.fixture(scope='module')
+def drive():
+    return render_drive(seconds=24.0, rate_hz=5.0, seed=0)
+
+
+def test_frames_come_at_the_rate_with_distinct_names(drive):
+    assert len(drive.frames) == 120
+    assert [frame.stamp_ns for frame in drive.frames[:3]] == [0, 200_000_000, 400_000_000]
+    assert len({frame.name for frame in drive.frames}) == 120
+    assert drive.class_names == (
+        'vehicle',
+        'bike',
+        'motorbike',
+        'traffic_light',
+        'traffic_sign',
+        'person',
+    )
+    assert drive.camera_matrix[0, 0] == pytest.approx(320)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 2**31))
+def test_speed_stays_in_range_with_a_stop_and_bounded_changes(seed):
+    drive = Drive(24.0, seed, Camera(64, 48))
+    speeds = np.array([drive.speed_mps(index / 5) for index in range(120)])
+    assert speeds.min() == 0.0 and 7 < speeds.max() <= 20.0
+    standing = np.flatnonzero(speeds == 0.0)
+    assert len(standing) >= 10, 'stands at the light for at least two seconds'
+    assert speeds[standing[-1] :].max() > 3, 'goes on afterwards'
+    assert np.abs(np.diff(speeds)).max() <= 3.0 / 5 + 1e-6
+
+
+def test_the_camera_moves_by_its_speed(drive):
+    owner = drive.frames[0].load_bgr.func.__self__
+    times = np.array([frame.stamp_ns / 1e9 for frame in drive.frames])
+    along = np.array([owner.along_m(time) for time in times])
+    speeds = np.array([frame.speed_mps for frame in drive.frames])
+    assert np.diff(along) == pytest.approx((speeds[1:] + speeds[:-1]) / 2 * 0.2, abs=0.02)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 2**31))
+def test_boxes_lie_inside_the_image_and_hold_all_kinds_of_facts(seed):
+    frames = render_drive(seconds=3.0, rate_hz=2.0, seed=seed).frames
+    for frame in frames:
+        boxes = frame.ground_truth.boxes_xyxy_px
+        assert np.isfinite(boxes).all()
+        assert (
+            (boxes[:, :2] >= 0).all() and (boxes[:, 2] <= 640).all() and (boxes[:, 3] <= 380).all()
+        )
+        assert (boxes[:, 2:] - boxes[:, :2] >= 1).all()
+        area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+        assert frame.ground_truth.crowd[area < 64].all()
+    assert sum(len(frame.ground_truth) for frame in frames) > 0
+
+
+def test_all_classes_occur_over_a_few_seeds():
+    seen = {
+        label
+        for seed in range(4)
+        for frame in render_drive(12.0, 1.0, seed).frames
+        for label, crowd in zip(
+            frame.ground_truth.labels.tolist(), frame.ground_truth.crowd.tolist()
+        )
+        if not crowd
+    }
+    assert seen == set(range(len(CLASS_NAMES)))
+
+
+def test_the_same_seed_gives_the_same_drive_in_any_order(drive):
+    again = render_drive(seconds=24.0, rate_hz=5.0, seed=0)
+    for index in (70, 3):
+        image = again.frames[index].load_bgr()
+        assert image.dtype == np.uint8 and image.shape == (380, 640, 3)
+        assert np.array_equal(image, drive.frames[index].load_bgr())
+        boxes, boxes_again = (
+            one.frames[index].ground_truth.boxes_xyxy_px for one in (drive, again)
+        )
+        assert np.array_equal(boxes_again, boxes)
+    other = render_drive(seconds=1.0, rate_hz=5.0, seed=1).frames[3].load_bgr()
+    assert not np.array_equal(other, drive.frames[3].load_bgr())
+
+
+def test_the_picture_changes_while_driving_and_hardly_while_standing(drive):
+    speeds = [frame.speed_mps for frame in drive.frames]
+    standing = next(i for i in range(119) if speeds[i] == 0.0 and speeds[i + 1] == 0.0)
+    moving = max(range(119), key=speeds.__getitem__)
+
+    def change(index):
+        before, after = (drive.frames[i].load_bgr()[220:].astype(float) for i in (index, index + 1))
+        return np.abs(before - after).mean()
+
+    assert change(moving) > 1.5 * change(standing)
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'seconds': 0}, 'drive of 0 s'),
+        ({'rate_hz': 0}, 'rate is 0 Hz'),
+        ({'rate_hz': 1e3}, 'at most 100 Hz'),
+        ({'seed': -1}, 'seed is -1'),
+        ({'width': 4}, '4x380 px'),
+        ({'height': 15}, '640x15 px'),
+    ],
+)
+def test_refuses_what_cannot_be_rendered(options, message):
+    with pytest.raises(ValueError, match=message):
+        render_drive(**options)
+
+
+def test_processes_render_what_one_renders():
+    alone = render_drives([3, 4], seconds=1.0, rate_hz=2.0, processes=1)
+    shared = render_drives([3, 4], seconds=1.0, rate_hz=2.0, processes=2)
+    assert [drive.name for drive in shared] == [drive.name for drive in alone]
+    for mine, theirs in zip(alone, shared):
+        assert len(mine.frames) == len(theirs.frames) == 2
+        for one, other in zip(mine.frames, theirs.frames):
+            assert one.name == other.name and one.load_bgr() is one.load_bgr()
+            assert np.array_equal(one.load_bgr(), other.load_bgr())
+            assert np.array_equal(one.ground_truth.boxes_xyxy_px, other.ground_truth.boxes_xyxy_px)
+    assert render_drives(range(0), seconds=1.0, rate_hz=2.0, processes=4) == []

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.rendered_drive.camera import Camera, View
+from deadline_perception.extras.rendered_drive.ground import (
+    PANORAMA,
+    SKY_ROWS,
+    Ground,
+    cloud_panorama,
+)
+from deadline_perception.extras.rendered_drive.painter import Light
+from deadline_perception.extras.rendered_drive.street import Course, Layout, place_junctions
+
+LAYOUT = Layout(
+    lanes=2,
+    parking_m=0.0,
+    walk_m=3.0,
+    density=1.0,
+    style='suburb',
+    yellow=True,
+    overhead=False,
+    trees=('conifer', 'poplar'),
+)
+
+
+@pytest.fixture(scope='module')
+def drawn():
+    rng = np.random.default_rng(1)
+    light = Light((0.0, 0.6, 0.8), (0.6, 0.6, 0.6), (0.4, 0.4, 0.4), (210.0, 205.0, 200.0), 400.0)
+    course = Course(rng, 400)
+    sky = cloud_panorama(rng, np.array([200.0, 140, 90]), np.array([220.0, 210, 200]), 0.4)
+    ground = Ground(rng, course, LAYOUT, place_junctions(rng, 200.0, 300.0), light, sky, 0.4)
+    view = View(Camera(), *course.place(10.0, 1.75).tolist(), float(course.heading_rad(10.0)))
+    image = np.zeros((380, 640, 3), np.uint8)
+    horizon = ground.draw_far(image, view)
+    ground.draw_road(image, view, 10.0, horizon, [])
+    return image, horizon
+
+
+def test_the_sky_joins_all_around():
+    sky = cloud_panorama(
+        np.random.default_rng(0), np.array([200.0, 140, 90]), np.array([220.0, 210, 200]), 0.5
+    )
+    assert sky.shape == (SKY_ROWS, PANORAMA, 3)
+    assert np.abs(sky[:, 0].astype(int) - sky[:, -1]).mean() < 6
+
+
+def test_every_pixel_is_drawn(drawn):
+    image, horizon = drawn
+    assert horizon == 190
+    assert image.any(2).all()
+
+
+def test_the_road_is_grey_and_the_verge_green(drawn):
+    image, _ = drawn
+    road = image[300:370, 300:340].reshape(-1, 3).mean(0)
+    assert np.ptp(road) < 12
+    verge = image[215:225, :12].reshape(-1, 3).mean(0)
+    assert verge[1] > verge[0] + 15
+
+
+def test_the_middle_line_is_yellow_and_left_of_the_camera(drawn):
+    image, _ = drawn
+    row = image[330].astype(int)
+    yellow = np.flatnonzero(row[:, 2] - row[:, 0] > 60)
+    # 1.75 m to the left, at a depth of 320 * 1.5 / (330 - 189.5) m
+    assert 319.5 - np.median(yellow) == pytest.approx(1.75 * 140.5 / 1.5, abs=25)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drive
+from deadline_perception.extras.rendered_drive.object_views import (
+    ObjectView,
+    annotated_views,
+    lit_lamp,
+)
+from deadline_perception.extras.rendered_drive.single_object import render_object
+from deadline_perception.extras.several_networks.classifier.classes import (
+    BACKGROUND,
+    LAMPS,
+    REFINED,
+)
+from deadline_perception.runtime.tracks import pairwise_iou
+
+GREY = np.full((40, 40, 3), 120, np.uint8)
+
+
+def frame(image, boxes, labels, crowd):
+    return Frame(
+        'one',
+        0,
+        lambda: image,
+        None,
+        GroundTruth(np.array(boxes), np.array(labels), np.array(crowd)),
+    )
+
+
+def test_objects_are_cut_out_with_their_surroundings_and_crowds_small_and_unknown_ones_left_out():
+    image = np.random.default_rng(0).integers(0, 256, (100, 160, 3), dtype=np.uint8)
+    boxes = [
+        (40, 40, 60, 50),
+        (0, 0, 20, 20),
+        (80, 80, 84, 84),
+        (100, 10, 130, 30),
+        (50, 60, 70, 90),
+    ]
+    views = list(
+        annotated_views(
+            [frame(image, boxes, [0, 0, 0, 1, 2], [False, True, False, False, False])],
+            ('vehicle', 'tram', 'traffic_sign'),
+            backgrounds=0,
+        )
+    )
+    assert [view.classes for view in views] == [('vehicle',), REFINED['traffic_sign']]
+    left, top, right, bottom = (round(value) for value in views[0].box_xyxy_px)
+    np.testing.assert_array_equal(views[0].image_bgr[top:bottom, left:right], image[40:50, 40:60])
+    assert views[0].size_px == 20.0 and views[0].image_bgr.shape[1] > 40
+
+
+def test_background_overlaps_no_object_by_much_and_is_drawn_by_the_seed():
+    drive = render_drive(seconds=2.0, rate_hz=1.0, seed=3, width=160, height=96)
+    frames = [one for one in drive.frames if len(one.ground_truth)]
+    for one in frames:
+        views = [
+            view
+            for view in annotated_views([one], CLASS_NAMES, backgrounds=20)
+            if view.classes == (BACKGROUND,)
+        ]
+        assert len(views) > 10
+        image = one.load_bgr()
+        for view in views:
+            place = next(
+                (x, y)
+                for y in range(image.shape[0] - view.image_bgr.shape[0] + 1)
+                for x in range(image.shape[1] - view.image_bgr.shape[1] + 1)
+                if (
+                    image[y : y + view.image_bgr.shape[0], x : x + view.image_bgr.shape[1]]
+                    == view.image_bgr
+                ).all()
+            )
+            box = np.array(view.box_xyxy_px) + [*place, *place]
+            assert pairwise_iou([box], one.ground_truth.boxes_xyxy_px).max() < 0.35
+    small = frame(GREY, [(5, 5, 15, 15)], [0], [False])  # smaller than the largest windows
+    assert len(list(annotated_views([small], CLASS_NAMES, backgrounds=40))) > 1
+    empty = frame(GREY, np.zeros((0, 4)), [], np.zeros(0, bool))
+    first, again, other = (
+        next(annotated_views([empty], CLASS_NAMES, backgrounds=1, seed=seed)).box_xyxy_px
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+@pytest.mark.parametrize('name', LAMPS)
+@pytest.mark.parametrize('size', [16, 48])
+def test_the_lamp_of_a_rendered_light_is_told_by_its_pixels(name, size):
+    told = []
+    for seed in range(12):
+        view = render_object(np.random.default_rng(seed), name, size, GREY)
+        left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
+        told.append(lit_lamp(view.image_bgr[top:bottom, left:right]))
+    assert set(told) <= {name, None, 'yellow_light'}  # some housings are yellow
+    assert told.count(name) >= 9
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_a_light_from_behind_and_a_grey_box_show_no_lamp(seed):
+    view = render_object(np.random.default_rng(seed), 'dark_light', 40.0, GREY)
+    left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
+    housing = view.image_bgr[top:bottom, left:right]
+    grey = np.repeat(housing.mean(2, keepdims=True), 3, 2).astype(np.uint8)
+    assert lit_lamp(np.full_like(housing, 90)) is None and lit_lamp(grey) is None
+
+
+def test_a_light_of_which_the_image_shows_less_than_a_pixel_may_have_any_lamp():
+    thin = frame(np.zeros((60, 100, 3), np.uint8), [(99.6, 10, 100, 30)], [0], [False])
+    assert [
+        view.classes for view in annotated_views([thin], ('traffic_light',), backgrounds=0)
+    ] == [REFINED['traffic_light']]
+
+
+def test_a_view_without_a_class_is_refused():
+    with pytest.raises(ValueError, match='an object has no class'):
+        ObjectView(GREY, (0, 0, 9, 9), ())

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import functools
+import itertools
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES as DETECTED
+from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.extras.rendered_drive.single_object import (
+    gather_views,
+    render_object,
+    render_views,
+)
+from deadline_perception.extras.rendered_drive.street_furniture import sign_sprite
+from deadline_perception.extras.several_networks.classifier.classes import CLASS_NAMES, SIGN_FACES
+
+BACKGROUND = np.full((60, 60, 3), 128, np.uint8)
+
+
+LIMITS = {name: face for name, face in SIGN_FACES.items() if face.isdigit()}
+OTHERS = {name: face for name, face in SIGN_FACES.items() if not face.isdigit()}
+
+
+def cut_out(view) -> np.ndarray:
+    """The box of a view as 48 x 48 px, float64."""
+    left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
+    return cv2.resize(
+        view.image_bgr[top:bottom, left:right], (48, 48), interpolation=cv2.INTER_AREA
+    ).astype(np.float64)
+
+
+def likeness(view, face: str) -> float:
+    """Correlation of a rendered sign with a face, over the pixels of the face."""
+    sprite = cv2.resize(sign_sprite(face), (48, 48), interpolation=cv2.INTER_AREA).astype(
+        np.float64
+    )
+    inside = sprite[..., 3] > 200
+    return float(np.corrcoef(cut_out(view)[inside].ravel(), sprite[inside][:, :3].ravel())[0, 1])
+
+
+@functools.cache
+def written(digits: str) -> list[np.ndarray]:
+    """The middle of a sign with some digits, in several fonts, sizes and weights."""
+    found = []
+    for font, share, weight in itertools.product(
+        (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_TRIPLEX),
+        (60, 68, 76, 84),
+        (7, 11),
+    ):
+        page = np.full((128, 128), 240, np.uint8)
+        (wide, _), _ = cv2.getTextSize(digits, font, 1.0, 1)
+        (long, tall), _ = cv2.getTextSize(digits, font, share / wide, weight)
+        cv2.putText(
+            page,
+            digits,
+            (64 - long // 2, 64 + tall // 2),
+            font,
+            share / wide,
+            30,
+            weight,
+            cv2.LINE_AA,
+        )
+        found.append(
+            cv2.resize(page, (48, 48), interpolation=cv2.INTER_AREA)[12:36, 8:40]
+            .astype(np.float64)
+            .ravel()
+        )
+    return found
+
+
+@pytest.mark.parametrize('name', LIMITS)
+def test_a_rendered_limit_is_most_like_its_digits(name):
+    like = dict.fromkeys(LIMITS, 0.0)
+    for seed in range(8):
+        view = render_object(np.random.default_rng(seed), name, 128.0, BACKGROUND)
+        middle = cut_out(view)[12:36, 8:40].mean(2).ravel()
+        for meaning, digits in LIMITS.items():
+            like[meaning] += max(np.corrcoef(middle, page)[0, 1] for page in written(digits)) / 8
+    assert max(like, key=like.get) == name, like
+
+
+@pytest.mark.parametrize('name', OTHERS)
+def test_a_rendered_sign_is_most_like_the_face_of_its_meaning(name):
+    views = [
+        render_object(np.random.default_rng(seed), name, 128.0, BACKGROUND) for seed in range(8)
+    ]
+    like = {
+        meaning: np.mean([likeness(view, face) for view in views])
+        for meaning, face in OTHERS.items()
+    }
+    assert max(like, key=like.get) == name, like
+
+
+@pytest.mark.parametrize('name', CLASS_NAMES[1:])
+@pytest.mark.parametrize('size', [8.0, 40.0])
+def test_an_object_is_as_long_as_asked_for_and_lies_within_its_view(name, size):
+    view = render_object(np.random.default_rng(1), name, size, BACKGROUND)
+    assert view.classes == (name,) and abs(view.size_px - size) < 0.12 * size + 0.6
+    height, width = view.image_bgr.shape[:2]
+    left, top, right, bottom = view.box_xyxy_px
+    assert 0 <= left < right <= width and 0 <= top < bottom <= height
+    inside = view.image_bgr[round(top) : round(bottom), round(left) : round(right)]
+    assert np.abs(inside.astype(int) - 128).mean() > 3  # something was painted
+
+
+def test_the_seed_decides_the_objects():
+    views = [render_views(('stop', 'person'), 3, [BACKGROUND], seed=seed) for seed in (7, 7, 8)]
+    assert len(views[0]) == 6
+    for one, again in zip(views[0], views[1]):
+        np.testing.assert_array_equal(one.image_bgr, again.image_bgr)
+    assert any(
+        one.image_bgr.shape != other.image_bgr.shape or (one.image_bgr != other.image_bgr).any()
+        for one, other in zip(views[0], views[2])
+    )
+
+
+def test_what_is_gathered_has_annotated_objects_background_and_every_class_that_can_be_rendered():
+    drive = render_drive(seconds=1.0, rate_hz=2.0, seed=3, width=320, height=190)
+    annotated, rendered = gather_views(drive.frames, DETECTED, backgrounds=4, rendered=2, seed=5)
+    assert {view.classes for view in rendered} == {(name,) for name in CLASS_NAMES[1:]} and len(
+        rendered
+    ) == 42
+    assert ('background',) in {view.classes for view in annotated}
+    assert gather_views(drive.frames, DETECTED, backgrounds=4, rendered=0, seed=5)[1] == []
+
+
+@pytest.mark.parametrize(
+    ('name', 'size', 'match'),
+    [
+        ('background', 20.0, "class is 'background', expected one that can be rendered"),
+        ('tram', 20.0, "class is 'tram'"),
+        ('stop', 2.0, 'size is 2.0 px, expected 4 to 256 px'),
+    ],
+)
+def test_what_cannot_be_rendered_is_refused(name, size, match):
+    with pytest.raises(ValueError, match=match):
+        render_object(np.random.default_rng(0), name, size, BACKGROUND)
+    with pytest.raises(ValueError, match='there is no background'):
+        render_views(('stop',), 1, [], seed=0)

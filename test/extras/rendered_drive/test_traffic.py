@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.extras.rendered_drive.traffic import (
+    MAX_ACCELERATION_MPS2,
+    MAX_BRAKING_MPS2,
+    MAX_SPEED_MPS,
+    STEP_S,
+    STOP_LINE_M,
+    Junction,
+    Lane,
+    drive_along,
+    follow,
+)
+
+
+def lane(starts, speeds, direction=1):
+    starts = np.asarray(starts, dtype=float)
+    return Lane(
+        direction,
+        1.75,
+        starts,
+        np.asarray(speeds, dtype=float),
+        np.full(len(starts), 20.0),
+        np.full(len(starts), 4.5),
+    )
+
+
+def test_a_driver_on_a_free_road_reaches_the_wanted_speed():
+    motion = drive_along([lane([0.0], [0.0])], [], 30.0)
+    speeds = motion.speeds_mps[0][:, 0]
+    assert speeds[0] == 0 and speeds[-1] > 19 and speeds.max() <= MAX_SPEED_MPS
+    assert np.diff(speeds).min() > -1e-9
+
+
+def test_a_driver_stops_behind_a_red_light_and_goes_when_it_turns_green():
+    junction = Junction(90.0, holds_ego=True, hold_s=3.0, release_m=0.0, phase_s=0.0)
+    motion = drive_along([lane([0.0], [12.0])], [junction], 30.0)
+    speeds, places = motion.speeds_mps[0][:, 0], motion.positions_m[0][:, 0]
+    standing = np.flatnonzero(speeds < 0.05)
+    front = places[standing[0]] + 2.25
+    assert 90 - STOP_LINE_M - 2 < front < 90 - STOP_LINE_M
+    assert len(standing) * STEP_S == pytest.approx(3.25, abs=0.25), 'and a moment to set off'
+    assert motion.red_until_s[0] == pytest.approx((standing[0] + 60) * STEP_S, abs=0.2)
+    assert (motion.lights[: standing[0] + 50, 0] == 2).all() and motion.lights[-1, 0] == 0
+    assert places[-1] > 90
+
+
+def test_those_who_come_towards_stop_on_their_side():
+    junction = Junction(0.0, holds_ego=True, hold_s=99.0, release_m=0.0, phase_s=0.0)
+    motion = drive_along(
+        [lane([-200.0], [0.0]), lane([-80.0], [12.0], direction=-1)], [junction], 15.0
+    )
+    assert 0 + STOP_LINE_M < motion.positions_m[1][-1, 0] < STOP_LINE_M + 6
+    assert motion.speeds_mps[1][-1, 0] == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(14, 60), min_size=1, max_size=6), st.floats(5, 13), st.floats(60, 200))
+def test_nobody_collides_and_changes_of_speed_are_bounded(distances, speed, light_m):
+    starts = np.cumsum([0.0, *distances])
+    junction = Junction(light_m, holds_ego=True, hold_s=2.0, release_m=0.0, phase_s=0.0)
+    motion = drive_along([lane(starts, np.full(len(starts), speed))], [junction], 25.0)
+    speeds, places = motion.speeds_mps[0], motion.positions_m[0]
+    assert (np.diff(places, axis=1) - 4.5).min() > 0.5
+    assert speeds.min() >= 0 and speeds.max() <= MAX_SPEED_MPS
+    change = np.diff(speeds, axis=0) / STEP_S
+    assert change.max() <= MAX_ACCELERATION_MPS2 + 1e-6 and change.min() >= -MAX_BRAKING_MPS2 - 1e-6
+    assert np.diff(places, axis=0) == pytest.approx((speeds[1:] + speeds[:-1]) / 2 * STEP_S)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(1, 200), st.floats(0, 20), st.floats(-10, 20))
+def test_a_larger_gap_never_means_less_speed(gap, speed, approach):
+    near, far = (
+        follow(np.array([g]), np.array([speed]), np.array([approach]), np.array([20.0]))[0]
+        for g in (gap, gap + 5)
+    )
+    assert far >= near

@@ -1,0 +1,96 @@
+"""The charts are well-formed SVG in the page's colours, for usual and for odd runs."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import pytest
+
+from deadline_perception.extras.report import charts
+from deadline_perception.extras.report.recording import Samples
+
+
+def test_levels_of_contention_lie_under_the_lanes_where_they_are_known(drive):
+    frames = charts.drawn_frames(drive)
+    assert 'contention' not in charts.lanes(drive, frames)
+    stamps_ns = [frame.stamp_ns for frame in drive.frames]
+    levels = tuple(float(place // 20) for place in range(len(stamps_ns)))
+    svg = charts.lanes(replace(drive, level=Samples(tuple(stamps_ns), levels)), frames)
+    ElementTree.fromstring(svg)
+    assert 'contention' in svg and 'var(--slowdown)' in svg
+    assert all(f'>{level}<' in svg for level in (0, 1, 2))
+
+
+@pytest.mark.parametrize('draw', [charts.timeline, charts.lanes, charts.phases])
+def test_is_well_formed_and_leaves_no_colour_outside_the_theme(drive, draw):
+    svg = draw(drive, charts.drawn_frames(drive))
+    root = ElementTree.fromstring(svg)
+    assert root.tag.endswith('svg') and 'viewBox' in root.attrib and 'width' not in root.attrib
+    assert '#0102' not in svg and 'var(--muted)' in svg
+    assert 'DejaVu' not in svg  # the page's font
+
+
+def test_histogram_shows_frames_beyond_their_bound_in_the_colour_of_misses(drive):
+    assert any(frame.network_ms > frame.bound_ms for frame in drive.frames)
+    svg = charts.bound_histogram(drive)
+    ElementTree.fromstring(svg)
+    assert 'var(--miss)' in svg and 'var(--latency)' in svg
+
+
+def test_misses_coasted_and_infeasible_frames_are_marked(drive):
+    frames = charts.drawn_frames(drive)
+    assert any(not frame.feasible for frame in frames) and any(
+        not frame.in_time for frame in frames
+    )
+    svg = charts.timeline(drive, frames)
+    assert 'var(--infeasible)' in svg and 'var(--miss)' in svg
+
+
+def test_draws_the_worst_frame_of_each_stretch_of_a_long_run(drive, monkeypatch):
+    monkeypatch.setattr(charts, 'MOST_FRAMES', 10)
+    frames = charts.drawn_frames(drive)
+    worst = max(drive.frames, key=lambda frame: frame.total_ms / frame.budget_ms)
+    assert len(frames) == 10 and any(frame is worst for frame in frames)
+
+
+def test_a_single_frame_without_speed_contention_or_known_path_can_be_drawn(recorded):
+    recording = recorded({'path': ''})
+    frames = charts.drawn_frames(recording)
+    for draw in (charts.timeline, charts.phases):
+        ElementTree.fromstring(draw(recording, frames))
+    assert charts.lanes(recording, frames) == ''
+
+
+def test_budgets_far_above_the_latency_get_a_logarithmic_axis(recorded):
+    recording = recorded(*[{'budget_ms': 2000.0}] * 3)
+    assert '>2000<' in charts.timeline(recording, charts.drawn_frames(recording)).replace(' ', '')
+
+
+def seconds_at(svg):
+    """Figures of the time axis, and where they stand."""
+    groups = [
+        group
+        for group in ElementTree.fromstring(svg).iter()
+        if group.get('id', '').startswith('xtick_')
+    ]
+    return [
+        (text.text, text.get('x'))
+        for group in groups
+        for text in group.iter()
+        if text.tag.endswith('text')
+    ]
+
+
+def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_not_drawn(recorded):
+    recording = recorded({'outcome': 1}, *[{'decision': {}}] * 6, {'outcome': 1})
+    frames = charts.drawn_frames(recording)
+    seconds = seconds_at(charts.lanes(recording, frames))
+    assert len(seconds) > 3 and seconds == seconds_at(charts.phases(recording, frames))
+
+
+def test_frames_given_up_within_their_bound_are_in_no_histogram(recorded):
+    given_up = {'outcome': 1, 'network_ms': 10.0, 'bound_ms': 60.0}
+    assert charts.bound_histogram(recorded({})) == charts.bound_histogram(
+        recorded({}, *[given_up] * 3)
+    )

@@ -1,0 +1,217 @@
+"""The report's two files are complete; the page is balanced HTML that needs nothing outside itself, also for a run with
+strange words; the sentences at its top say what the figures say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+
+from deadline_perception.extras.report.gallery import PICTURES, Picture
+from deadline_perception.extras.report.report import numbers, report_page, verdict, write_report
+from deadline_perception.extras.report.summary import summarise
+
+VOID = {'meta', 'img', 'br'}
+SPREAD = {'p50': 60.4, 'p95': 80.0, 'p99': 90.0, 'max': 99.0}
+SUMMARY = {
+    'frames_delivered': 300,
+    'frames_age_unknown': 0,
+    'frames_lost': 0,
+    'deadline_misses': 5,
+    'deadline_miss_ratio': 5 / 300,
+    'feasible_frames': 290,
+    'feasible_misses': 3,
+    'feasible_miss_ratio': 3 / 290,
+    'feasible_miss_upper_95': 0.027,
+    'held_up_frames': 0,
+    'infeasible_ratio': 10 / 300,
+    'ap50': 0.56,
+    'distinct_paths': 11,
+    'path_switches': 40,
+    'replanned_frames': 12,
+    'latency_ms': SPREAD,
+    'overhead_ms': SPREAD,
+    'decision_us': SPREAD,
+}
+
+
+def test_writes_summary_and_page_and_leaves_nothing_else(tmp_path, drive, images):
+    summary = write_report(drive, tmp_path / 'out', source=images(60))
+    assert json.loads((tmp_path / 'out' / 'summary.json').read_text()) == summary
+    assert (tmp_path / 'out' / 'report.html').read_text().count('data:image/jpeg') == PICTURES
+    assert sorted(file.name for file in (tmp_path / 'out').iterdir()) == [
+        'report.html',
+        'summary.json',
+    ]
+
+
+def test_page_says_why_it_has_no_pictures(tmp_path, recorded, images):
+    recording = recorded({}, {})
+    write_report(recording, tmp_path / 'without')
+    assert 'images were not at hand' in (tmp_path / 'without' / 'report.html').read_text()
+    write_report(recording, tmp_path / 'foreign', source=images(7))
+    assert 'could not be matched' in (tmp_path / 'foreign' / 'report.html').read_text()
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced; collects addresses and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open, self.addresses, self.words, self.count = [], [], [], Counter()
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.count[tag] += 1
+        self.addresses += [
+            value for name, value in attributes if name in ('src', 'href', 'xlink:href')
+        ]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.addresses += [
+            value for name, value in attributes if name in ('src', 'href', 'xlink:href')
+        ]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def page_of(recording, pictures=(), facts=None, notes=()) -> Page:
+    return Page(report_page(recording, summarise(recording, {}), pictures, facts or {}, notes))
+
+
+def test_has_every_section_and_asks_for_nothing_outside_itself(drive):
+    picture = Picture(drive.frames[0], 'data:image/jpeg;base64,AAAA')
+    page = page_of(
+        drive,
+        [picture],
+        {'ros_distro': 'jazzy'},
+        ['A note with <angle> brackets, and `a command`.'],
+    )
+    text = ' '.join(page.words)
+    for title in (
+        'Where every image went',
+        'Speed, time allowed, time taken',
+        'What the network did',
+        'Where the time went',
+        'Did the bounds hold?',
+        'How good were the detections?',
+        'Paths used most',
+        'The tightest frames',
+        'What it saw',
+        'The machine',
+        'A note with <angle> brackets',
+        'jazzy',
+    ):
+        assert title in text
+    assert 'a command' in page.words  # in an element of its own
+    assert picture.data_uri in page.addresses
+    assert all(address.startswith(('data:image/jpeg;base64,', '#')) for address in page.addresses)
+
+
+def test_legends_name_every_setting_that_ran_in_its_colour(drive):
+    page = report_page(drive, summarise(drive, {}), (), {}, ())
+    seen = {
+        operator.setting
+        for frame in drive.frames
+        if frame.decision
+        for operator in frame.decision.operators
+    }
+    legends = ''.join(re.findall(r'<div class="legend"><strong>.*?</div>', page, re.S))
+    shown = set(re.findall(r'background: var\(--level\d\)"></i>([^<]+)</span>', legends))
+    assert seen == shown
+
+
+def test_words_of_a_recording_cannot_break_out_of_the_page(recorded):
+    page = page_of(
+        recorded(
+            *[
+                {
+                    'path': '</script><script>alert(1)</script>',
+                    'device': '<b>cpu',
+                    'decision': {'reason': '</script><img src=x>'},
+                }
+            ]
+            * 2
+        )
+    )
+    assert (
+        page.count['script'] == 2 and 'x' not in page.addresses
+    )  # the data and the page's own script
+
+
+@pytest.mark.parametrize(
+    ('fields', 'words'),
+    [
+        ({}, 'no ground truth'),
+        (
+            {'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')},
+            'No image had a valid stamp',
+        ),
+    ],
+)
+def test_a_run_without_ground_truth_or_valid_stamps_says_so(recorded, fields, words):
+    text = ' '.join(page_of(recorded(fields)).words)
+    assert words in text and 'What it saw' not in text
+
+
+@pytest.mark.parametrize(
+    ('changes', 'grade', 'words'),
+    [
+        ({}, 'good', '295 of 300 delivered frames came in time'),
+        (
+            {},
+            'good',
+            '1.0 % of 290 frames missed; on 10 no bound fitted, and 2 of those missed. No image was lost.',
+        ),
+        (
+            {'deadline_misses': 12, 'deadline_miss_ratio': 0.04},
+            'fair',
+            'on 10 no bound fitted, and 9 of those missed',
+        ),
+        ({'feasible_miss_ratio': 0.02}, 'bad', '2.0 % of 290 frames missed'),
+        ({'frames_lost': 2}, 'bad', '2 images were lost'),
+        ({'frames_lost': 1}, 'bad', '1 image was lost'),
+        (
+            {'frames_age_unknown': 5},
+            'good',
+            '295 delivered frames came in time.</b> 5 further ones had no valid stamp',
+        ),
+        ({'frames_age_unknown': 10}, 'good', '1.0 % of 290 frames missed. No image'),
+        ({'frames_age_unknown': 300, 'deadline_misses': 0}, 'bad', 'no deadline can be judged'),
+        (
+            {'feasible_miss_ratio': None},
+            'bad',
+            'too short for even the cheapest path on every frame',
+        ),
+    ],
+)
+def test_verdict_is_good_only_below_two_percent_and_without_loss(changes, grade, words):
+    found, sentence = verdict(SUMMARY | changes)
+    assert found == grade and words in sentence
+
+
+def test_numbers_are_explained_and_missing_ones_shown_as_a_dash():
+    values = {label: (value, plain) for label, value, plain in numbers(SUMMARY)}
+    assert values['Missed although possible'][0] == '1.0 %'
+    assert (
+        '3 of 290' in values['Missed although possible'][1]
+        and '2.7 %' in values['Missed although possible'][1]
+    )
+    assert values['Accuracy (AP50)'][0] == '56.0' and values['Latency'][0] == '60 ms'
+    assert '8 of these 10 were in time all the same' in values['No promise possible'][1]
+    unknown = {
+        label: value
+        for label, value, _ in numbers(SUMMARY | {'ap50': None, 'feasible_miss_ratio': None})
+    }
+    assert unknown['Accuracy (AP50)'] == unknown['Missed although possible'] == '–'

@@ -1,0 +1,66 @@
+"""Sequences are cut and get a speed, and say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies
+
+from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.extras.report.scenario import (
+    TOP_SPEED_MPS,
+    limited,
+    synthetic_speed_mps,
+    with_speed_in_every_frame,
+)
+
+
+def sequence(*speeds: float | None) -> Sequence:
+    return Sequence(
+        'town',
+        (),
+        tuple(
+            Frame(
+                str(index),
+                5_000_000_000 + index * 100_000_000,
+                lambda: np.zeros((2, 2, 3), np.uint8),
+                speed,
+            )
+            for index, speed in enumerate(speeds)
+        ),
+    )
+
+
+def test_cuts_what_is_too_long_and_says_how_much():
+    cut, note = limited(sequence(*[1.0] * 25), 2.0)
+    assert [frame.name for frame in cut.frames] == [str(index) for index in range(20)]
+    assert '5 of 25 frames were left out' in note
+    whole = sequence(1.0, 1.0)
+    assert limited(whole, 2.0) == (whole, '')
+    with pytest.raises(ValueError, match='seconds is 0'):
+        limited(whole, 0)
+
+
+def test_keeps_recorded_speeds_and_fills_gaps_with_the_one_before():
+    whole = sequence(3.0, 4.0)
+    assert with_speed_in_every_frame(whole) == (whole, '')
+    filled, note = with_speed_in_every_frame(sequence(None, 3.0, None, 5.0))
+    assert [frame.speed_mps for frame in filled.frames] == [3.0, 3.0, 3.0, 5.0]
+    assert '2 of 4 frames' in note
+
+
+def test_makes_up_a_speed_from_standstill_to_the_top_where_none_is_recorded():
+    made_up, note = with_speed_in_every_frame(sequence(*[None] * 320))
+    speeds = [frame.speed_mps for frame in made_up.frames]
+    assert min(speeds) == 0.0 and max(speeds) == pytest.approx(TOP_SPEED_MPS)
+    assert 'no recorded speed' in note
+
+
+@settings(max_examples=100)
+@given(strategies.floats(0, 1000))
+def test_made_up_speed_stays_in_range_and_changes_as_a_vehicle_can(time_s):
+    speed_mps = synthetic_speed_mps(time_s)
+    assert 0.0 <= speed_mps <= TOP_SPEED_MPS
+    assert (
+        abs(synthetic_speed_mps(time_s + 0.01) - speed_mps) / 0.01 < 7.0
+    )  # m/s^2, a hard but possible braking

@@ -1,0 +1,137 @@
+"""What a follower of the detections had at each deadline, and the figures that programs read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from recorded_run import PATH, START_NS, RunWriter
+
+from deadline_perception.extras.report.recorded_bag import read_recording
+from deadline_perception.extras.report.recording import Samples
+from deadline_perception.extras.report.summary import (
+    level_uses,
+    path_uses,
+    scored_outputs,
+    summarise,
+)
+
+OTHER_PATH = 's1-w0.50-p10-h0'
+REQUIRED = (
+    'frames_sent',
+    'frames_delivered',
+    'frames_replaced',
+    'frames_lost',
+    'deadline_miss_ratio',
+    'infeasible_ratio',
+    'ap50',
+    'distinct_paths',
+    'latency_ms',
+    'bound_ms',
+    'overhead_ms',
+    'decision_us',
+    'ros_distro',
+    'device',
+)
+
+
+def box(index: int) -> list[float]:
+    return [10.0 + index, 10.0, 60.0 + index, 60.0]
+
+
+def test_replaced_and_late_frames_are_scored_with_what_was_delivered_last_before(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for index in range(5):
+            run.camera(START_NS + index)
+            run.boxes('/ground_truth', START_NS + index, [(box(index), 'vehicle', 1.0)])
+        for index, fields in {
+            1: {},
+            3: {'total_ms': 150.0},
+            4: {'outcome': 1},
+        }.items():  # 0 and 2 are replaced
+            run.boxes('/detector/detections', START_NS + index, [(box(index), 'vehicle', 0.9)])
+            run.latency(START_NS + index, **fields)
+    outputs, ground_truths = scored_outputs(read_recording(tmp_path / 'run'))
+    assert [found.boxes_xyxy_px[:, 0].tolist() for found in outputs] == [
+        [],
+        [11.0],
+        [11.0],
+        [11.0],
+        [14.0],
+    ]
+    assert [ground_truth.boxes_xyxy_px[0, 0] for ground_truth in ground_truths] == [
+        10.0,
+        11.0,
+        12.0,
+        13.0,
+        14.0,
+    ]
+
+
+def test_summary_has_the_promised_keys_and_is_valid_json(drive):
+    summary = summarise(drive, {'ros_distro': 'jazzy'})
+    assert set(REQUIRED) <= set(summary)
+    for name in ('latency_ms', 'bound_ms', 'overhead_ms', 'decision_us'):
+        assert set(summary[name]) == {'p50', 'p95', 'p99', 'max'}
+        assert 0 < summary[name]['p50'] <= summary[name]['max']
+    assert (
+        summary['frames_sent']
+        == 60
+        == sum(summary[f'frames_{fate}'] for fate in ('delivered', 'replaced', 'lost'))
+    )
+    assert summary['frames_lost'] == 0 and summary['distinct_paths'] > 1
+    assert 0.4 < summary['ap50'] <= 1.0
+    assert (summary['ros_distro'], summary['device']) == ('jazzy', 'cpu (1 thread)')
+    json.dumps(summary, allow_nan=False)
+
+
+def test_accuracy_is_null_without_ground_truth_and_nan_never_reaches_the_json(recorded):
+    summary = summarise(
+        recorded({'stamp_ns': 0, 'total_ms': float('nan'), 'age_ms': float('nan')}), {}
+    )
+    assert summary['ap50'] is None and summary['latency_ms']['p50'] is None
+    json.dumps(summary, allow_nan=False)
+
+
+def test_paths_are_listed_most_used_first(recorded):
+    ran = (PATH, 50.0), (OTHER_PATH, 20.0), (PATH, 70.0), (PATH, 60.0)
+    first, second = path_uses(
+        recorded(
+            *(
+                {
+                    'path': path,
+                    'network_ms': network_ms,
+                    'total_ms': network_ms + 10,
+                    'decision': {'quality': 0.3},
+                }
+                for path, network_ms in ran
+            )
+        )
+    )
+    assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == (
+        PATH,
+        3,
+        60.0,
+        70.0,
+    )
+    assert first.quality == pytest.approx(0.3)
+    assert (second.path, second.frames, second.misses) == (OTHER_PATH, 1, 0)
+
+
+def test_what_ran_is_told_for_each_level_of_contention(recorded):
+    ran = (PATH, 60.0), (PATH, 60.0), (PATH, 150.0), (OTHER_PATH, 60.0)
+    recording = recorded(
+        *(
+            {'path': path, 'total_ms': total_ms, 'decision': {'quality': 0.3}}
+            for path, total_ms in ran
+        )
+    )
+    assert level_uses(recording) == {}
+    stamps_ns = tuple(frame.stamp_ns for frame in recording.frames[1:3])
+    uses = level_uses(replace(recording, level=Samples(stamps_ns, (0.0, 2.0))))  # none before
+    assert [(level, use['frames'], use['misses'], use['paths']) for level, use in uses.items()] == [
+        ('0', 1, 0, 1),
+        ('2', 2, 1, 2),
+    ]
+    assert uses['2']['quality'] == pytest.approx(0.3) and uses['2']['infeasible'] == 0

@@ -1,0 +1,60 @@
+"""Sweeps predicted from four of their values."""
+
+from __future__ import annotations
+
+import cv2
+import pytest
+
+from deadline_perception.core.device import DeviceFacts
+from deadline_perception.extras.report.sweep_result import draw_sweeps, evaluate_sweep
+from deadline_perception.timing.wcet.layer_sweep import Sweep
+from deadline_perception.timing.wcet.layers import ConvolutionShape
+from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
+from deadline_perception.timing.wcet.step_model import Line, StepModel
+
+FACTS = DeviceFacts(name='Some CPU', kind='cpu', cores=2, threads=1)
+TRUTH = StepModel(16, 1, 1, Line(0.01, 0.2), Line(0.01, 0.2), 0.0)
+SWEEP = Sweep('filters', 'out_channels', ConvolutionShape(8, 8, 3, 1, 9, 9), tuple(range(1, 130)))
+
+
+def measured(sweep: Sweep, skipped: int = 0) -> MeasuredLayers:
+    return MeasuredLayers(
+        FACTS,
+        {
+            shape: [TRUTH.predict(value)] * 3 if number >= skipped else []
+            for number, (value, shape) in enumerate(zip(sweep.values, sweep.shapes))
+        },
+    )
+
+
+def test_four_values_predict_the_others():
+    result = evaluate_sweep(SWEEP, measured(SWEEP, skipped=20))
+    assert (result.model.depth, result.few.depth, len(result.few_values), len(result.values)) == (
+        16,
+        16,
+        4,
+        109,
+    )
+    assert result.few_error == pytest.approx(0.0, abs=1e-6)
+
+
+def test_steps_may_come_from_another_sweep():
+    result = evaluate_sweep(
+        SWEEP, measured(SWEEP), StepModel(64, 1, 1, TRUTH.upper, TRUTH.lower, 0.0)
+    )
+    assert result.few.depth == 64 and result.few_error > 0.05
+
+
+def test_too_few_values_are_refused():
+    with pytest.raises(
+        ValueError, match="sweep 'filters' has 7 measured values, expected at least 8"
+    ):
+        evaluate_sweep(SWEEP, measured(SWEEP, skipped=122))
+
+
+def test_draws_a_picture(tmp_path):
+    draw_sweeps(
+        [evaluate_sweep(SWEEP, measured(SWEEP))] * 3, tmp_path / 'new' / 'sweep.png', 'Some CPU'
+    )
+    assert min(cv2.imread(str(tmp_path / 'new' / 'sweep.png')).shape[:2]) > 300
+    assert [file.name for file in (tmp_path / 'new').iterdir()] == ['sweep.png']

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.core.detections import Classification
+from deadline_perception.core.execution_path import LEVEL
+from deadline_perception.extras.several_networks.classifier.network import (
+    RATIOS,
+    ClassifierConfig,
+    build_classifier,
+)
+
+NAMES = ('background', 'stop', 'give_way')
+
+
+@torch.no_grad()
+def with_statistics(config=ClassifierConfig()):
+    """A classifier whose norms have statistics, scale and shift of their own at each level, as training leaves them."""
+    network = build_classifier(config, NAMES, seed=3)
+    generator = torch.Generator().manual_seed(5)
+    for norm in network.norms:
+        for rows, low, high in (
+            (norm.mean, -1.0, 1.0),
+            (norm.deviation, 0.5, 2.0),
+            (norm.weight, 0.5, 1.5),
+            (norm.bias, -0.5, 0.5),
+        ):
+            rows.uniform_(low, high, generator=generator)
+    return network
+
+
+@pytest.fixture(scope='module')
+def network():
+    return with_statistics()
+
+
+@pytest.fixture(scope='module')
+def crop():
+    return np.random.default_rng(1).integers(0, 256, (24, 40, 3), dtype=np.uint8)
+
+
+def test_declares_the_ten_levels_of_the_thesis(network):
+    (level,) = network.path_space.operators
+    assert (level.kind, level.settings) == (LEVEL, RATIOS) and len(network.path_space) == 10
+    assert [str(path) for path in network.path_space] == [f'l{number}' for number in range(1, 11)]
+    assert [segment.name for segment in network.path_space.segments] == [
+        'pre',
+        'conv1',
+        'conv2',
+        'conv3',
+        'conv4',
+        'head',
+    ]
+
+
+@pytest.mark.parametrize('level', [0, 3, 7, 9])
+def test_a_level_gives_what_a_network_cut_to_it_gives(network, crop, level):
+    ratio = network.config.ratios[level]
+    counts = tuple(round(count * ratio) for count in network.config.channels)
+    cut = build_classifier(replace(network.config, channels=counts, ratios=(1.0,)), NAMES)
+    weights, before = {}, 3
+    for number, count in enumerate(counts):
+        weights[f'convolutions.{number}.weight'] = network.convolutions[number].weight[
+            :count, :before
+        ]
+        for name in ('weight', 'bias', 'mean', 'deviation'):
+            weights[f'norms.{number}.{name}'] = getattr(network.norms[number], name)[
+                level : level + 1, :count
+            ]
+        before = count
+    weights |= {'head.weight': network.head.weight[:, :, :before], 'head.bias': network.head.bias}
+    cut.load_state_dict(weights)
+    path = network.path_space.parse(f'l{level + 1}')
+    np.testing.assert_allclose(
+        network.detect(crop, path).scores,
+        cut.detect(crop, cut.path_space.largest).scores,
+        atol=1e-6,
+    )
+
+
+def test_levels_differ(network, crop):
+    scores = [network.detect(crop, path).scores for path in network.path_space]
+    assert all(
+        np.abs(one - other).max() > 1e-4 for at, one in enumerate(scores) for other in scores[:at]
+    )
+    assert all(abs(one.sum() - 1.0) < 1e-5 for one in scores)
+
+
+def test_norms_folded_into_convolutions_change_nothing(crop):
+    network = with_statistics()
+    ratio, pixels = network.config.ratios[6], network.normalise_crops(network.resize(crop)[None])
+    for norm in network.norms:
+        norm.folds = False
+    with torch.no_grad():
+        apart = network.logits(pixels, ratio)
+        folded = network.eval().logits(pixels, ratio)  # drops the weights that were laid out
+    assert all(norm.folds for norm in network.norms)
+    torch.testing.assert_close(folded, apart, atol=1e-4, rtol=1e-4)
+
+
+def test_while_training_a_norm_follows_the_statistics_of_its_level_alone():
+    network = build_classifier(ClassifierConfig(), NAMES).train()
+    norm, row = network.norms[0], 4
+    with torch.no_grad():
+        made = norm(torch.randn(8, 5, 6, 6) * 3.0 + 2.0)
+    assert abs(float(made.mean())) < 1e-4 and abs(float(made.std()) - 1.0) < 0.01
+    assert (
+        norm.rows[5] == row
+        and (norm.mean[row, :5] > 0.05).all()
+        and (norm.deviation[row, :5] > 1.05).all()
+    )
+    assert (
+        not norm.mean[row, 5:].any()
+        and not norm.mean[:row].any()
+        and not norm.mean[row + 1 :].any()
+    )
+
+
+def test_a_job_redirected_before_its_first_convolution_gives_what_the_fixed_level_gives(
+    network, crop
+):
+    space = network.path_space
+    run = network.start(crop, space.largest)
+    run.run_segment()
+    run.redirect(space.parse('l4'))
+    found = run.finish()
+    np.testing.assert_array_equal(found.scores, network.detect(crop, space.parse('l4')).scores)
+    assert isinstance(found, Classification)
+
+
+def test_a_level_cannot_change_once_it_is_at_work(network, crop):
+    run = network.start(crop, network.path_space.largest)
+    for _ in range(2):
+        run.run_segment()
+    with pytest.raises(ValueError, match='path l1 contradicts l10 before segment 2'):
+        run.redirect(network.path_space.smallest)
+    with pytest.raises(
+        ValueError, match='the frame is before segment 2, expected it to have finished'
+    ):
+        run.result()
+
+
+def test_channels_in_another_order_compute_the_same_at_the_largest_level(crop):
+    network = with_statistics()
+    space = network.path_space
+    largest, smallest = (
+        network.detect(crop, path).scores for path in (space.largest, space.smallest)
+    )
+    generator = np.random.default_rng(2)
+    orders = [generator.permutation(count).tolist() for count in network.config.channels]
+    network.reorder(orders)
+    np.testing.assert_allclose(network.detect(crop, space.largest).scores, largest, atol=1e-5)
+    assert np.abs(network.detect(crop, space.smallest).scores - smallest).max() > 1e-4
+    assert network.channel_orders == tuple(map(tuple, orders))
+    network.reorder([np.argsort(order).tolist() for order in orders])
+    np.testing.assert_array_equal(network.detect(crop, space.smallest).scores, smallest)
+    assert network.channel_orders[0] == tuple(range(64))
+    with pytest.raises(ValueError, match='orders have .* places, expected a permutation of'):
+        network.reorder([[0] * 64, *orders[1:]])
+
+
+@pytest.mark.parametrize(
+    'wrong', [np.zeros((0, 4, 3), np.uint8), np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3))]
+)
+def test_a_crop_that_is_none_is_refused(network, wrong):
+    run = network.start(wrong, network.path_space.smallest)
+    with pytest.raises(
+        ValueError, match=r'crop is .*, expected uint8 \[height, width, 3\] of at least 1 x 1 px'
+    ):
+        run.run_segment()
+
+
+@pytest.mark.parametrize(
+    ('changes', 'match'),
+    [
+        ({'channels': ()}, 'channels are'),
+        ({'channels': (0, 64, 64, 64)}, 'channels are'),
+        (
+            {'channels': (8, 8, 8, 8)},
+            'levels of a convolution of 8 channels have .* expected at least 1 and another',
+        ),
+        ({'strides': (2, 2)}, 'strides are'),
+        ({'strides': (2, 3, 1, 1)}, 'strides are'),
+        ({'input_px': 20}, 'input_px is 20 px, expected a multiple of 8 px'),
+        ({'ratios': (0.5, 0.25, 1.0)}, 'ratios are'),
+        ({'ratios': (0.5,)}, 'ratios are'),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused(changes, match):
+    with pytest.raises(ValueError, match=match):
+        ClassifierConfig(**changes)
+
+
+def test_times_are_measured_on_a_window_of_a_camera_image(network):
+    assert network.example(np.zeros((380, 640, 3), np.uint8)).shape == (64, 64, 3)
+    assert network.example(np.zeros((20, 640, 3), np.uint8)).shape == (20, 20, 3)

@@ -1,0 +1,211 @@
+"""Selections against brute force, against simulation, and what is said where none is possible."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.several_networks.scheduling.allocation import (
+    Allocation,
+    Method,
+    allocate,
+    frontier,
+)
+from deadline_perception.extras.several_networks.scheduling.choices import Infeasible, Option
+from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
+from deadline_perception.extras.several_networks.scheduling.simulation import simulate
+
+
+def made_up_tasks(rng, tasks, options, periods=(4, 6, 9, 14, 20, 40)):
+    """Whole-number options, so that conditions are met exactly now and then."""
+    found = []
+    for _ in range(tasks):
+        chosen = rng.choice(periods, options)
+        times = [int(rng.integers(1, max(2, period // 2))) for period in chosen]
+        found.append(
+            [
+                Option(0, float(period), float(time), float(rng.integers(0, 100)) / 100.0)
+                for period, time in zip(chosen, times)
+            ]
+        )
+    return found
+
+
+def schedulable(options) -> bool:
+    return analyse(
+        whole_ns([option.execution_time_ms for option in options], 'execution time'),
+        whole_ns([option.period_ms for option in options], 'period'),
+    ).schedulable
+
+
+def sporadic_releases(period, until, rng):
+    """Releases at least a period apart, with exponential gaps of 0.02 periods in the mean beyond it, to `until`."""
+    gaps = period + rng.exponential(period * 0.02, until // period + 1).astype(np.int64)
+    releases = int(rng.integers(0, 10**5)) + np.cumsum(gaps)
+    return releases[releases < until]
+
+
+def brute_force(tasks):
+    """Highest sum of qualities of any schedulable selection; None without one."""
+    return max(
+        (
+            sum(option.quality for option in options)
+            for options in itertools.product(*tasks)
+            if schedulable(options)
+        ),
+        default=None,
+    )
+
+
+def test_exact_equals_brute_force_and_no_other_method_exceeds_it():
+    rng, infeasible, unlike = np.random.default_rng(0), 0, 0
+    for _ in range(60):
+        tasks = made_up_tasks(rng, int(rng.integers(1, 4)), int(rng.integers(1, 7)))
+        best = brute_force(tasks)
+        for method in Method:
+            if best is None:
+                infeasible += 1
+                with pytest.raises(Infeasible, match='no selection of options is schedulable'):
+                    allocate(tasks, method)
+                continue
+            found = allocate(tasks, method)
+            assert found.schedulable and schedulable(found.options)
+            assert all(option in options for option, options in zip(found.options, tasks))
+            if method is Method.EXACT:
+                assert found.quality == pytest.approx(best, abs=1e-9) and found.gap == 0.0
+            else:
+                assert found.quality <= best + 1e-9
+                unlike += found.quality < best - 1e-9
+    assert infeasible > 8 and unlike > 4
+
+
+def grid(rng, longest_ms=30.0):
+    """60 options of a nested network: quality rises with level and falls with the period."""
+    whole_ms = rng.uniform(4.0, longest_ms)
+    periods_ms = np.sort(
+        rng.choice([33.3, 50.0, 66.7, 100.0, 150.0, 200.0, 333.3, 500.0], 6, replace=False)
+    )
+    return [
+        Option(
+            level,
+            float(period_ms),
+            float(whole_ms * (0.3 + 0.07 * level)),
+            float((1.0 - np.exp(-0.4 * (level + 1))) * (1.0 - np.exp(-300.0 / period_ms))),
+        )
+        for level in range(10)
+        for period_ms in periods_ms
+    ]
+
+
+def test_on_grids_every_method_keeps_its_place():
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        tasks = [grid(rng) for _ in range(7)]
+        greedy, greedy_next, exact = (allocate(tasks, method) for method in Method)
+        assert 0.9 * exact.quality < greedy.quality <= greedy_next.quality <= exact.quality + 1e-9
+        assert exact.gap == 0.0 and exact.utilisation <= 1.0
+
+
+def test_a_schedulable_allocation_never_misses_in_simulation():
+    rng = np.random.default_rng(2)
+    found = allocate([grid(rng) for _ in range(6)], Method.EXACT)
+    times = [round(option.execution_time_ms * 1000) for option in found.options]
+    periods = [int(option.period_ms * 1000) + 1 for option in found.options]
+    jobs = simulate(
+        [sporadic_releases(period, 4 * 10**8, rng) for period in periods], times, periods
+    )
+    assert len(jobs) > 10_000 and not jobs.missed.any()
+
+
+def test_greedy_of_the_thesis_stops_where_the_next_step_does_not_fit():
+    # The steeper step of the first task does not fit; the second task's would.
+    tasks = [
+        [Option(0, 10.0, 2.0, 0.1), Option(1, 10.0, 8.0, 0.9)],
+        [Option(0, 10.0, 3.0, 0.1), Option(1, 10.0, 6.0, 0.2)],
+    ]
+    assert [option.level for option in allocate(tasks, Method.GREEDY).options] == [0, 0]
+    assert [option.level for option in allocate(tasks, Method.GREEDY_NEXT).options] == [0, 1]
+    assert allocate(tasks, Method.EXACT).quality == pytest.approx(0.3)
+
+
+def test_frontier_is_convex_and_rises():
+    costs = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    gains = np.array([0.1, 0.5, 0.55, 0.9, 0.8, 0.95])
+    assert frontier(costs, gains, 0) == [0, 1, 3, 5]
+    assert frontier(costs, gains, 3) == [3, 5]
+
+
+def test_a_job_longer_than_a_length_blocks_only_where_something_shorter_is_selected():
+    # With the short period of the first task the long job of the second never fits; without it, it does.
+    tasks = [
+        [Option(0, 5.0, 1.0, 1.0), Option(0, 50.0, 1.0, 0.5)],
+        [Option(0, 100.0, 20.0, 1.0), Option(0, 100.0, 2.0, 0.2)],
+    ]
+    found = allocate(tasks, Method.EXACT)
+    assert [option.period_ms for option in found.options] == [
+        50.0,
+        100.0,
+    ] and found.quality == pytest.approx(1.5)
+
+
+def test_what_does_not_fit_is_named_with_what_would():
+    with pytest.raises(Infeasible) as caught:
+        allocate(
+            [[Option(0, 10.0, 6.0, 1.0)], [Option(0, 20.0, 10.0, 1.0)]], names=['lights', 'people']
+        )
+    assert '1.100 of the processor (lights 0.600, people 0.500)' in str(caught.value)
+    assert 'execution times of 62.5 % of these would fit' in str(
+        caught.value
+    )  # 10 ms and 6 ms within 10 ms
+    assert 'so would all tasks but lights or but people' in str(caught.value)
+    with pytest.raises(
+        Infeasible,
+        match='a job of people that has just begun makes lights late: 14.00 ms of work within',
+    ):
+        allocate(
+            [[Option(0, 10.0, 2.0, 1.0)], [Option(0, 100.0, 12.0, 1.0)]], names=['lights', 'people']
+        )
+
+
+@pytest.mark.parametrize('method', Method)
+def test_refuses_sets_that_are_none(method):
+    with pytest.raises(ValueError, match='set of tasks is empty'):
+        allocate([], method)
+    with pytest.raises(ValueError, match='task people has no option'):
+        allocate([[Option(0, 1.0, 0.5, 1.0)], []], method, names=['lights', 'people'])
+    with pytest.raises(
+        Infeasible, match='no option of task 0 fits its own period: its jobs take 3.00 ms'
+    ):
+        allocate([[Option(0, 1.0, 3.0, 1.0), Option(0, 2.0, 4.0, 1.0)]], method)
+
+
+def test_an_option_longer_than_its_period_is_left_out():
+    found = allocate([[Option(0, 10.0, 20.0, 1.0), Option(1, 30.0, 20.0, 0.4)]])
+    assert found == Allocation((Option(1, 30.0, 20.0, 0.4),), True, 0.0)
+
+
+@pytest.mark.parametrize(
+    ('values', 'words'),
+    [
+        ((-1, 1.0, 1.0, 0.0), 'level is -1'),
+        ((0, 0.0, 1.0, 0.0), 'period is 0.0 ms'),
+        ((0, 1.0, -2.0, 0.0), 'execution time is -2'),
+        ((0, 1.0, 1.0, float('nan')), 'quality is nan'),
+    ],
+)
+def test_refuses_options_that_are_none(values, words):
+    with pytest.raises(ValueError, match=words):
+        Option(*values)
+
+
+def test_without_time_the_best_known_selection_and_its_gap_are_given():
+    rng = np.random.default_rng(3)
+    tasks = [grid(rng) for _ in range(8)]
+    hurried = allocate(tasks, Method.EXACT, time_limit_s=1e-9)
+    assert hurried.schedulable and hurried.gap >= 0.0
+    assert (
+        hurried.quality == pytest.approx(allocate(tasks, Method.GREEDY_NEXT).quality)
+        or hurried.gap == 0.0
+    )

@@ -1,0 +1,184 @@
+"""Total accuracy against enumeration, Monte Carlo and hand-computed cases."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.extras.several_networks.scheduling import quality
+from deadline_perception.extras.several_networks.scheduling.quality import (
+    SLOWEST_MPS,
+    AccuracyTable,
+    Approach,
+    DetectedInTime,
+    QualityFileError,
+    TotalAccuracy,
+    majority_probability,
+)
+
+TABLE = AccuracyTable(('1/8', '1'), (8.0, 32.0), ((0.4, 0.7), (0.6, 0.95)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(1, 40)), min_size=1, max_size=8))
+def test_majority_equals_the_sum_over_all_outcomes(trials):
+    accuracies, weights = zip(*trials)
+    expected = sum(
+        np.prod([a if won else 1 - a for a, won in zip(accuracies, outcome)])
+        for outcome in itertools.product((False, True), repeat=len(trials))
+        if 2 * sum(w for w, won in zip(weights, outcome) if won) > sum(weights)
+    )
+    assert majority_probability(accuracies, weights) == pytest.approx(expected, abs=1e-12)
+
+
+def test_half_is_no_majority():
+    assert majority_probability([1.0, 0.0], [3, 3]) == 0.0
+    assert majority_probability([1.0, 0.0], [4, 3]) == 1.0
+    assert majority_probability([0.5, 0.5, 0.5], [1, 1, 1]) == pytest.approx(0.5)
+
+
+def test_widths_grow_as_the_object_nears_up_to_what_the_network_takes():
+    approach = Approach(distance_m=10.0, size_px_m=40.0, largest_px=32)
+    assert approach.widths_px(250.0, 10.0) == [4, 5, 8, 16, 32]  # from 10, 7.5, 5, 2.5 and 0 m
+    assert approach.widths_px(2000.0, 10.0) == [4]
+    assert approach.widths_px(250.0, 0.0) == approach.widths_px(250.0, SLOWEST_MPS)
+
+
+def test_hand_computed_total_accuracy():
+    quality = TotalAccuracy(TABLE, Approach(distance_m=10.0, size_px_m=160.0, largest_px=32))
+    # Looks from 10, 5 and 0 m: 16, 32 and 32 px, so the two near ones outweigh each other but for the far one.
+    far, near = 0.4 + 0.3 / 3, 0.7
+    expected = near * near + 2 * near * (1 - near) * far
+    assert quality.quality(0, 500.0, 10.0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize('level', [0, 1])
+@pytest.mark.parametrize('period_ms', [40.0, 150.0, 900.0])
+def test_monte_carlo_agrees(level, period_ms):
+    approach = Approach(30.0, 200.0)
+    widths = np.array(approach.widths_px(period_ms, 12.0))
+    accuracies = [TABLE.at(level, width) for width in widths]
+    won = (np.random.default_rng(0).random((40_000, len(widths))) < accuracies) @ widths**2
+    share = np.mean(2 * won > (widths**2).sum())
+    error = math.sqrt(share * (1.0 - share) / 40_000)
+    assert (
+        abs(TotalAccuracy(TABLE, approach).quality(level, period_ms, 12.0) - share)
+        < 4 * error + 1e-3
+    )
+
+
+def test_a_level_that_is_mostly_wrong_gets_worse_the_more_often_it_runs():
+    table = AccuracyTable(('0', '1'), (32.0,), ((0.4,), (0.6,)))
+    quality = TotalAccuracy(table, Approach(20.0, 1e6))
+    by_level = [
+        [quality.quality(level, period_ms, 10.0) for period_ms in (1000.0, 500.0, 100.0, 20.0)]
+        for level in (0, 1)
+    ]
+    assert by_level[0] == sorted(by_level[0], reverse=True) and by_level[1] == sorted(by_level[1])
+
+
+def test_accuracy_lies_between_measured_widths():
+    assert TABLE.at(0, 20.0) == pytest.approx(0.55)
+    assert (TABLE.at(1, 2.0), TABLE.at(1, 300.0)) == (0.6, 0.95)
+
+
+def test_detected_in_time_is_the_mean_over_phases():
+    quality = DetectedInTime((0.5, 0.8), distance_m=5.0, correlation=1e-7)
+    assert quality.quality(0, 250.0, 10.0) == pytest.approx(1 - 0.5**2)
+    assert quality.quality(0, 200.0, 10.0) == pytest.approx(
+        1 - 0.5**2 * 0.75
+    )  # half of the phases have a third look
+    assert quality.quality(0, 1000.0, 10.0) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ('chance', 'correlation', 'looks'), [(0.5, 0.7, 2), (0.2, 0.3, 5), (0.9, 0.95, 40)]
+)
+def test_looks_at_one_object_are_alike_as_its_chance_is_drawn_from_a_beta_distribution(
+    chance, correlation, looks
+):
+    quality = DetectedInTime((chance, 1.0), distance_m=1.0 * looks, correlation=correlation)
+    total = 1.0 / correlation - 1.0
+    chances = np.random.default_rng(0).beta(chance * total, (1.0 - chance) * total, 400_000)
+    assert quality.quality(0, 100.0, 10.0) == pytest.approx(
+        1.0 - np.mean((1.0 - chances) ** looks), abs=0.003
+    )
+    assert quality.quality(0, 100.0 * looks, 10.0) == pytest.approx(
+        chance
+    )  # one look: whatever the others are
+    assert quality.quality(1, 100.0, 10.0) == 1.0 and quality.quality(1, 200.0 * looks, 10.0) == 0.5
+
+
+@given(st.floats(0.0, 1.0), st.floats(1.0, 2000.0), st.floats(1.0, 2000.0), st.floats(0.0, 60.0))
+def test_a_shorter_period_or_a_better_level_never_finds_less(
+    precision, one_ms, other_ms, speed_mps
+):
+    quality = DetectedInTime((precision / 2, precision))
+    short_ms, long_ms = sorted((one_ms, other_ms))
+    assert quality.quality(1, short_ms, speed_mps) >= quality.quality(1, long_ms, speed_mps) - 1e-12
+    assert quality.quality(1, long_ms, speed_mps) >= quality.quality(0, long_ms, speed_mps) - 1e-12
+
+
+def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
+    file = tmp_path / 'accuracy.json'
+    file.write_text(
+        json.dumps(
+            {
+                'levels': ['1/8', '1'],
+                'sizes_px': [8, 32],
+                'accuracy': [[0.4, 0.7], [0.6, 0.95]],
+                'images': 1234,
+            }
+        )
+    )
+    assert AccuracyTable.load(file) == TABLE
+    for content, words in (
+        ({}, "'levels' is missing"),
+        ({'levels': ['a'], 'sizes_px': [8], 'accuracy': [[1.5]]}, 'in .0, 1.'),
+        ({'levels': ['a'], 'sizes_px': [8, 4], 'accuracy': [[0.5, 0.5]]}, 'ascending'),
+        ({'levels': ['a', 'b'], 'sizes_px': [8], 'accuracy': [[0.5]]}, '1 rows of accuracy'),
+        ({'levels': ['a'], 'sizes_px': [8], 'accuracy': [['x']]}, 'could not convert'),
+    ):
+        file.write_text(json.dumps(content))
+        with pytest.raises(QualityFileError, match=words):
+            AccuracyTable.load(file)
+
+
+@pytest.mark.parametrize(
+    'call',
+    [
+        lambda: TotalAccuracy(TABLE).quality(2, 100.0, 10.0),
+        lambda: TotalAccuracy(TABLE).quality(0, 0.0, 10.0),
+        lambda: TotalAccuracy(TABLE).quality(0, 100.0, float('nan')),
+        lambda: TotalAccuracy(TABLE).quality(0, 0.001, 0.0),
+        lambda: DetectedInTime(()),
+        lambda: DetectedInTime((0.5,), 0.0),
+        lambda: DetectedInTime((0.5,), 5.0, 0.0),
+        lambda: DetectedInTime((0.5,), 5.0, 1.0),
+        lambda: DetectedInTime((0.5,)).quality(-1, 1.0, 1.0),
+        lambda: Approach(distance_m=0.0),
+    ],
+)
+def test_refuses_what_has_no_quality(call):
+    with pytest.raises(ValueError, match='expected'):
+        call()
+
+
+def test_a_quality_is_calculated_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        quality, 'majority_probability', lambda *trials: asked.append(trials) or 0.5
+    )
+    table = AccuracyTable(('l1', 'l2'), (8.0, 32.0), ((0.4, 0.6), (0.5, 0.9)))
+    total = TotalAccuracy(table)
+    for speed_mps in (0.0, 0.3, 0.5):  # no slower than the slowest
+        assert [total.quality(level, 100.0, speed_mps) for level in (0, 1)] == [0.5, 0.5]
+    assert len(asked) == 2
+    with pytest.raises(ValueError, match='speed is nan'):
+        total.quality(0, 100.0, math.nan)

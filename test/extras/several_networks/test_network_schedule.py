@@ -1,0 +1,112 @@
+"""Schedules of tasks whose times are given: what is selected, how long it holds, and what is said where nothing
+fits."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from invented_networks import CLASSIFIER, make_classifier
+
+from deadline_perception.extras.several_networks.nested_task import OVERHEAD_FLOOR_MS, NestedTask
+from deadline_perception.extras.several_networks.network_schedule import make_schedule
+from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
+from deadline_perception.extras.several_networks.task_file import TaskRequest
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.path_bound import SegmentForecast
+
+LEVELS_MS = (10.0, 20.0, 30.0, 40.0)
+
+
+def task(name, weight=1.0, periods_ms=(100.0, 200.0)):
+    """Of four levels that take `LEVELS_MS` beside the least overhead, with no margin on top."""
+    paths = tuple(sorted(CLASSIFIER))
+    keys = [CLASSIFIER.key(1, path) for path in paths]
+    costs = {CLASSIFIER.key(0, paths[0]): 0.0} | {
+        key: taken_ms - OVERHEAD_FLOOR_MS for key, taken_ms in zip(keys, LEVELS_MS)
+    }
+    return NestedTask(
+        TaskRequest(name, 'made up', periods_ms, weight=weight),
+        make_classifier(),
+        paths,
+        SegmentForecast(CLASSIFIER, costs),
+        DetectedInTime((0.2, 0.4, 0.6, 0.8)),
+        BoundCalibrator(0.01, 0.05, math.log(2.0)),
+    )
+
+
+def test_one_task_alone_gets_its_best_level_as_often_as_it_may():
+    schedule = make_schedule([task('front')], 10.0)
+    assert schedule.plans['front'].level == 3 and schedule.plans['front'].period_ms == 100.0
+    assert schedule.plans['front'].times_ms == schedule.bounds_ms[0] == pytest.approx(LEVELS_MS)
+    assert (schedule.names, schedule.refusal, schedule.speed_mps) == (('front',), '', 10.0)
+
+
+def test_what_is_selected_is_schedulable_and_the_heavier_task_gets_no_less():
+    tasks = [
+        task('front', 3.0, (100.0,)),
+        task('left', 1.0, (100.0,)),
+        task('right', 1.0, (100.0,)),
+    ]
+    schedule = make_schedule(tasks, 10.0)
+    levels = [plan.level for plan in schedule.plans.values()]
+    assert list(schedule.plans) == ['front', 'left', 'right'] and schedule.allocation.schedulable
+    assert levels[0] >= max(levels[1:])
+    # All at 100 ms: their times must add up to at most 100 ms, which leaves no room for the best of all three.
+    assert sum(LEVELS_MS[level] for level in levels) <= 100.0 and levels != [3, 3, 3]
+
+
+def test_where_nothing_fits_each_task_gets_its_cheapest_level_as_seldom_as_it_may_and_it_is_said():
+    tasks = [task('front'), task('rear')]
+    for each in tasks:
+        each.slowdown = 12.0
+    schedule = make_schedule(tasks, 10.0)
+    assert {(plan.level, plan.period_ms) for plan in schedule.plans.values()} == {(0, 200.0)}
+    assert (
+        not schedule.allocation.schedulable
+        and 'front' in schedule.refusal
+        and 'rear' in schedule.refusal
+    )
+
+
+def test_no_task_and_a_speed_below_zero_are_refused():
+    with pytest.raises(ValueError):
+        make_schedule([], 10.0)
+    with pytest.raises(ValueError, match='-1'):
+        make_schedule([task('front')], -1.0)
+
+
+@pytest.mark.parametrize(
+    'then, now, holds',
+    [(1.0, 1.02, True), (1.0, 1.05, False), (2.0, 1.85, True), (2.0, 1.7, False)],
+)
+def test_it_holds_while_bounds_grow_by_little_or_shrink_by_somewhat_more(then, now, holds):
+    tasks = [task('front', periods_ms=(500.0,)), task('rear', periods_ms=(500.0,))]
+    tasks[1].slowdown = then
+    schedule = make_schedule(tasks, 10.0)
+    tasks[1].slowdown = now
+    assert schedule.holds(tasks, 10.0) is holds
+
+
+@pytest.mark.parametrize(
+    'then_mps, now_mps, holds',
+    [
+        (0.0, 1.0, True),
+        (0.0, 1.1, False),
+        (40.0, 36.5, True),
+        (40.0, 44.0, True),
+        (40.0, 44.5, False),
+    ],
+)
+def test_it_holds_while_the_speed_changes_by_a_metre_per_second_or_a_tenth(
+    then_mps, now_mps, holds
+):
+    tasks = [task('front')]
+    assert make_schedule(tasks, then_mps).holds(tasks, now_mps) is holds
+
+
+def test_it_holds_for_its_own_tasks_in_their_order_alone():
+    tasks = [task('front'), task('rear')]
+    schedule = make_schedule(tasks, 10.0)
+    assert schedule.holds(tasks, 10.0)
+    assert not schedule.holds(tasks[:1], 10.0) and not schedule.holds(tasks[::-1], 10.0)

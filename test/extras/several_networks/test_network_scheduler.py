@@ -1,0 +1,377 @@
+"""The scheduler with real, tiny networks: order, levels, aborts, failures and hangs; times are only ever compared
+loosely."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from invented_networks import make_classifier, make_magnifier
+from scheduled_jobs import ended_job
+from waiting import wait
+
+from deadline_perception.extras.several_networks.network_scheduler import (
+    NetworkScheduler,
+    TaskCount,
+    TaskPlan,
+)
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.pipeline import FrameClient
+from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.system.priority import ThreadPriority
+
+WAIT_S = 20.0
+IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+
+
+class Bench:
+    """A scheduler, what its tasks gave, and what became of the jobs."""
+
+    def __init__(self, starts, **options):
+        self.records, self.errors = [], []
+        self.clients = {name: Client(self) for name in starts}
+        executor = Executor()
+        executor.start(ThreadPriority('off'), self.errors.append)
+        self.scheduler = NetworkScheduler(
+            executor,
+            {
+                name: (
+                    SimpleNamespace(network=SimpleNamespace(start=start), paths=range(9)),
+                    self.clients[name],
+                )
+                for name, start in starts.items()
+            },
+            **options,
+        )
+
+    def results(self, name):
+        return self.clients[name].results
+
+    def outcomes(self, name):
+        return [record.outcome for record in self.clients[name].records]
+
+
+class Client(FrameClient):
+    def __init__(self, bench):
+        self.results, self.records, self.bench = [], [], bench
+
+    def convert(self, job):
+        return None if isinstance(job.message, str) else job.message
+
+    def publish(self, job, result):
+        self.results.append(result)
+
+    def on_record(self, record):
+        self.records.append(record)
+        self.bench.records.append(record)
+
+    def on_failure(self, error):
+        self.bench.errors.append(error)
+
+
+@pytest.fixture
+def bench():
+    made = []
+
+    def make(starts, **options):
+        made.append(Bench(starts, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.scheduler.stop()
+
+
+class Steps:
+    """A run of a few steps, each a call that may wait or fail."""
+
+    def __init__(self, *steps):
+        self.steps, self.done = list(steps), 0
+
+    @property
+    def finished(self):
+        return self.done == len(self.steps)
+
+    def run_segment(self):
+        self.steps[self.done]()
+        self.done += 1
+        return 0.0
+
+    def result(self):
+        return self.done
+
+
+def nothing():
+    pass
+
+
+def test_the_earliest_deadline_goes_first_and_one_network_at_a_time(bench):
+    gate, order, busy = threading.Event(), [], []
+
+    def begin(name):
+        def start(image, level):
+            order.append(name)
+
+            def step():
+                busy.append(1)
+                assert len(busy) == 1, 'two networks at once'
+                if name == 'first':
+                    assert gate.wait(WAIT_S)
+                busy.pop()
+
+            return Steps(step)
+
+        return start
+
+    found = bench({name: begin(name) for name in ('first', 'slow', 'quick')})
+    found.scheduler.follow(
+        {
+            'first': TaskPlan(0, 60_000.0, (1000.0,)),
+            'slow': TaskPlan(0, 60_000.0, (10.0,)),
+            'quick': TaskPlan(0, 30_000.0, (10.0,)),
+        }
+    )
+    found.scheduler.submit('first', IMAGE)
+    wait(lambda: order == ['first'], 'the first job')
+    found.scheduler.submit('slow', IMAGE)
+    found.scheduler.submit('quick', IMAGE)
+    gate.set()
+    wait(lambda: len(found.records) == 3, 'three jobs')
+    assert order == ['first', 'quick', 'slow'] and not found.errors
+    assert {record.outcome for record in found.records} == {Outcome.DETECTED}
+
+
+def test_releases_are_a_period_apart_and_the_newest_image_is_used(bench):
+    images = []
+    found = bench({'task': lambda image, level: images.append(image) or Steps(nothing)})
+    found.scheduler.follow({'task': TaskPlan(0, 200.0, (5.0,))})
+    for number in range(4):
+        found.scheduler.submit('task', number)
+        if number == 0:
+            wait(lambda: len(found.records) == 1, 'the first job')
+    wait(lambda: len(found.records) == 2, 'the second job')
+    assert images == [0, 3] and found.scheduler.counts['task'].replaced == 2
+    first, second = found.records
+    assert second.arrived_ms == pytest.approx(first.arrived_ms + 200.0)
+    assert second.started_ms >= second.arrived_ms and second.conditions.budget_ms == 200.0
+
+
+def test_unused_time_raises_levels_only_where_nobody_is_made_late(bench):
+    levels = []
+    found = bench(
+        {
+            name: lambda image, level: levels.append(level) or Steps(nothing)
+            for name in ('alone', 'other')
+        }
+    )
+    found.scheduler.follow({'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0))})
+    found.scheduler.submit('alone', IMAGE)
+    wait(lambda: len(found.records) == 1, 'a job')
+    assert levels == [2]  # the last one would take longer than the period
+    # Now another task may be released at any moment, due 800 ms later with 300 ms of work.
+    found.scheduler.follow(
+        {
+            'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0)),
+            'other': TaskPlan(0, 800.0, (300.0,)),
+        }
+    )
+    found.scheduler.submit('alone', IMAGE)
+    wait(lambda: len(found.records) == 2, 'the next job')
+    assert levels == [2, 1] and found.scheduler.counts['alone'].raised == 2
+
+
+def test_a_job_that_overruns_is_aborted_at_its_next_segment_and_counted(bench):
+    done = []
+    found = bench(
+        {
+            'long': lambda image, level: Steps(
+                lambda: time.sleep(0.12), lambda: done.append('second segment')
+            ),
+            'short': lambda image, level: Steps(nothing),
+        }
+    )
+    found.scheduler.follow(
+        {'long': TaskPlan(0, 100.0, (10.0,)), 'short': TaskPlan(0, 10_000.0, (1.0,))}
+    )
+    found.scheduler.submit('long', IMAGE)
+    found.scheduler.submit('short', IMAGE)
+    wait(lambda: len(found.records) == 2, 'both jobs')
+    assert (found.outcomes('long'), found.outcomes('short')) == (
+        [Outcome.ABORTED],
+        [Outcome.DETECTED],
+    )
+    assert not done and not found.results('long')
+    count = found.scheduler.counts['long']
+    assert (count.jobs, count.misses) == (1, 1) and found.records[0].overran
+
+
+def test_a_task_that_dies_does_not_take_the_others_down(bench):
+    def die(image, level):
+        raise RuntimeError('no memory')
+
+    found = bench({'dying': die, 'well': lambda image, level: Steps(nothing)})
+    found.scheduler.follow(
+        {'dying': TaskPlan(0, 100.0, (1.0,)), 'well': TaskPlan(0, 10_000.0, (1.0,))}
+    )
+    for number in range(3):
+        found.scheduler.submit('dying', IMAGE)
+        wait(lambda: len(found.outcomes('dying')) > number, 'a job')
+    found.scheduler.submit('well', IMAGE)
+    wait(lambda: found.results('well'), 'the other task')
+    assert found.outcomes('dying') == [Outcome.FAILED] * 3 and len(found.errors) == 3
+    assert found.scheduler.counts['dying'].last_failure == 'RuntimeError: no memory'
+
+
+def test_a_task_that_hangs_is_left_to_its_thread_and_comes_back_when_it_does(bench):
+    gate = threading.Event()
+    found = bench(
+        {
+            'hanging': lambda image, level: Steps(lambda: gate.wait(WAIT_S), nothing),
+            'well': lambda image, level: Steps(nothing),
+        },
+        hanging_ms=50.0,
+    )
+    found.scheduler.follow(
+        {'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))}
+    )
+    found.scheduler.submit('hanging', IMAGE)
+    wait(lambda: found.scheduler.hanging == ('hanging',), 'the hang to be seen')
+    for number in range(3):
+        found.scheduler.submit('well', IMAGE)
+        wait(lambda: len(found.results('well')) > number, 'the other task')
+    found.scheduler.submit('hanging', IMAGE)  # waits
+    assert found.outcomes('hanging') == [Outcome.HUNG]
+    gate.set()
+    wait(lambda: not found.scheduler.hanging, 'the network to come back')
+    wait(lambda: found.results('hanging'), 'a job of it')
+    assert found.outcomes('hanging')[0] is Outcome.HUNG
+
+
+def test_an_image_that_waited_behind_a_job_that_hangs_makes_no_other_thread_hang(bench):
+    gate, begun = threading.Event(), []
+    found = bench(
+        {
+            'hanging': lambda image, level: (
+                begun.append(image) or Steps(lambda: gate.wait(WAIT_S), nothing)
+            ),
+            'well': lambda image, level: Steps(nothing),
+        },
+        hanging_ms=50.0,
+    )
+    found.scheduler.follow(
+        {'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))}
+    )
+    found.scheduler.submit('hanging', IMAGE)
+    wait(lambda: begun, 'the job that will hang')
+    found.scheduler.submit('hanging', IMAGE)
+    wait(lambda: found.scheduler.hanging == ('hanging',), 'the hang to be seen')
+    for number in range(3):
+        found.scheduler.submit('well', IMAGE)
+        wait(lambda: len(found.results('well')) > number, 'the other task')
+    assert len(begun) == 1 and found.outcomes('hanging') == [Outcome.HUNG]
+    gate.set()
+    wait(lambda: len(begun) == 2, 'the image that waited')
+
+
+def test_plans_change_without_disturbing_the_job_at_work(bench):
+    gate, levels = threading.Event(), []
+    found = bench(
+        {
+            'task': lambda image, level: (
+                levels.append(level) or Steps(lambda: gate.wait(WAIT_S), nothing)
+            )
+        },
+        raises_levels=False,
+    )
+    found.scheduler.follow({'task': TaskPlan(0, 30_000.0, (9.0, 10.0))})
+    found.scheduler.submit('task', IMAGE)
+    wait(lambda: levels == [0], 'the job')  # not raised
+    found.scheduler.follow({'task': TaskPlan(1, 1000.0, (9.0, 10.0))})
+    gate.set()
+    wait(lambda: found.records, 'its end')
+    assert found.records[0].outcome is Outcome.DETECTED and found.records[0].planned_level == 0
+    found.scheduler.submit('task', IMAGE)
+    wait(lambda: len(levels) == 2, 'the next job')
+    assert levels == [0, 1]
+    found.scheduler.follow({})
+    found.scheduler.submit('task', IMAGE)
+    time.sleep(0.05)
+    assert len(levels) == 2, 'a task without a plan rests'
+
+
+@pytest.mark.parametrize('make', [make_classifier, make_magnifier])
+def test_a_network_whose_level_changes_gives_the_outputs_of_a_fixed_one(bench, make):
+    network = make()
+    paths, seen = list(network.path_space), []
+
+    def begin(image, level):
+        run = network.start(image, paths[level])
+        seen.append((level, run))
+        return run
+
+    found = bench({'task': begin}, raises_levels=False)
+    for number, level in enumerate((0, 3, 1, 3, 0)):
+        found.scheduler.follow({'task': TaskPlan(level, 1000.0, (1.0,) * len(paths))})
+        found.scheduler.submit('task', IMAGE)
+        wait(lambda: len(found.records) > number, 'a job')
+    assert [level for level, _ in seen] == [0, 3, 1, 3, 0]
+    for (level, run), result in zip(seen, found.results('task')):
+        fixed = network.start(IMAGE, paths[level])
+        expected = fixed.finish()
+        assert run.keys == fixed.keys
+        for name, value in vars(expected).items():
+            assert np.array_equal(value, getattr(result, name))
+
+
+def test_stopping_aborts_the_job_at_work(bench):
+    begun = threading.Event()
+    found = bench(
+        {'task': lambda image, level: Steps(begun.set, *[lambda: time.sleep(0.01)] * 10_000)}
+    )
+    found.scheduler.follow({'task': TaskPlan(0, 60_000.0, (50_000.0,))})
+    found.scheduler.submit('task', IMAGE)
+    assert begun.wait(WAIT_S)
+    assert found.scheduler.stop()
+
+
+def test_rejected_images_are_no_jobs(bench):
+    found = bench({'task': lambda image, level: Steps(nothing)})
+    found.scheduler.follow({'task': TaskPlan(0, 500.0, (1.0,))})
+    found.scheduler.submit('task', 'broken')
+    time.sleep(0.05)
+    found.scheduler.submit('task', IMAGE)
+    wait(lambda: found.results('task'), 'the good image')
+    assert found.scheduler.counts['task'].jobs == 1
+
+
+@pytest.mark.parametrize(
+    'values', [(1, 10.0, (1.0,)), (0, 0.0, (1.0,)), (0, 10.0, (0.0,)), (0, 10.0, ())]
+)
+def test_refuses_plans_that_are_none(values):
+    with pytest.raises(ValueError, match='expected'):
+        TaskPlan(*values)
+
+
+def test_refuses_plans_of_other_tasks(bench):
+    found = bench({'task': lambda image, level: Steps(nothing)})
+    with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
+        found.scheduler.follow({'other': TaskPlan(0, 1.0, (1.0,))})
+
+
+def test_counts_state_their_limit():
+    count = TaskCount()
+    assert (count.misses, count.miss_ratio_upper_95) == (0, 1.0)
+    for outcome in [Outcome.DETECTED] * 99 + [Outcome.LATE]:
+        count.note(ended_job(outcome))
+    assert (count.jobs, count.misses) == (100, 1) and 0.04 < count.miss_ratio_upper_95 < 0.05
+
+
+def test_every_kind_of_trouble_is_counted():
+    count, long = TaskCount(), ended_job(Outcome.ABORTED, started_ms=1.0, ended_ms=28.0)
+    for job in (ended_job(), ended_job(level=2), long, ended_job(Outcome.FAILED, 'why')):
+        count.note(job)
+    assert (count.jobs, count.misses, count.raised, count.last_failure) == (4, 2, 1, 'why')
+    assert long.overran and long.took_ms == 27.0 and not ended_job().overran

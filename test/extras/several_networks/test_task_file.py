@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from deadline_perception.extras.several_networks.task_file import (
+    TaskFileError,
+    TaskRequest,
+    read_tasks,
+)
+
+
+def test_reads_tasks_with_their_defaults(tmp_path):
+    file = tmp_path / 'tasks.yaml'
+    file.write_text("""
+tasks:
+  front: {model: compact, image_topic: camera/front, periods_ms: [100, 200.5], levels: 4, weight: 2}
+  rear: {model: compact, periods_ms: [300], levels: [a, b], quality: some.json, distance_m: 12}
+""")
+    front, rear = read_tasks(file)
+    assert front == TaskRequest(
+        'front', 'compact', (100.0, 200.5), 'camera/front', levels=4, weight=2.0
+    )
+    assert rear == TaskRequest(
+        'rear', 'compact', (300.0,), levels=('a', 'b'), quality='some.json', distance_m=12.0
+    )
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        ('', 'holds no task'),
+        ('tasks: []', 'holds no task'),
+        ('- 1', 'holds no task'),
+        ('tasks: [', 'cannot be read'),
+        ('tasks: {a: {model: x}}', 'lacks periods_ms'),
+        ('tasks: {a: {model: x, periods_ms: [1], perod: 3}}', "has 'perod' beyond"),
+        ('tasks: {a: {model: x, periods_ms: 5}}', 'expected a list of times'),
+        ('tasks: {a: {model: x, periods_ms: []}}', 'expected 1 to 256 times from 0.1 to 60000 ms'),
+        ('tasks: {a: {model: x, periods_ms: [0]}}', 'expected 1 to 256 times'),
+        ('tasks: {a: {model: x, periods_ms: [.nan]}}', 'expected 1 to 256 times'),
+        ('tasks: {a: {model: x, periods_ms: [yes]}}', 'periods_ms is True, expected a number'),
+        ('tasks: {a: {model: x, periods_ms: [1], weight: 0}}', 'weight is 0.0'),
+        ('tasks: {a: {model: x, periods_ms: [1], levels: 0}}', 'levels is 0'),
+        ('tasks: {a: {model: x, periods_ms: [1], levels: [1, 2]}}', 'list of names of paths'),
+        ('tasks: {a: {model: 5, periods_ms: [1]}}', 'model is 5, expected a text'),
+        ('tasks: {a: {model: x, periods_ms: [1], crops_of: b}}', 'crops_of of task a'),
+        (
+            'tasks: {a: {model: x, periods_ms: [1], crops_of: a}}',
+            'another task that takes whole images',
+        ),
+        ('tasks: {a: {model: x, periods_ms: [1.0e-300]}}', 'times from 0.1 to 60000 ms'),
+        ('tasks: {a: {model: x, periods_ms: [3.0e+9]}}', 'times from 0.1 to 60000 ms'),
+        ('tasks: {a: {model: x, periods_ms: [' + '9' * 29 + ']}}', 'times from 0.1 to 60000 ms'),
+        ('tasks: {a: {model: x, periods_ms: [' + '9' * 400 + ']}}', 'a number of 400 characters'),
+        ('tasks: {a: {model: x, periods_ms: [1:30]}}', 'base 60'),
+        ('tasks: {a: {model: x, periods_ms: [' + '1, ' * 300 + '1]}}', 'expected 1 to 256 times'),
+        (
+            'tasks: {a: {model: x, periods_ms: [1], levels: 1000000000000}}',
+            'expected a number from 1 to 1000',
+        ),
+        (
+            'tasks: {a: {model: x, periods_ms: [1], image_topic: "a b"}}',
+            'expected the name of a ROS topic',
+        ),
+        (
+            'tasks: {a: {model: x, periods_ms: [1], image_topic: "${HOME}"}}',
+            'expected the name of a ROS topic',
+        ),
+        (
+            'tasks: {a: {model: x, periods_ms: [1]}, a: {model: y, periods_ms: [1]}}',
+            "is the key 'a' again",
+        ),
+        ('tasks: {schedule: {model: x, periods_ms: [1]}}', 'other than schedule and jobs'),
+        ('tasks: {stra\u00dfe: {model: x, periods_ms: [1]}}', 'which begins with a letter'),
+        ('tasks: {"\\e[31m": {model: x, periods_ms: [1]}}', r"name is '\x1b[31m'"),
+        ('tasks: {a: {"\\e[31m": x}}', r"has '\x1b[31m' beyond"),
+        ('a: &a [x, x]\ntasks: {a: {model: *a, periods_ms: *a}}', 'is an alias or an anchor'),
+        (
+            'tasks: {' + ', '.join(f'a{n}: {{model: x, periods_ms: [1]}}' for n in range(65)) + '}',
+            'holds 65 tasks',
+        ),
+        ('tasks: {a b: {model: x, periods_ms: [1]}}', "name is 'a b'"),
+        ('tasks: {a: 5}', 'expected names and values'),
+    ],
+)
+def test_says_what_is_wrong(tmp_path, text, words):
+    file = tmp_path / 'tasks.yaml'
+    file.write_text(text)
+    with pytest.raises(TaskFileError, match='task') as caught:
+        read_tasks(file)
+    assert (
+        words in str(caught.value)
+        and str(caught.value).isprintable()
+        and len(str(caught.value)) < 800
+    )
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / 'tasks.yaml')
+    with pytest.raises(TaskFileError, match='it is no ordinary file but a pipe'):
+        read_tasks(tmp_path / 'tasks.yaml')
+
+
+def test_says_where_no_file_is(tmp_path):
+    with pytest.raises(TaskFileError, match='missing.yaml cannot be read'):
+        read_tasks(tmp_path / 'missing.yaml')

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up_labels import found
+
+from deadline_perception.extras.training.box_fusion import fuse, intersection_over_union
+
+
+def test_two_detectors_that_agree_are_averaged_by_their_scores():
+    both = fuse(
+        [found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.3, 0])], np.ones((2, 1))
+    )
+    np.testing.assert_allclose(both.boxes_xyxy_px, [[5, 0, 105, 100]])  # (0 * 0.9 + 20 * 0.3) / 1.2
+    np.testing.assert_allclose(both.scores, [0.6], rtol=1e-6)
+
+
+def test_an_object_that_one_of_two_sees_has_half_the_score():
+    one = fuse([found([0, 0, 10, 10, 0.8, 0]), found()], np.ones((2, 1)))
+    np.testing.assert_allclose(one.scores, [0.4], rtol=1e-6)
+    np.testing.assert_allclose(one.boxes_xyxy_px, [[0, 0, 10, 10]])
+
+
+def test_a_detector_that_does_not_know_the_class_takes_no_part():
+    one = fuse(
+        [found([0, 0, 10, 10, 0.8, 1]), found([0, 0, 10, 10, 0.6, 0])],
+        np.array([[1.0, 1.0], [1.0, 0.0]]),
+    )
+    assert dict(zip(one.labels.tolist(), one.scores.tolist())) == pytest.approx({1: 0.8, 0: 0.3})
+
+
+def test_weights_say_whose_word_counts():
+    both = fuse(
+        [found([0, 0, 100, 100, 0.9, 0]), found([20, 0, 120, 100, 0.9, 0])],
+        np.array([[3.0], [1.0]]),
+    )
+    np.testing.assert_allclose(both.boxes_xyxy_px, [[5, 0, 105, 100]])
+    alone = fuse([found(), found([20, 0, 120, 100, 0.8, 0])], np.array([[3.0], [1.0]]))
+    np.testing.assert_allclose(alone.scores, [0.2], rtol=1e-6)
+
+
+def test_a_second_box_of_one_detector_adds_no_vote():
+    one = fuse([found([0, 0, 100, 100, 0.8, 0], [0, 0, 100, 90, 0.7, 0])], np.ones((1, 1)))
+    np.testing.assert_allclose(one.boxes_xyxy_px, [[0, 0, 100, 100]])
+    np.testing.assert_allclose(one.scores, [0.8], rtol=1e-6)
+
+
+def test_classes_and_distant_boxes_stay_apart_and_the_best_comes_first():
+    rows = fuse(
+        [found([0, 0, 10, 10, 0.4, 0], [0, 0, 10, 10, 0.6, 1], [50, 0, 60, 10, 0.9, 0])],
+        np.ones((1, 2)),
+    )
+    assert rows.labels.tolist() == [0, 1, 0] and rows.scores.tolist() == pytest.approx(
+        [0.9, 0.6, 0.4]
+    )
+
+
+def test_nothing_seen_and_classes_of_no_weight_give_nothing():
+    assert len(fuse([found(), found()], np.ones((2, 3)))) == 0
+    assert len(fuse([found([0, 0, 10, 10, 0.9, 0])], np.zeros((1, 1)))) == 0
+
+
+@pytest.mark.parametrize(
+    ('weights', 'said'),
+    [
+        (np.ones(2), r'weights have shape \(2,\), expected \[1, classes\]'),
+        (np.ones((2, 1)), r'weights have shape \(2, 1\), expected \[1, classes\]'),
+        ([[-1.0]], 'smallest weight is -1.0, expected finite numbers of at least 0'),
+        ([[np.nan]], 'smallest weight is nan'),
+    ],
+)
+def test_weights_of_another_kind_are_refused(weights, said):
+    with pytest.raises(ValueError, match=said):
+        fuse([found()], weights)
+
+
+def test_overlap_of_boxes_with_and_without_area():
+    boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [3, 3, 3, 3]], float)
+    np.testing.assert_allclose(intersection_over_union(boxes, boxes[:1]).ravel(), [1, 50 / 150, 0])
+
+
+place, side = st.integers(0, 800), st.integers(2, 320)  # quarters of a px
+row = st.tuples(place, place, side, side, st.integers(3, 100), st.integers(0, 2)).map(
+    lambda r: (r[0] / 4, r[1] / 4, (r[0] + r[2]) / 4, (r[1] + r[3]) / 4, r[4] / 100, r[5])
+)
+detectors = st.lists(st.lists(row, max_size=8), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=150)
+@given(detectors)
+def test_fused_boxes_lie_within_those_seen_and_their_scores_below_the_best(images):
+    images = [found(*rows) for rows in images]
+    fused = fuse(images, np.ones((len(images), 3)))
+    seen = np.concatenate([one.boxes_xyxy_px for one in images])
+    labels = np.concatenate([one.labels for one in images])
+    scores = np.concatenate([one.scores for one in images])
+    assert len(fused) <= len(seen) and set(fused.labels) == set(labels)
+    assert (np.diff(fused.scores) <= 1e-6).all()
+    for box, score, label in zip(fused.boxes_xyxy_px, fused.scores, fused.labels):
+        same = seen[labels == label]
+        assert (box >= same.min(0) - 1e-3).all() and (box <= same.max(0) + 1e-3).all()
+        assert score <= scores[labels == label].max() + 1e-6
+
+
+@settings(deadline=None, max_examples=100)
+@given(detectors, st.randoms(use_true_random=False))
+def test_the_order_of_detectors_does_not_matter_to_how_much_is_found(images, random):
+    images = [found(*rows) for rows in images]
+    distinct = len(set(np.concatenate([one.scores for one in images]).tolist()))
+    if distinct < sum(map(len, images)):
+        return  # ties fall by the order
+    turned = list(images)
+    random.shuffle(turned)
+    one, other = (fuse(some, np.ones((len(some), 3))) for some in (images, turned))
+    np.testing.assert_allclose(np.sort(one.scores), np.sort(other.scores), atol=1e-6)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.rendered_drive.object_views import ObjectView
+from deadline_perception.extras.rendered_drive.single_object import render_object
+from deadline_perception.extras.several_networks.classifier.classes import BACKGROUND
+from deadline_perception.extras.training.crop_samples import CropSource, augmented
+
+NAMES = (BACKGROUND, 'stop', 'give_way')
+PLAIN = np.full((30, 30, 3), 120, np.uint8)
+
+
+def views(name, count, seed=0):
+    return [
+        render_object(np.random.default_rng([seed, number]), name, 24.0, PLAIN)
+        for number in range(count)
+    ]
+
+
+@pytest.fixture(scope='module')
+def source():
+    unsure = ObjectView(PLAIN, (5, 5, 25, 25), ('stop', 'give_way'))
+    return CropSource(
+        [
+            views('stop', 4),
+            [*views('give_way', 2), unsure, ObjectView(PLAIN, (5, 5, 25, 25), (BACKGROUND,))],
+            views('stop', 9, seed=1),
+        ],
+        NAMES,
+        32,
+    )
+
+
+def test_batches_are_decided_by_their_generator_and_evenly_over_classes(source):
+    one, same, other = (source.draw(np.random.default_rng(seed), 240) for seed in (4, 4, 5))
+    assert one.crops.shape == (240, 32, 32, 3) and one.crops.dtype == np.uint8
+    np.testing.assert_array_equal(one.crops, same.crops)
+    assert (one.crops != other.crops).any()
+    rows = [tuple(row) for row in one.possible.tolist()]
+    share = {row: rows.count(row) / 240 for row in set(rows)}
+    assert set(share) == {
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+        (False, True, True),
+    }
+    # Background counts three times, 13 views of stop no more than 2 others.
+    assert 0.5 < share[True, False, False] < 0.7
+    assert 0.13 < share[False, True, False] < 0.27 and 0.13 < share[False, False, True] < 0.27
+    assert 0.0 < share[False, True, True] < 0.06
+
+
+def test_the_digest_follows_the_views(source):
+    again = CropSource([views('stop', 4)], NAMES, 32)
+    assert again.digest == CropSource([views('stop', 4)], NAMES, 32).digest != source.digest
+    assert again.digest != CropSource([views('stop', 4, seed=1)], NAMES, 32).digest
+    assert (
+        len(source) == 17 and source.counts['stop'] == 13 and source.counts['stop or give_way'] == 1
+    )
+
+
+def test_an_augmented_crop_still_shows_its_object():
+    view = views('stop', 1)[0]
+    reds = [
+        float(np.mean(crop[8:24, 8:24, 2].astype(float) - crop[8:24, 8:24, 0]))
+        for crop in (augmented(view, np.random.default_rng(seed), 32) for seed in range(20))
+    ]
+    assert min(reds) > 10
+
+
+def test_an_object_at_the_edge_of_its_view_does_not_end_the_training():
+    view = ObjectView(PLAIN, (0, 0, 29, 4), ('stop',))
+    for seed in range(50):
+        assert augmented(view, np.random.default_rng(seed), 32).shape == (32, 32, 3)
+
+
+def test_views_of_unknown_classes_and_no_views_are_refused():
+    with pytest.raises(
+        ValueError, match="a view is of class 'warning', expected one of background, stop, give_way"
+    ):
+        CropSource([views('warning', 1)], NAMES, 32)
+    with pytest.raises(ValueError, match='there is no view'):
+        CropSource([[]], NAMES, 32)

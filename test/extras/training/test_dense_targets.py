@@ -1,0 +1,162 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from made_up_labels import target_objects
+
+from deadline_perception.extras.training.dense_targets import assign_anchors
+from deadline_perception.extras.training.first_stage import DenseStage, first_stage_of
+from deadline_perception.extras.training.losses import path_losses
+from deadline_perception.extras.training.strategies import TrainedPath
+from deadline_perception.networks.multi_path.configuration import STREET
+from deadline_perception.networks.multi_path.dense.network import DenseDetector
+
+SIZE = (128, 128)
+
+
+def test_an_object_takes_the_anchors_that_fit_it_and_lie_in_it():
+    found = assign_anchors(SIZE, target_objects([[32, 32, 96, 96]], [1]))
+    assert len(found.positives) > 0 and set(found.labels) == {1}
+    centres = (found.anchors[:, :2] + found.anchors[:, 2:]) / 2
+    assert ((centres > 32) & (centres < 96)).all()
+    square = found.anchors[(found.anchors == np.float32([32, 32, 96, 96])).all(1)]
+    assert len(square) == 1  # the anchor that is the object itself
+    middle = (centres == 64).all(1)
+    np.testing.assert_allclose(found.centred[middle], 1.0)
+    beside = (centres == np.float32([56, 64])).all(1)  # 24 px to one side, 40 to the other
+    if beside.any():
+        np.testing.assert_allclose(found.centred[beside], (24 / 40) ** 0.5, rtol=1e-5)
+
+
+def test_an_object_between_all_centres_keeps_its_best_anchor():
+    found = assign_anchors(SIZE, target_objects([[33, 33, 38, 38]], [0]))
+    assert len(found.positives) == 1
+    np.testing.assert_array_equal(found.boxes, np.float32([[33, 33, 38, 38]]))
+
+
+def test_no_object_takes_no_anchor_and_crowd_is_neither_right_nor_wrong():
+    found = assign_anchors(SIZE, target_objects(crowd=[[0, 0, 128, 128]]))
+    assert len(found.positives) == 0 and found.boxes.shape == (0, 4)
+    assert 0 < len(found.crowd) < found.count
+
+
+@pytest.fixture(scope='module')
+def network():
+    torch.manual_seed(0)
+    shape = replace(STREET, input_size=SIZE, scales=(1.0, 0.5), proposals=(5, 20))
+    return DenseDetector(shape, ('vehicle', 'person')).train()
+
+
+def _losses(network, objects, trained, target=None):
+    stage = first_stage_of(network)
+    assert isinstance(stage, DenseStage)
+    size = network.input_size_on(trained.path)
+    generator = np.random.default_rng(0)
+    known = [one.resized(SIZE, size) for one in objects]
+    wanted = stage.joined(
+        network,
+        size,
+        [stage.targets(network, size, one, generator) for one in known],
+        torch.device('cpu'),
+    )
+    images = torch.randn(len(objects), 3, *size, generator=torch.Generator().manual_seed(0))
+    return path_losses(
+        network,
+        images,
+        known,
+        wanted,
+        trained,
+        [np.random.default_rng(1) for _ in objects],
+        batch=len(objects),
+        target=target,
+    )
+
+
+def test_images_with_and_without_objects_give_finite_losses(network):
+    space = network.path_space
+    losses, target = _losses(
+        network,
+        [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
+        TrainedPath(space.largest, (2, 1), 0.5),
+    )
+    assert set(losses) == {
+        'dense_classes',
+        'dense_boxes',
+        'centredness',
+        'classes_h2',
+        'boxes_h2',
+        'classes_h1',
+        'boxes_h1',
+    }
+    assert all(torch.isfinite(loss) for loss in losses.values()) and losses['dense_boxes'] > 0
+    own, _ = _losses(
+        network,
+        [target_objects([[32, 32, 96, 96]], [1]), target_objects()],
+        TrainedPath(space.smallest, (0,), 0.5),
+        target,
+    )
+    assert set(own) == {
+        'dense_classes',
+        'dense_boxes',
+        'centredness',
+    }  # its head examines no regions
+
+
+def test_losses_of_parts_of_a_batch_add_up_to_those_of_the_whole(network):
+    """As processes share a batch: each has its images, all know the numbers of positives of all."""
+    stage, path = first_stage_of(network), network.path_space.largest
+    few = target_objects([[32, 32, 96, 96]], [1])
+    many = target_objects(
+        [[8 * x, 8 * y, 8 * x + 30, 8 * y + 30] for x in (0, 4, 8) for y in (0, 4, 8)], [0] * 9
+    )
+    images = torch.randn(2, 3, *SIZE, generator=torch.Generator().manual_seed(0))
+
+    def batch(objects):
+        targets = [stage.targets(network, SIZE, one, np.random.default_rng(0)) for one in objects]
+        return stage.joined(network, SIZE, targets, torch.device('cpu'))
+
+    def losses(share, targets):
+        with torch.no_grad():
+            levels = network.features(images[share], path)
+            return stage.answer(network, levels, targets, TrainedPath(path, (2,)), 2, None).losses
+
+    whole = batch([few, many])
+    parts = [
+        losses(slice(number, number + 1), replace(batch([one]), totals=whole.totals))
+        for number, one in enumerate((few, many))
+    ]
+    for name, loss in losses(slice(0, 2), whole).items():
+        torch.testing.assert_close(sum(part[name] for part in parts), loss, rtol=1e-4, atol=1e-5)
+
+
+def test_a_class_that_a_source_does_not_name_takes_no_part(network):
+    """Its logits get no gradient, neither as an object nor as background."""
+    stage = network.rpn
+    for named, is_moved in (((True, True), True), ((True, False), False)):
+        network.zero_grad()
+        losses, _ = _losses(
+            network,
+            [target_objects([[32, 32, 96, 96]], [0], named=named)],
+            TrainedPath(network.path_space.largest.replace(head='0'), (0,)),
+        )
+        losses['dense_classes'].backward()
+        gradient = stage.class_output.bias.grad.view(3, 2)
+        assert (gradient[:, 0] != 0).all()
+        assert bool((gradient[:, 1] != 0).any()) is is_moved
+
+
+def test_steps_on_one_image_lower_the_loss(network):
+    trained = TrainedPath(network.path_space.largest, (2,))
+    objects = [target_objects([[32, 32, 96, 96]], [1])]
+    optimiser = torch.optim.AdamW(network.parameters(), lr=2e-3)
+    values = []
+    for _ in range(15):
+        losses, _ = _losses(network, objects, trained)
+        total = sum(losses.values())
+        optimiser.zero_grad()
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+        optimiser.step()
+        values.append(total.item())
+    assert values[-1] < 0.8 * values[0]

@@ -1,0 +1,181 @@
+from functools import partial
+
+import cv2
+import numpy as np
+import pytest
+from invented_networks import InventedRun, make_single
+from made_up_labels import PERSON, SIGN, VEHICLE, found, job, known, log_of
+
+from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.records import Frame
+from deadline_perception.extras.training.label_log import SeenImage
+from deadline_perception.extras.training.labelling import (
+    LabelJob,
+    LabellingError,
+    Teacher,
+    judge,
+    new_boxes,
+    see_all,
+)
+from deadline_perception.extras.training.score_thresholds import ScoreThreshold
+
+HALF = ScoreThreshold(0.5)
+
+
+def test_sure_boxes_are_added_unsure_ones_told_apart_and_others_left_out():
+    boxes = found(
+        [0, 0, 9, 9, 0.8, PERSON],
+        [20, 0, 29, 9, 0.5, PERSON],
+        [40, 0, 49, 9, 0.3, PERSON],
+        [60, 0, 69, 9, 0.15, PERSON],
+    )
+    added, unsure = new_boxes(boxes, None, frozenset(), {PERSON: HALF})
+    assert added.boxes_xyxy_px[:, 0].tolist() == [0, 20, 40] and unsure.tolist() == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_nothing_is_added_to_a_class_that_is_marked_or_has_no_threshold():
+    boxes = found(
+        [0, 0, 9, 9, 0.9, VEHICLE], [20, 0, 29, 9, 0.9, PERSON], [40, 0, 49, 9, 0.9, SIGN]
+    )
+    added, unsure = new_boxes(boxes, known(), frozenset({VEHICLE}), {VEHICLE: HALF, PERSON: HALF})
+    assert added.labels.tolist() == [PERSON] and unsure.tolist() == [False]
+    nothing, _ = new_boxes(boxes, None, frozenset(), {PERSON: ScoreThreshold(None)})
+    assert len(nothing) == 0
+
+
+def test_a_box_on_a_known_object_of_another_class_is_that_object():
+    boxes = found([0, 0, 100, 98, 0.9, PERSON], [0, 0, 100, 40, 0.9, PERSON])
+    added, _ = new_boxes(
+        boxes, known([0, 0, 100, 100, VEHICLE, 0]), frozenset({VEHICLE}), {PERSON: HALF}
+    )
+    assert added.boxes_xyxy_px[:, 3].tolist() == [40]
+    on_crowd, _ = new_boxes(
+        boxes, known([0, 0, 100, 100, VEHICLE, 1]), frozenset({VEHICLE}), {PERSON: HALF}
+    )
+    assert len(on_crowd) == 2
+
+
+def test_a_box_of_less_than_a_pixel_is_no_object():
+    added, _ = new_boxes(
+        found([90, 0, 90, 50, 0.9, PERSON], [5, 5, 6, 6, 0.8, PERSON]),
+        None,
+        frozenset(),
+        {PERSON: HALF},
+    )
+    assert added.boxes_xyxy_px.tolist() == [[5, 5, 6, 6]]
+
+
+def test_teachers_that_see_one_object_as_two_classes_give_the_likelier():
+    boxes = found([0, 0, 100, 100, 0.9, PERSON], [0, 0, 100, 95, 0.7, SIGN])
+    added, _ = new_boxes(boxes, None, frozenset(), {PERSON: HALF, SIGN: HALF})
+    assert added.labels.tolist() == [PERSON]
+
+
+def test_thresholds_come_from_the_images_that_mark_the_class(tmp_path):
+    """Persons are known in 40 images, where boxes of 0.4 are right and those of 0.2 wrong; vehicles in none."""
+    objects = known([10, 10, 20, 30, PERSON, 0])
+    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)] + [
+        job(40, name='a.png')
+    ]
+    seen = SeenImage(
+        (90, 60),
+        (
+            found(
+                [10, 10, 20, 30, 0.4, PERSON],
+                [50, 10, 60, 30, 0.2, PERSON],
+                [50, 10, 60, 30, 0.9, VEHICLE],
+            ),
+        ),
+    )
+    teacher = Teacher('one', None, np.array([PERSON, VEHICLE]))
+    judgement = judge(log_of(tmp_path, *[seen] * 41), jobs, [teacher], 3, 0.6)
+    assert (
+        judgement.thresholds[PERSON].score == pytest.approx(0.4)
+        and judgement.thresholds[PERSON].objects == 40
+    )
+    assert judgement.thresholds[VEHICLE] == ScoreThreshold(0.6) and judgement.labelled == {
+        PERSON,
+        VEHICLE,
+    }
+    assert SIGN not in judgement.thresholds and judgement.weights.tolist() == [[1.0, 1.0, 0.0]]
+
+
+def test_teachers_that_disagree_are_believed_by_what_they_are_worth(tmp_path):
+    objects = known([10, 10, 20, 30, PERSON, 0])
+    jobs = [job(number, objects, [PERSON], measures=True) for number in range(40)]
+    seen = SeenImage(
+        (90, 60), (found([10, 10, 20, 30, 0.4, PERSON]), found([50, 10, 60, 30, 0.9, PERSON]))
+    )
+    teachers = [Teacher(name, None, np.array([PERSON])) for name in ('right', 'wrong')]
+    judgement = judge(log_of(tmp_path, *[seen] * 40), jobs, teachers, 3, 0.6)
+    assert judgement.weights[:, PERSON].tolist() == [1.0, 0.0]
+    assert (judgement.thresholds[PERSON].precision, judgement.thresholds[PERSON].recall) == (
+        1.0,
+        1.0,
+    )
+
+
+def test_images_are_seen_in_order_a_stop_is_gone_on_from_and_a_broken_one_is_noted(
+    tmp_path, monkeypatch
+):
+    boxes = found([0, 0, 9, 9, 0.9, 1], [0, 0, 9, 9, 0.9, 0], [0, 0, 9, 9, 0.01, 1])
+    monkeypatch.setattr(InventedRun, 'result', lambda run: boxes)
+
+    def broken():
+        raise ValueError('b.png cannot be decoded')
+
+    jobs = [job(number) for number in range(4)]
+    jobs[1] = LabelJob(Frame('frame1', 1, broken), frozenset())
+    jobs[2] = LabelJob(
+        jobs[2].frame, frozenset(), 'out/frame2.png', tmp_path / 'out' / 'frame2.png'
+    )
+    teachers = [
+        Teacher('one', make_single(), np.array([-1, PERSON]))
+    ]  # what it calls 0 is not asked for
+    log, told = log_of(tmp_path), []
+    assert not see_all(
+        log, jobs, teachers, stop=lambda: log.count == 2, report=lambda n, *_: told.append(n)
+    )
+    assert see_all(log, jobs, teachers, report=lambda n, *_: told.append(n))
+    assert told == [1, 2, 3, 4]
+    seen = list(log)
+    assert seen[1].unreadable == 'b.png cannot be decoded' and seen[1].found == ()
+    assert seen[0].size == (90, 60) and seen[0].found[0].labels.tolist() == [PERSON]
+    assert cv2.imread(str(tmp_path / 'out' / 'frame2.png')).shape == (60, 90, 3)
+
+
+def test_data_that_vanish_end_the_run_and_it_goes_on_once_they_are_back(tmp_path, monkeypatch):
+    """Otherwise the labels of all images would be overwritten by those of the few that were still there."""
+    monkeypatch.setattr(InventedRun, 'result', lambda run: found())
+    folder = tmp_path / 'images'
+    folder.mkdir()
+    files = [folder / f'{number:02d}.png' for number in range(16)]
+    for file in files:
+        cv2.imwrite(str(file), np.zeros((60, 90, 3), np.uint8))
+    jobs = [
+        LabelJob(Frame(file.name, number, partial(load_image, file)), frozenset(), file.name)
+        for number, file in enumerate(files)
+    ]
+    files[1].rename(tmp_path / '01.png')  # one that is missed alone
+    teachers, log = [Teacher('one', make_single(), np.array([-1, PERSON]))], log_of(tmp_path)
+
+    def vanish(done, *_):
+        if done == 3:
+            folder.rename(tmp_path / 'away')
+
+    with pytest.raises(
+        LabellingError, match='11 images in a row cannot be opened, .*13.png.* once they are back'
+    ):
+        see_all(log, jobs, teachers, report=vanish)
+    assert log.count == 3
+    (tmp_path / 'away').rename(folder)
+    assert see_all(log, jobs, teachers, report=lambda *_: None)
+    assert ['No such file' in seen.unreadable for seen in log] == [False, True, *[False] * 14]
+    folder.rename(tmp_path / 'away')
+    log.file.unlink()
+    with pytest.raises(LabellingError, match='1 images in a row cannot be opened'):
+        see_all(log_of(tmp_path), jobs[:1], teachers, report=lambda *_: None)

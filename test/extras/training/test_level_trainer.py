@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from deadline_perception.extras.rendered_drive.single_object import render_views
+from deadline_perception.extras.several_networks.classifier.network import (
+    ClassifierConfig,
+    build_classifier,
+)
+from deadline_perception.extras.training.crop_samples import CropSource
+from deadline_perception.extras.training.level_trainer import LevelTrainer, possible_loss
+from deadline_perception.extras.training.training_plan import TrainingPlan
+from deadline_perception.extras.training.training_state import TrainingDiverged
+
+NAMES = ('stop', 'no_entry', 'ahead_only')
+CONFIG = ClassifierConfig(name='tiny', channels=(8, 8, 16, 16), ratios=(0.25, 0.5, 1.0))
+PLAN = TrainingPlan(steps=60, batch=24, learning_rate=4e-3, warm_up=4, ema=0.9, seed=1)
+
+
+@pytest.fixture(scope='module')
+def source():
+    background = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    return CropSource(
+        [render_views(NAMES, 8, [background], seed=1, sizes_px=(24.0, 48.0))], NAMES, 32
+    )
+
+
+def trainer(source, plan=PLAN, seed=2):
+    return LevelTrainer(build_classifier(CONFIG, NAMES, seed=seed), source, plan)
+
+
+def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns(source):
+    seen = []
+    one = trainer(source)
+    one.run(report=lambda step, losses: seen.append(losses))
+    assert [len(losses) for losses in seen] == [4] * 60
+    for losses in seen[::10]:
+        assert losses['mean'] == pytest.approx(
+            np.mean([losses[f'level{number}'] for number in (1, 2, 3)]), rel=1e-5
+        )
+    first, last = (np.mean([losses['mean'] for losses in part]) for part in (seen[:5], seen[-5:]))
+    assert last < 0.6 * first
+    one.finish()
+    batch = source.draw(np.random.default_rng(99), 60)
+    crops = one.network.normalise_crops(batch.crops)
+    right = [
+        float(
+            (one.network.logits(crops, ratio).argmax(1).numpy() == batch.possible.argmax(1)).mean()
+        )
+        for ratio in CONFIG.ratios
+    ]
+    assert right[-1] > 0.75 and min(right) > 0.45, right  # a third by chance
+
+
+def test_a_run_that_was_ended_goes_on_to_the_same_weights(source, tmp_path):
+    whole, first, second = trainer(source), trainer(source), trainer(source, seed=3)
+    whole.run(6)
+    first.run(3)
+    first.save(tmp_path / 'state.safetensors')
+    second.resume(tmp_path / 'state.safetensors')
+    assert second.step == 3
+    second.run(6)
+    torch.testing.assert_close(
+        second.network.state_dict(), whole.network.state_dict(), atol=0, rtol=0
+    )
+    torch.testing.assert_close(second.average, whole.average, atol=0, rtol=0)
+    whole.finish()
+    second.finish()
+    assert whole.network.weights_hash == second.network.weights_hash
+
+
+def test_the_loss_of_one_possible_class_is_the_cross_entropy_and_of_all_classes_nothing():
+    logits = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    one = torch.tensor([[True, False, False], [False, False, True]])
+    torch.testing.assert_close(
+        possible_loss(logits, one), F.cross_entropy(logits, torch.tensor([0, 2]))
+    )
+    assert float(possible_loss(logits, torch.ones(2, 3, dtype=torch.bool))) == pytest.approx(
+        0.0, abs=1e-6
+    )
+    two = torch.tensor([[True, True, False], [True, True, True]])
+    expected = -np.log(logits[0].softmax(0)[:2].sum().item()) / 2
+    assert float(possible_loss(logits, two)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_loss_that_is_no_number_ends_the_run(source):
+    one = trainer(source)
+    with torch.no_grad():
+        one.network.head.bias[0] = float('nan')
+    with pytest.raises(
+        TrainingDiverged, match='loss of step 0 is nan; try a lower learning rate than 0.004'
+    ):
+        one.run()
+
+
+def test_what_does_not_belong_together_is_refused(source, tmp_path):
+    with pytest.raises(
+        ValueError, match="crops of 32 px are of the classes .*, expected 32 px and .'a'"
+    ):
+        LevelTrainer(build_classifier(CONFIG, ('a', 'b', 'c')), source, PLAN)
+    trainer(source).save(tmp_path / 'state.safetensors')
+    plain = np.zeros((40, 40, 3), np.uint8)
+    other = CropSource([render_views(NAMES, 1, [plain], seed=1, sizes_px=(24.0, 48.0))], NAMES, 32)
+    with pytest.raises(ValueError, match='was saved for .*"data": '):
+        trainer(other).resume(tmp_path / 'state.safetensors')

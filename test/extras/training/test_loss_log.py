@@ -1,0 +1,58 @@
+import json
+
+import cv2
+import pytest
+
+from deadline_perception.extras.training.loss_log import draw_curves, open_log
+
+
+def _steps(file):
+    return [json.loads(line)['step'] for line in file.read_text().splitlines()]
+
+
+def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
+    file = tmp_path / 'run' / 'state.jsonl'
+    with open_log(file, 0) as log:
+        for step in range(1, 6):
+            log.add(step, {'objectness': 0.1 / step})
+    with file.open('a') as lines:
+        lines.write('{"step": 6, "objec')
+    with open_log(file, 3) as log:
+        log.add(4, {'objectness': 0.04, 'path1': 2.0})
+    assert _steps(file) == [1, 2, 3, 4]
+    assert json.loads(file.read_text().splitlines()[-1]) == {
+        'step': 4,
+        'objectness': 0.04,
+        'path1': 2.0,
+    }
+
+
+def test_picture_shows_the_curves(tmp_path):
+    """Darker than paper along a falling curve: high at the left, low at the right."""
+    file = tmp_path / 'state.jsonl'
+    with open_log(file, 0) as log:
+        for step in range(1, 1001):
+            log.add(
+                step, {'path0': 10.0 ** (1 - step / 500)} | ({'path1': 1.0} if step > 500 else {})
+            )
+        log.publish()
+    picture = cv2.imread(str(tmp_path / 'state.png'))
+    blue = (picture[..., 0].astype(int) - picture[..., 2]) > 60
+    left, right = blue[:, :300].nonzero()[0].mean(), blue[:, 700:900].nonzero()[0].mean()
+    assert left < 200 < 350 < right
+
+
+def test_empty_log_has_no_picture(tmp_path):
+    (tmp_path / 'state.jsonl').write_text('')
+    draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
+    assert not (tmp_path / 'state.png').exists()
+
+
+@pytest.mark.parametrize('line', ['x', '[]', '{}', '{"step": "a"}', '{"step": 1, "path0": []}'])
+def test_a_damaged_log_is_named(tmp_path, line):
+    (tmp_path / 'state.jsonl').write_text(f'{line}\n')
+    with (
+        pytest.raises(ValueError, match='state.jsonl is damaged, expected .* delete it'),
+        open_log(tmp_path / 'state.jsonl', 1),
+    ):
+        pass

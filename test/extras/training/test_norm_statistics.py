@@ -1,0 +1,82 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.extras.training.norm_statistics import measure_statistics
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+from deadline_perception.networks.multi_path.operators import SlicedFrozenNorm, SlicedGroupNorm
+from deadline_perception.networks.multi_path.weights_start import start_from_weights
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+STILL = SimpleNamespace(draw=lambda generator: SimpleNamespace(image_bgr=IMAGE))
+
+
+def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
+    """One still image: mean and deviation of every width's outputs are what the norm was told to give."""
+    network = MultiPathDetector(
+        replace(tiny_network.config, scales=(1.0,)), tiny_network.class_names
+    )
+    stem = network.backbone.stem
+    for norm in (stem.norm1, stem.norm2):
+        torch.nn.init.uniform_(norm.weight, 0.5, 2.0)
+        torch.nn.init.normal_(norm.bias)
+    assert measure_statistics(network, STILL) == 48
+    pixels = network.normalise(torch.from_numpy(IMAGE).permute(2, 0, 1)[None].float())
+    with torch.no_grad():
+        for width in (0.25, 0.5, 0.75, 1.0):
+            channels = round(16 * width)
+            first = stem.convolution1(pixels, channels, stem.norm1)
+            second = stem.convolution2(first.relu(), channels, stem.norm2)
+            for norm, values in ((stem.norm1, first), (stem.norm2, second)):
+                row = norm.rows[channels]
+                torch.testing.assert_close(
+                    values.mean((0, 2, 3)), norm.bias[row, :channels], atol=1e-3, rtol=1e-3
+                )
+                torch.testing.assert_close(
+                    values.std((0, 2, 3)), norm.weight[row, :channels], atol=1e-3, rtol=1e-2
+                )
+    for module in network.modules():
+        if isinstance(module, SlicedFrozenNorm):
+            assert module.folds and all(
+                (module.mean[row, :count] != 0).all() for count, row in module.rows.items()
+            )
+
+
+def test_network_with_group_norms_is_followed(tiny_network):
+    """On one image group norms are a scale and a shift, also a negative one: frozen after it, a network says the
+    same."""
+    plain = replace(
+        tiny_network.config,
+        scales=(1.0,),
+        skip_groups=((),) * 4,
+        widths=(1.0,),
+        pyramid_widths=(1.0,),
+    )
+    grouped, network = (
+        MultiPathDetector(replace(plain, norm=norm), ('square', 'bar'))
+        for norm in ('group', 'frozen')
+    )
+    for norm in grouped.modules():
+        if isinstance(norm, SlicedGroupNorm):
+            torch.nn.init.uniform_(norm.weight, -1.5, 1.5)
+            torch.nn.init.normal_(norm.bias)
+    start_from_weights(network, grouped)
+    measure_statistics(network, STILL, like=grouped)
+    pixels = torch.from_numpy(IMAGE).permute(2, 0, 1)[None].float()
+    with torch.no_grad():
+        for path in (network.path_space.largest,):
+            for said, wanted in zip(
+                *(one.eval().features(one.normalise(pixels), path) for one in (network, grouped))
+            ):
+                torch.testing.assert_close(said, wanted, atol=0.02, rtol=0.02)
+
+
+def test_norms_that_are_not_frozen_have_no_statistics(tiny_network):
+    grouped = MultiPathDetector(
+        replace(tiny_network.config, norm='group'), tiny_network.class_names
+    )
+    with pytest.raises(ValueError, match="norms of 'tiny' are group, expected frozen ones"):
+        measure_statistics(grouped, STILL)

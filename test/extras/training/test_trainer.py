@@ -1,0 +1,245 @@
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torchvision.ops import box_iou
+
+from deadline_perception.core.workers import Workers
+from deadline_perception.extras.training.samples import SampleSource
+from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich
+from deadline_perception.extras.training.trainer import Trainer
+from deadline_perception.extras.training.training_plan import TrainingPlan
+from deadline_perception.extras.training.training_state import TrainingDiverged
+from deadline_perception.extras.training.transfer import to_batch
+from deadline_perception.networks.multi_path.network import MultiPathDetector
+
+
+def _trainer(network, shapes, strategy=Sandwich(alone_share=0.3), **changes):
+    plan = TrainingPlan(**{'steps': 6, 'batch': 2, 'warm_up': 2, 'bfloat16': False, **changes})
+    return Trainer(network, SampleSource([shapes], [1.0], (64, 96)), plan, strategy)
+
+
+def test_resumed_run_gives_the_weights_of_an_unbroken_one(tiny_network, shapes, tmp_path):
+    whole, broken = (
+        _trainer(copy.deepcopy(tiny_network), shapes),
+        _trainer(copy.deepcopy(tiny_network), shapes),
+    )
+    whole.run()
+    broken.run(until=3)
+    broken.save(tmp_path / 'state.safetensors')
+    resumed = _trainer(tiny_network, shapes)
+    resumed.resume(tmp_path / 'state.safetensors')
+    assert resumed.step == 3
+    resumed.run()
+    torch.testing.assert_close(
+        resumed.network.state_dict(), whole.network.state_dict(), atol=0, rtol=0
+    )
+    torch.testing.assert_close(resumed.average, whole.average, atol=0, rtol=0)
+
+
+def test_images_drawn_ahead_give_the_same_weights(tiny_network, shapes):
+    weights = []
+    for ahead in (0, 1):
+        trainer = _trainer(copy.deepcopy(tiny_network), shapes, crop=(32, 64))
+        trainer.run(ahead=ahead)
+        weights.append(trainer.average)
+    torch.testing.assert_close(*weights, atol=0, rtol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
+def test_bfloat16_on_a_gpu_is_saved_and_resumed(tiny_network, shapes, tmp_path):
+    """Sums on a GPU have no fixed order, so that the resumed run is close to the unbroken one, not the same."""
+    network = tiny_network.to('cuda', memory_format=torch.channels_last)
+    whole, broken = (_trainer(copy.deepcopy(network), shapes, bfloat16=True) for _ in range(2))
+    whole.run()
+    broken.run(until=3)
+    broken.save(tmp_path / 'state.safetensors')
+    resumed = _trainer(network, shapes, bfloat16=True)
+    resumed.resume(tmp_path / 'state.safetensors')
+    for mine, theirs in (
+        (resumed.average, broken.average),
+        (network.state_dict(), broken.network.state_dict()),
+    ):
+        torch.testing.assert_close(mine, theirs, atol=0, rtol=0)
+    assert all(group['fused'] for group in resumed.optimiser.param_groups)
+    resumed.run()
+    assert resumed.step == whole.step == 6
+    torch.testing.assert_close(resumed.average, whole.average, atol=5e-3, rtol=0)
+
+
+def test_state_of_other_data_or_another_strategy_is_refused(tiny_network, shapes, tmp_path):
+    _trainer(tiny_network, shapes).save(tmp_path / 'state.safetensors')
+    for other in (
+        _trainer(tiny_network, replace(shapes, frames=shapes.frames[1:])),
+        _trainer(tiny_network, shapes, Sandwich(alone_share=0.4)),
+    ):
+        with pytest.raises(ValueError, match='was saved for .*"data": .*"strategy": .*, expected '):
+            other.resume(tmp_path / 'state.safetensors')
+
+
+@pytest.mark.parametrize('broken', ['loss', 'gradient'])
+def test_diverged_run_stops_with_the_weights_of_the_step_before(tiny_network, shapes, broken):
+    """Whether the loss is NaN, or its gradient alone is infinite."""
+    trainer = _trainer(tiny_network, shapes)
+    trainer.run(until=2)
+    bias = tiny_network.rpn.outputs.bias
+    if broken == 'loss':
+        tiny_network.rpn.outputs.register_forward_hook(
+            lambda module, inputs, output: output * float('nan')
+        )
+    else:
+        bias.register_hook(lambda gradient: gradient + float('inf'))
+    before = copy.deepcopy(
+        (dict(tiny_network.state_dict()), trainer.average, trainer.optimiser.state_dict()['state'])
+    )
+    with pytest.raises(
+        TrainingDiverged, match=f'{broken} of step 2 .*is (nan|inf); try a lower learning rate'
+    ):
+        trainer.run()
+    assert trainer.step == 2
+    after = (
+        dict(tiny_network.state_dict()),
+        trainer.average,
+        trainer.optimiser.state_dict()['state'],
+    )
+    torch.testing.assert_close(after, before, atol=0, rtol=0)
+
+
+def test_seed_decides_the_weights(tiny_network, shapes):
+    weights = []
+    for seed in (3, 3, 4):
+        trainer = _trainer(copy.deepcopy(tiny_network), shapes, seed=seed)
+        trainer.run(until=3)
+        weights.append(trainer.network.rpn.outputs.weight.detach())
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_average_follows_the_weights_faster_at_first(tiny_network, shapes):
+    """Decays of 1/10, then 2/11, which the plan's 0.15 limits."""
+    trainer = _trainer(tiny_network, shapes, steps=3, ema=0.15)
+    averages, weights = [trainer.average['rpn.outputs.bias'].clone()], []
+    for step in range(1, 4):
+        trainer.run(until=step)
+        weights.append(tiny_network.rpn.outputs.bias.detach().clone())
+        averages.append(trainer.average['rpn.outputs.bias'].clone())
+    for before, own, after, decay in zip(averages, weights, averages[1:], (0.1, 0.15, 0.15)):
+        torch.testing.assert_close(after, decay * before + (1 - decay) * own)
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_steps_have_the_rate_of_the_plan_and_gradients_within_its_norm(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes, steps=4, clip_norm=0.01)
+    seen = []
+
+    def note(optimiser, args, kwargs):
+        gradients = [
+            p.grad
+            for group in optimiser.param_groups
+            for p in group['params']
+            if p.grad is not None
+        ]
+        seen.append(
+            (
+                {group['lr'] for group in optimiser.param_groups},
+                float(torch.stack([gradient.norm() for gradient in gradients]).norm()),
+            )
+        )
+
+    trainer.optimiser.register_step_pre_hook(note)
+    trainer.run()
+    assert [rates for rates, _ in seen] == [{trainer.plan.rate(step)} for step in range(4)]
+    assert all(norm == pytest.approx(0.01, rel=1e-3) for _, norm in seen)
+
+
+def test_only_what_multiplies_features_decays(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes, weight_decay=0.1)
+    decaying = {
+        id(p)
+        for group in trainer.optimiser.param_groups
+        if group['weight_decay']
+        for p in group['params']
+    }
+    names = {name for name, p in tiny_network.named_parameters() if id(p) in decaying}
+    assert names == {
+        name
+        for name, _ in tiny_network.named_parameters()
+        if name.endswith('weight') and 'norm' not in name
+    }
+    assert sum(len(group['params']) for group in trainer.optimiser.param_groups) == len(
+        [*tiny_network.parameters()]
+    )
+
+
+def test_few_images_are_learnt(tiny_network, shapes):
+    """Objectness is learnt, and the trained network finds the shapes."""
+    trainer = _trainer(
+        tiny_network, shapes, steps=100, batch=3, learning_rate=4e-3, warm_up=10, ema=0.9
+    )
+    losses = []
+    trainer.run(report=lambda step, values: losses.append(values['objectness']))
+    assert np.mean(losses[-20:]) < 0.4 * np.mean(losses[:10])
+    network = trainer.network.eval()
+    network.load_state_dict(trainer.average)
+    found = sum(
+        _found(network.detect(frame.load_bgr(), network.path_space.largest), frame.ground_truth)
+        for frame in shapes.frames
+    )
+    assert found >= 9  # of 12
+
+
+def _found(detections, ground_truth):
+    """Number of known objects that one of the ten surest detections of their class overlaps by half."""
+    mine, labels = (
+        torch.from_numpy(detections.boxes_xyxy_px[:10]),
+        torch.from_numpy(detections.labels[:10]),
+    )
+    overlap = box_iou(torch.from_numpy(ground_truth.boxes_xyxy_px), mine)
+    overlap = overlap * (torch.from_numpy(ground_truth.labels)[:, None] == labels)
+    return int((overlap > 0.5).any(1).sum())
+
+
+def test_first_steps_see_windows_and_the_others_sizes_that_are_drawn(
+    tiny_network, shapes, monkeypatch
+):
+    """A batch fills about the area of whole images of the input size, whatever the size of its own."""
+    trainer = _trainer(
+        tiny_network, shapes, crop=(32, 64), crop_share=0.5, sizes=((64, 96), (96, 96)), batch=3
+    )
+    seen = []
+    monkeypatch.setattr(
+        'deadline_perception.extras.training.trainer.to_batch',
+        lambda samples, device: (
+            seen.append([s.image_bgr.shape[:2] for s in samples]) or to_batch(samples, device)
+        ),
+    )
+    trainer.run()
+    assert seen[:3] == [[(32, 64)] * 9] * 3
+    assert all(sizes in ([(64, 96)] * 3, [(96, 96)] * 2) for sizes in seen[3:]) and len(seen) == 6
+
+
+@pytest.mark.parametrize(
+    'name, norm, scales',
+    [*((name, 'group', (1.0,)) for name in STRATEGIES), ('sandwich', 'frozen', (1.0, 0.5))],
+)
+def test_every_strategy_lowers_the_loss(tiny_network, shapes, name, norm, scales):
+    torch.manual_seed(0)
+    network = MultiPathDetector(
+        replace(tiny_network.config, norm=norm, scales=scales), tiny_network.class_names
+    )
+    trainer = _trainer(network, shapes, strategy=STRATEGIES[name], steps=24, learning_rate=4e-3)
+    losses = []
+    trainer.run(report=lambda step, values: losses.append(values['path0']))
+    assert np.mean(losses[-6:]) < 0.75 * np.mean(losses[:3])
+
+
+def test_more_processes_than_images_and_samples_of_other_classes_are_refused(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes)
+    with pytest.raises(ValueError, match='3 processes share batches of 2 images'):
+        Trainer(tiny_network, trainer.source, trainer.plan, trainer.strategy, Workers(1, 3))
+    turned = SampleSource([shapes], [1.0], (64, 96), ('bar', 'square'))
+    with pytest.raises(
+        ValueError, match=r"samples are \('bar', 'square'\), expected those of the network"
+    ):
+        Trainer(tiny_network, turned, trainer.plan, trainer.strategy)

@@ -1,0 +1,155 @@
+"""A training run on disk, by the smallest run there is: one layer on made-up rows."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from deadline_perception.extras.training.training_plan import TrainingPlan
+from deadline_perception.extras.training.training_state import ResumableTraining, TrainingDiverged
+
+PLAN = TrainingPlan(steps=9, learning_rate=0.1)
+
+
+class Rows(ResumableTraining):
+    """Fits a layer to the sum of its inputs; the rows of a step follow from its number and the data."""
+
+    def __init__(
+        self,
+        inputs: int = 3,
+        data: str = 'rows',
+        plan: TrainingPlan = PLAN,
+        fill: float = 0.0,
+        start: str = '',
+    ) -> None:
+        network = nn.Linear(inputs, 1)
+        network.network_hash = f'linear {inputs}'
+        nn.init.constant_(network.weight, fill)
+        nn.init.constant_(network.bias, fill)
+        super().__init__(network, plan, start)
+        self.data = data
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        return {'data': self.data}
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            rows = torch.randn(
+                4, self.network.in_features, generator=torch.Generator().manual_seed(self.step)
+            )
+            self._begin_step()
+            (self.network(rows)[:, 0] - rows.sum(1)).square().mean().backward()
+            self._end_step()
+            self.step += 1
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    return tmp_path / 'runs' / 'state.safetensors'
+
+
+def weights(run: Rows) -> dict[str, torch.Tensor]:
+    return {
+        **run.network.state_dict(),
+        **{f'average.{name}': tensor for name, tensor in run.average.items()},
+    }
+
+
+def test_a_run_that_goes_on_from_its_state_ends_with_the_weights_of_one_that_never_stopped(file):
+    whole, first, second = Rows(), Rows(), Rows(fill=5.0)
+    whole.run(6)
+    first.run(3)
+    first.save(file)
+    second.resume(file)
+    assert second.step == 3
+    torch.testing.assert_close(weights(second), weights(first), atol=0, rtol=0)
+    second.run(3)
+    torch.testing.assert_close(weights(second), weights(whole), atol=0, rtol=0)
+    assert not torch.equal(whole.network.weight, first.network.weight)
+    assert [entry.name for entry in file.parent.iterdir()] == [file.name]
+
+
+def test_a_state_before_the_first_step_is_one_too(file):
+    Rows(fill=2.0).save(file)
+    run = Rows()
+    run.resume(file)
+    assert run.step == 0 and float(run.network.bias.detach()) == 2.0 and not run.optimiser.state
+
+
+def test_a_full_disk_is_told_by_the_name_of_the_file_and_the_run_goes_on_from_the_state_before(
+    file,
+):
+    run = Rows()
+    run.run(2)
+    run.save(file)
+    run.run(1)
+    limits, handler = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match='too large') as failed:
+            run.save(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert failed.value.filename == str(file) and list(file.parent.iterdir()) == [file]
+    resumed = Rows()
+    resumed.resume(file)
+    assert resumed.step == 2
+
+
+@pytest.mark.parametrize(
+    ('other', 'message'),
+    [
+        (Rows(plan=TrainingPlan(steps=8)), 'was saved for .*"steps": 9.*, expected .*"steps": 8'),
+        (Rows(data='others'), 'was saved for .*"rows".*, expected .*"others"'),
+        (Rows(start='abc'), 'was saved for .*"start": "".*, expected .*"start": "abc"'),
+        (Rows(inputs=4), 'was saved for network linear 3, expected linear 4'),
+    ],
+)
+def test_a_state_of_other_arguments_data_or_network_is_refused_and_changes_nothing(
+    file, other, message
+):
+    run = Rows(fill=7.0)
+    run.run(1)
+    run.save(file)
+    with pytest.raises(ValueError, match=message):
+        other.resume(file)
+    assert other.step == 0 and not any(tensor.any() for tensor in weights(other).values())
+
+
+@pytest.mark.parametrize(
+    'damage', [lambda whole: whole[:-10], lambda whole: whole[:5], lambda whole: b'']
+)
+def test_a_file_that_is_no_whole_state_is_refused(file, damage):
+    run = Rows()
+    run.run(1)
+    run.save(file)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match='state.safetensors cannot be read as a training state'):
+        run.resume(file)
+    assert run.step == 1
+
+
+@pytest.mark.parametrize('value', [float('nan'), float('-inf')])
+def test_weights_that_are_no_numbers_are_not_written_over_the_state_before(file, value):
+    run = Rows()
+    run.run(1)
+    run.save(file)
+    before = file.read_bytes()
+    with torch.no_grad():
+        run.network.bias.fill_(value)
+    with pytest.raises(
+        TrainingDiverged,
+        match='weights.bias is no longer finite after step 1; try a lower learning rate than 0.1',
+    ):
+        run.save(file)
+    assert file.read_bytes() == before

@@ -1,0 +1,123 @@
+"""What the kernel says of real threads of this process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from deadline_perception.system.kernel_thread import (
+    describe_cores,
+    describe_scheduling,
+    lives,
+    name_thread,
+    parse_cores,
+    scheduling_policy,
+    thread_name,
+    threads_started_by,
+)
+
+
+def in_thread(call):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result(20.0)
+
+
+def test_the_kernel_knows_a_named_thread():
+    def work():
+        name_thread('a name that is too long')
+        tid = threading.get_native_id()
+        return thread_name(tid), (Path('/proc/self/task') / str(tid) / 'comm').read_text().rstrip(
+            '\n'
+        )
+
+    assert in_thread(work) == ('a name that is ',) * 2
+
+
+def test_a_thread_lives_until_it_ends_and_then_has_no_name():
+    tid = in_thread(threading.get_native_id)
+    until = time.monotonic() + 10.0
+    while lives(tid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not lives(tid) and thread_name(tid) == '' and lives(threading.get_native_id())
+    with pytest.raises(ProcessLookupError):
+        scheduling_policy(tid)
+
+
+def test_a_librarys_thread_that_has_not_worked_is_not_among_those_that_help():
+    libc = ctypes.CDLL(None)
+
+    def work():
+        name_thread('starter')
+        thread = ctypes.c_ulong()
+        assert libc.pthread_create(ctypes.byref(thread), None, libc.sleep, ctypes.c_void_p(2)) == 0
+        time.sleep(0.1)
+        idle = [
+            number
+            for number in map(int, os.listdir('/proc/self/task'))
+            if thread_name(number) == 'starter' and number != threading.get_native_id()
+        ]
+        return idle, threads_started_by(threading.get_native_id())
+
+    idle, helping = in_thread(work)
+    assert len(idle) == 1 and helping == []
+
+
+def test_threads_of_libraries_bear_the_name_of_the_one_that_started_them():
+    torch = pytest.importorskip('torch')
+
+    def work():
+        name_thread('starter')
+        tid = threading.get_native_id()
+        before = threads_started_by(tid)
+        other = threading.Thread(target=time.sleep, args=(5.0,), daemon=True)
+        other.start()  # of Python: it has the name too
+        torch.set_num_threads(2)
+        torch.rand(
+            1 << 22
+        ).exp()  # shared out by torch itself: the maths library may judge one thread to be enough
+        return before, threads_started_by(tid), tid, other.native_id
+
+    threads = torch.get_num_threads()
+    try:
+        before, started, own, pythons = in_thread(work)
+    finally:
+        torch.set_num_threads(threads)
+    assert before == [] and len(started) >= 1 and not {own, pythons} & set(started)
+
+
+def test_scheduling_is_told_as_the_kernel_has_it():
+    def work():
+        tid = threading.get_native_id()
+        os.sched_setaffinity(tid, {min(os.sched_getaffinity(0))})
+        os.setpriority(os.PRIO_PROCESS, tid, 19)
+        os.sched_setscheduler(tid, os.SCHED_BATCH | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        return scheduling_policy(tid), describe_scheduling(tid)
+
+    core = min(os.sched_getaffinity(0))
+    assert in_thread(work) == (os.SCHED_BATCH, f'SCHED_BATCH, nice 19, cores {core}')
+
+
+def test_cores_are_read_from_numbers_and_ranges(monkeypatch):
+    monkeypatch.setattr(os, 'sched_getaffinity', lambda _: {0, 1, 2, 3, 5})
+    assert parse_cores('') == parse_cores(' ') == frozenset()
+    assert parse_cores('5, 0-2') == {0, 1, 2, 5}
+    for wrong in ('a', '1-', '-1', '3-1', '1;2', '0x1'):
+        with pytest.raises(ValueError, match='expected numbers and ranges of cores such as 0,2-3'):
+            parse_cores(wrong)
+    with pytest.raises(
+        ValueError, match=r"cores is '3-4', expected some of 0-3,5, which this process may use"
+    ):
+        parse_cores('3-4')
+
+
+@pytest.mark.parametrize(
+    'cores, words', [(set(), ''), ({3}, '3'), ({0, 2, 3}, '0,2-3'), ({7, 0, 1, 2, 5}, '0-2,5,7')]
+)
+def test_cores_are_told_as_ranges(cores, words):
+    assert describe_cores(cores) == words

@@ -1,0 +1,140 @@
+import json
+import os
+import subprocess
+import sys
+
+from deadline_perception.core.device import process_environment
+
+# Resident memory of a thread that freed much, before and after it is given back. Then page faults of what a frame
+# allocates, with a thread that touched memory before and with one that did not.
+PROGRAM = """
+import json, resource
+from pathlib import Path
+import numpy as np
+from deadline_perception.system.process_memory import give_back_memory, touch_memory
+from deadline_perception.runtime.executor import Executor
+def faults():
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    values = [np.ones(1000 * size_kb, np.uint8) for size_kb in (3900, 100, 1000, 5200, 700, 2900)]
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+def resident_mb():
+    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
+def load():
+    blocks = [np.ones(2**20, np.uint8) for _ in range(40)]
+    return blocks[-1]
+touched, other = Executor('inference'), Executor('other')  # each allocates from a part of its own
+kept = touched.do(load)
+loaded_mb = resident_mb()
+give_back_memory()
+given_back_mb = loaded_mb - resident_mb()
+touched.do(touch_memory)
+print(json.dumps([given_back_mb, other.do(faults), touched.do(faults)]))
+touched.close(1.0)
+other.close(1.0)
+"""
+
+
+def test_freed_memory_is_given_back_and_the_first_frame_of_a_thread_that_touched_memory_faults_no_page_in():
+    run = subprocess.run(
+        [sys.executable, '-c', PROGRAM],
+        env={**os.environ, **process_environment(1)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    given_back_mb, without, touched = json.loads(run.stdout)
+    assert given_back_mb > 30
+    assert without > 2000 and touched < without / 8
+
+
+# Resident memory and mappings of a process whose memory is locked, before and after what it freed is given back.
+LOCKED = """
+import ctypes, json, mmap, platform, resource
+from pathlib import Path
+import numpy as np
+from deadline_perception.system.priority import ThreadPriority
+from deadline_perception.system.process_memory import trim_memory
+def resident_mb():
+    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
+def locked_mb():
+    return next(int(line.split()[1]) for line in Path('/proc/self/status').open() if line.startswith('VmLck')) / 1e3
+def mappings():
+    return len(Path('/proc/self/maps').read_text().splitlines())
+priority = ThreadPriority('auto')
+blocks = [np.ones(2**20, np.uint8) for _ in range(40)]
+kept = blocks[-1]
+del blocks
+piece = mmap.mmap(-1, 400 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+piece[:] = bytes(len(piece))
+begin, node = ctypes.addressof(ctypes.c_char.from_buffer(piece)), ctypes.c_ulong(1)
+trim_memory()  # whose threads leave mappings of their own, once
+whole = mappings()
+mbind = {'x86_64': 237, 'aarch64': 235}[platform.machine()]
+bound = [ctypes.CDLL(None).syscall(ctypes.c_long(mbind), ctypes.c_void_p(begin + number * mmap.PAGESIZE),
+         ctypes.c_size_t(mmap.PAGESIZE), 2, ctypes.byref(node), ctypes.c_ulong(64), 0) for number in range(1, 400, 2)]
+cut, before_mb = mappings() - whole, resident_mb()
+trim_memory()
+still_mb = before_mb - resident_mb()
+with priority.memory_unlocked():
+    trim_memory()
+print(json.dumps({'is_bound': not any(bound), 'cut': cut, 'left': mappings() - whole, 'in_force': priority.in_force,
+                  'locked_mb': locked_mb(), 'still_mb': still_mb, 'given_back_mb': before_mb - resident_mb(),
+                  'unchanged': not any(piece[:])}))
+"""
+
+
+def test_what_was_freed_is_given_back_also_where_memory_is_locked_and_mappings_are_joined():
+    run = subprocess.run(
+        [sys.executable, '-c', LOCKED],
+        env={**os.environ, **process_environment(1)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = json.loads(run.stdout)
+    assert found['given_back_mb'] > 30 and found['unchanged']
+    if 'memory locked' in found['in_force']:
+        assert found['still_mb'] < 5 and found['locked_mb'] > 50
+    if found['is_bound']:  # which a container may forbid
+        assert found['cut'] > 300 and found['left'] < 20
+
+
+# Resident memory after rounds in which threads allocate and end, beside others that keep parts of the C library.
+ENDED = """
+import json, resource, threading
+from pathlib import Path
+import numpy as np
+from deadline_perception.system.process_memory import trim_memory
+def resident_mb():
+    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
+def load():
+    blocks = [np.ones(2**20, np.uint8) for _ in range(30)]
+    both.wait()
+both = threading.Barrier(3)
+trim_memory()
+found = [resident_mb()]
+for _ in range(6):
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    trim_memory()
+    found.append(resident_mb())
+print(json.dumps(found))
+"""
+
+
+def test_what_threads_leave_as_they_end_is_given_back():
+    run = subprocess.run(
+        [sys.executable, '-c', ENDED],
+        env={**os.environ, **process_environment(1)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found_mb = json.loads(run.stdout)
+    assert max(found_mb) - found_mb[0] < 10, found_mb

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+from deadline_perception.system import supervision
+from deadline_perception.system.supervision import (
+    TRY_AGAIN_STATUS,
+    ProcessOrder,
+    Supervisor,
+    describe_exit,
+)
+
+WAIT_S = 20.0
+
+
+def shell(name, script, **special):
+    return ProcessOrder(name, ('/bin/sh', '-c', script), **special)
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def supervisor(told, monkeypatch):
+    monkeypatch.setattr(supervision, 'RESPAWN_DELAY_S', 0.01)
+    supervisor = Supervisor(say=told.append)
+    yield supervisor
+    supervisor.stop()
+
+
+def is_alive(pid):
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z'
+    except FileNotFoundError:
+        return False
+
+
+def test_the_run_ends_with_the_process_that_ends_it_and_takes_the_others_along(supervisor, told):
+    other = supervisor.start(shell('node', 'exec sleep 60'))
+    supervisor.start(shell('player', 'exit 0', ends_run=True))
+    assert supervisor.run() == 0
+    assert told == ['stopping: player is done']
+    assert not is_alive(other)
+
+
+def test_a_failed_player_fails_the_run_and_says_how(supervisor, told):
+    supervisor.start(shell('player', 'exit 3', ends_run=True))
+    assert supervisor.run() == 1
+    assert told == ['stopping: player failed: exit status 3']
+
+
+def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervisor, told, tmp_path):
+    script = f'echo x >> {tmp_path}/tries; exit {TRY_AGAIN_STATUS}'
+    supervisor.start(shell('player', script, ends_run=True, retries=2))
+    assert supervisor.run() == 1
+    assert (tmp_path / 'tries').read_text() == 'x\nx\nx\n'
+    assert told == [
+        'player is tried again',
+        'player is tried again',
+        'stopping: player failed: exit status 75',
+    ]
+
+
+def test_a_player_that_finds_the_others_at_the_second_try_ends_well(supervisor, told, tmp_path):
+    supervisor.start(
+        shell(
+            'player',
+            f'[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; exit {TRY_AGAIN_STATUS}; }}',
+            ends_run=True,
+            retries=1,
+        )
+    )
+    assert supervisor.run() == 0
+    assert told == ['player is tried again', 'stopping: player is done']
+
+
+def test_a_dead_node_is_named_and_started_again(supervisor, told, tmp_path):
+    mark = tmp_path / 'mark'
+    again = f'if [ -e {mark} ]; then exec sleep 60; fi; touch {mark}; kill -9 $$'
+    supervisor.start(shell('detector', again, respawn=True))
+    supervisor.start(
+        shell('player', f'while ! [ -e {mark} ]; do sleep 0.05; done; sleep 0.3', ends_run=True)
+    )
+    assert supervisor.run() == 0
+    assert told[:2] == ['detector died: killed by SIGKILL', 'detector is started again in 0 s']
+
+
+def test_a_node_that_dies_again_and_again_stays_down(supervisor, told):
+    supervisor.start(shell('detector', 'exit 1', respawn=True))
+    assert supervisor.run() == 1
+    assert told.count('detector died: exit status 1') == supervision.MAX_RESPAWNS + 1
+    assert (
+        told[-2] == 'detector died 6 times within 60 s: it stays down, the others go on without it'
+    )
+    assert told[-1] == 'stopping: no process is left'
+
+
+def test_what_follows_starts_only_when_what_it_waits_for_ended_well(supervisor, told, tmp_path):
+    mark = tmp_path / 'mark'
+    player = shell('player', f'touch {mark}', ends_run=True)
+    supervisor.start(shell('readiness', 'exit 1', then=(player,)))
+    assert supervisor.run() == 1
+    assert not mark.exists()
+    assert told == ['stopping: readiness failed: exit status 1']
+    supervisor = Supervisor(say=told.append)
+    supervisor.start(shell('readiness', 'exit 0', then=(player,)))
+    assert supervisor.run() == 0
+    assert mark.exists()
+
+
+def test_a_process_that_ignores_requests_is_killed(supervisor, told, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        supervision, 'STEPS', ((signal.SIGINT, 0.2), (signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0))
+    )
+    mark = tmp_path / 'mark'
+    stubborn = supervisor.start(shell('stubborn', f"trap '' INT TERM; touch {mark}; exec sleep 60"))
+    wait_until(mark.exists)
+    supervisor.stop()
+    assert not is_alive(stubborn)
+    assert told == [
+        'stubborn did not end within 0 s of SIGINT',
+        'stubborn did not end within 0 s of SIGTERM',
+    ]
+
+
+def test_processes_get_their_environment(supervisor, tmp_path):
+    file = tmp_path / 'value'
+    supervisor.start(
+        shell(
+            'player',
+            f'echo $OMP_NUM_THREADS > {file}',
+            environment={'OMP_NUM_THREADS': '7'},
+            ends_run=True,
+        )
+    )
+    assert supervisor.run() == 0
+    assert file.read_text() == '7\n'
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_its_supervisor(number):
+    script = (
+        'from deadline_perception.system.supervision import ProcessOrder, Supervisor\n'
+        'supervisor = Supervisor()\n'
+        'with supervisor.catch_signals():\n'
+        '    print(supervisor.start(ProcessOrder("node", ("/bin/sleep", "60"))), flush=True)\n'
+        '    raise SystemExit(supervisor.run())\n'
+    )
+    process = subprocess.Popen([sys.executable, '-c', script], stdout=subprocess.PIPE, text=True)
+    child = int(process.stdout.readline())
+    try:
+        process.send_signal(number)
+        assert process.wait(WAIT_S) == (0 if number == signal.SIGINT else -number)
+        wait_until(lambda: not is_alive(child))
+    finally:
+        process.kill()
+        if is_alive(child):
+            os.kill(child, signal.SIGKILL)
+
+
+def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(RuntimeError), supervisor.catch_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert supervisor.run() == 0
+        raise RuntimeError('while it is caught')
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize(
+    'code, text',
+    [
+        (0, 'exit status 0'),
+        (2, 'exit status 2'),
+        (-11, 'killed by SIGSEGV'),
+        (-200, 'killed by signal 200'),
+    ],
+)
+def test_exits_are_described_for_a_person(code, text):
+    assert describe_exit(code) == text

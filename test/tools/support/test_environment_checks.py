@@ -1,0 +1,254 @@
+"""What is concluded from what a machine has; every missing thing comes with a way to get it."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections import namedtuple
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from deadline_perception.engines import segment_store
+from deadline_perception.tools.support import environment_checks as machine_findings
+from deadline_perception.tools.support.environment_checks import Finding, State
+
+Usage = namedtuple('Usage', 'total used free')
+TORCH = {'torch': '2.9.0', 'torchvision': '0.24.0', 'cuda': '12.8', 'devices': []}
+
+
+def probe(error: str = '', **facts: object) -> SimpleNamespace:
+    """What an import in another process gave."""
+    return SimpleNamespace(error=error, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ('version', 'state'),
+    [
+        ((3, 9), State.MISSING),
+        ((3, 10), State.FINE),
+        ((3, 13), State.FINE),
+        ((3, 14), State.MISSING),
+    ],
+)
+def test_python_versions(version: tuple[int, int], state: State) -> None:
+    finding = machine_findings.check_python(version)
+    assert finding.state is state
+    assert f'{version[0]}.{version[1]}' in finding.found
+    assert bool(finding.remedy) == (state is State.MISSING)
+
+
+@pytest.mark.parametrize(
+    ('finding', 'state', 'words', 'remedy'),
+    [
+        (
+            machine_findings.check_ros(probe(rmw='rmw_fastrtps_cpp'), 'jazzy'),
+            State.FINE,
+            'jazzy, .*, rmw_fastrtps_cpp',
+            '',
+        ),
+        (
+            machine_findings.check_interfaces(
+                probe(
+                    ours=['TimeBudget', 'Schedule', '_schedule', '__file__'],
+                    boxes=['Detection2DArray'],
+                )
+            ),
+            State.FINE,
+            '^2 of',
+            '',
+        ),
+        (machine_findings.check_interfaces(probe('no msg')), State.MISSING, 'no msg', 'make setup'),
+        (
+            machine_findings.check_torch(
+                probe('RuntimeError: operator torchvision::nms does not exist')
+            ),
+            State.MISSING,
+            'torchvision::nms',
+            'pip install',
+        ),
+        (
+            machine_findings.check_cuda(probe(**{**TORCH, 'devices': ['Orin']}), Path('/absent')),
+            State.FINE,
+            '^12.8: Orin$',
+            '',
+        ),
+        (
+            machine_findings.check_libraries({'json': 'json', 'no_such_module': 'Some-Package'}),
+            State.MISSING,
+            '^not installed: Some-Package$',
+            'pip install Some-Package',
+        ),
+        (
+            machine_findings.check_priority(('SCHED_FIFO 10, nice -15, memory locked', ())),
+            State.FINE,
+            'SCHED_FIFO 10',
+            '',
+        ),
+        (
+            machine_findings.check_priority(
+                ('SCHED_OTHER, nice 0', ('SCHED_FIFO 10 is not permitted (limit rtprio)',))
+            ),
+            State.NOTE,
+            'limit rtprio',
+            'docs/device.md',
+        ),
+    ],
+)
+def test_what_is_missing_comes_with_the_way_to_get_it(
+    finding: Finding, state: State, words: str, remedy: str
+) -> None:
+    assert finding.state is state and re.search(words, finding.found)
+    assert remedy in finding.remedy and bool(remedy) == bool(finding.remedy)
+
+
+@pytest.mark.parametrize(('machine', 'remedy'), [('x86_64', 'make setup'), ('aarch64', 'colcon')])
+def test_missing_ros_is_got_by_wheels_or_by_colcon(
+    monkeypatch: pytest.MonkeyPatch, machine: str, remedy: str
+) -> None:
+    monkeypatch.setattr(machine_findings.platform, 'machine', lambda: machine)
+    finding = machine_findings.check_ros(probe("ModuleNotFoundError: No module named 'rclpy'"), '')
+    assert finding.state is State.MISSING
+    assert 'rclpy' in finding.found and remedy in finding.remedy
+
+
+def test_broken_cv_bridge_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_findings.importlib.util, 'find_spec', lambda name: None)
+    assert machine_findings.check_cv_bridge(probe('No module')).state is State.FINE
+    monkeypatch.setattr(machine_findings.importlib.util, 'find_spec', lambda name: object())
+    finding = machine_findings.check_cv_bridge(
+        probe('ImportError: numpy.core.multiarray failed to import')
+    )
+    assert finding.state is State.NOTE
+    assert 'numpy<2' in finding.remedy
+
+
+def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
+    assert machine_findings.check_cuda(probe(**TORCH), tmp_path).state is State.FINE
+    driver = tmp_path / 'proc/driver/nvidia/version'
+    driver.parent.mkdir(parents=True)
+    driver.write_text('NVRM version: 570.00\n')
+    finding = machine_findings.check_cuda(probe(**TORCH), tmp_path)
+    assert finding.state is State.NOTE
+    assert '12.8' in finding.found and str(driver) in finding.remedy
+
+
+def test_sensors_of_a_bare_machine_are_no_obstacle(tmp_path: Path) -> None:
+    findings = machine_findings.check_sensors(tmp_path)
+    assert {finding.topic: finding.state for finding in findings} == {
+        'load sensors': State.NOTE,
+        'GPU sensors': State.FINE,
+    }
+
+
+@pytest.mark.parametrize(
+    ('load', 'state', 'said'), [('417', State.FINE, 'jetson_gpu'), ('70000', State.NOTE, '70000')]
+)
+def test_the_sensor_of_a_jetson_is_found_and_noted_where_it_lies(
+    tmp_path: Path, load: str, state: State, said: str
+) -> None:
+    file = tmp_path / 'sys/devices/gpu.0/load'
+    file.parent.mkdir(parents=True)
+    file.write_text(f'{load}\n')
+    finding = machine_findings.check_sensors(tmp_path)[1]
+    assert finding.state is state and said in finding.found
+
+
+def test_weights_are_required(tmp_path: Path) -> None:
+    assert machine_findings.check_weights(tmp_path).state is State.MISSING
+    (tmp_path / 'models').mkdir()
+    (tmp_path / 'models/compact.safetensors').write_bytes(b'x' * 1_500_000)
+    finding = machine_findings.check_weights(tmp_path)
+    assert (finding.state, finding.found) == (State.FINE, 'compact.safetensors (1.5 MB)')
+
+
+def test_prepared_segments_are_counted_and_the_way_to_prepare_them_is_named(
+    prepared, tmp_path, monkeypatch
+) -> None:
+    finding = machine_findings.check_engine()
+    assert finding.state is State.FINE
+    assert prepared.folder.name in finding.found and 'segments 8 bit' in finding.found
+    next(prepared.folder.glob('*.blob')).unlink()
+    finding = machine_findings.check_engine()
+    assert finding.state is State.NOTE
+    assert 'damaged' in finding.found and finding.remedy.endswith('profile')
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'empty'))
+    assert 'nothing prepared' in machine_findings.check_engine().found
+    monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
+    finding = machine_findings.check_engine()
+    assert (finding.state, finding.remedy) == (
+        State.NOTE,
+        'OpenVINO is not installed: pip install no-such-package',
+    )
+
+
+def test_profile_of_this_device_is_found_among_other_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deadline_perception.core.device import read_device_facts
+    from deadline_perception.timing.profile import LatencyProfile, default_profile_path
+    from deadline_perception.timing.quantiles import Quantiles
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    models = tmp_path / 'models'
+    models.mkdir()
+    (models / 'quality.json').write_text('{"metric": "AP"}')
+    assert machine_findings.check_profile(tmp_path).state is State.NOTE
+    profile = LatencyProfile(
+        facts=read_device_facts('cpu'),
+        config_name='compact',
+        network_hash='abc',
+        input_size=(380, 640),
+        image_size=(380, 640),
+        date='2025-01-01T00:00:00+00:00',
+        load_before=0.0,
+        segments={'pre': Quantiles.from_samples([1.0, 2.0, 3.0])},
+        paths={},
+    )
+    profile.save(models / 'here.json')
+    finding = machine_findings.check_profile(tmp_path)
+    assert finding.state is State.FINE
+    assert finding.found.startswith('here.json')
+    (models / 'here.json').unlink()
+    own = default_profile_path('compact', profile.facts)
+    own.parent.mkdir(parents=True)
+    profile.save(own)
+    assert machine_findings.check_profile(tmp_path).found.startswith(own.name)
+
+
+@pytest.mark.parametrize(
+    'check', [machine_findings.check_disk, machine_findings.check_shared_memory]
+)
+def test_little_space_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check) -> None:
+    monkeypatch.setattr(
+        machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 64_000_000)
+    )
+    finding = check(tmp_path)
+    assert finding.state is State.NOTE
+    assert '64.0 MB' in finding.found and finding.remedy
+    monkeypatch.setattr(
+        machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 5_000_000_000)
+    )
+    assert check(tmp_path).state is State.FINE
+    finding = machine_findings.check_shared_memory(tmp_path / 'absent')
+    assert finding.state is State.NOTE and '--ipc=host' in finding.remedy
+
+
+def test_memory_of_killed_participants_is_noted_and_that_of_others_is_not(tmp_path: Path) -> None:
+    for name in ('fastrtps_aa', 'fastrtps_bb', 'fastrtps_port7400', 'other'):
+        with (tmp_path / name).open('wb') as stream:
+            stream.truncate(70_000_000)
+        (tmp_path / f'{name}_el').touch()
+    with (tmp_path / 'fastrtps_bb_el').open('r+b') as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        assert machine_findings.dead_segments(tmp_path) == [tmp_path / 'fastrtps_aa']
+        finding = machine_findings.check_shared_memory(tmp_path)
+    assert finding.state is State.NOTE and finding.remedy == 'fastdds shm clean'
+    assert (
+        finding.found
+        == f'70.0 MB of memory in {tmp_path} belong to 1 participants of Fast DDS that were killed'
+    )
+    (tmp_path / 'fastrtps_aa').unlink()
+    (tmp_path / 'fastrtps_bb').unlink()
+    assert machine_findings.check_shared_memory(tmp_path).state is State.FINE

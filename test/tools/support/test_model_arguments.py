@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import argparse
+import os
+
+import pytest
+from made_up_models import small_yolo
+
+from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.tools.support.model_arguments import (
+    add_model_arguments,
+    classes_of_set,
+    read_classes,
+    read_models,
+)
+
+
+@pytest.mark.parametrize(
+    ('name', 'text'),
+    [
+        ('names.txt', 'car\nperson\n\n'),
+        ('names.json', '["car", "person"]'),
+        ('list.yaml', '- car\n- person\n'),
+        ('data.yaml', 'path: .\nnc: 2\nnames:\n  1: person\n  0: car\n'),
+        ('old.yaml', 'names: [car, person]\n'),
+    ],
+)
+def test_classes_are_read_from_the_files_that_teams_have(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert read_classes(str(tmp_path / name)) == ('car', 'person') == read_classes('car, person')
+
+
+def test_the_classes_of_coco_are_known():
+    names = read_classes('coco')
+    assert (len(names), names[0], names[2], names[-1]) == (80, 'person', 'car', 'toothbrush')
+
+
+@pytest.mark.parametrize('text', ['{"names": 3}', '{"a": {"b": 1}}', '[]', '[1, 2]', '{'])
+def test_files_that_hold_no_names_are_refused(tmp_path, text):
+    (tmp_path / 'names.json').write_text(text)
+    with pytest.raises(ValueError, match='names'):
+        read_classes(str(tmp_path / 'names.json'))
+
+
+def words(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument('models', nargs='+')
+    add_model_arguments(parser)
+    return parser.parse_args(list(map(str, arguments)))
+
+
+def test_models_are_told_apart_by_their_words(tmp_path):
+    (tmp_path / 'b').mkdir()
+    first, second = (
+        small_yolo(tmp_path, name='a', classes=2),
+        small_yolo(tmp_path / 'b', name='a', classes=1),
+    )
+    found = read_models(
+        words(
+            first,
+            'ssd300_vgg16:w/my net.pth',
+            second,
+            'compact',
+            'compact:s000-w1.00-p100-h1',
+            '--classes',
+            'car,bus',
+            '--classes',
+            '__background__,dog',
+            '--classes',
+            'cat',
+            '--input-size',
+            64,
+            96,
+        )
+    )
+    assert [(spec.name, spec.kind, spec.classes) for spec in found] == [
+        ('a', 'onnx', ('car', 'bus')),
+        ('my_net', 'torchvision', (None, 'dog')),
+        ('a_2', 'onnx', ('cat',)),
+        ('compact', 'multi-path', ()),
+        ('compact.s000_w1.00_p100_h1', 'multi-path', ()),
+    ]
+    assert found[1].architecture == 'ssd300_vgg16' and found[0].input_size == (64, 96)
+    assert found[4].path == 's000-w1.00-p100-h1'
+    with pytest.raises(ModelError, match='expected once, or once for each of 2 models'):
+        read_models(words(first, second, *['--classes', 'x'] * 3))
+
+
+def test_one_list_of_classes_serves_all_models_and_is_renamed(tmp_path):
+    (tmp_path / 'rename.json').write_text('{"car": "vehicle", "bus": "vehicle", "dog": null}')
+    files = [small_yolo(tmp_path, name=name, classes=4) for name in 'ab']
+    found = read_models(
+        words(*files, '--classes', 'car,bus,dog,cat', '--rename', tmp_path / 'rename.json')
+    )
+    assert [spec.classes for spec in found] == [('vehicle', 'vehicle', None, 'cat')] * 2
+
+
+def test_a_set_names_the_classes_of_the_data_first():
+    assert classes_of_set([('cat', 'car'), ('car', 'person')], ('person', 'train', 'car')) == (
+        'person',
+        'car',
+        'cat',
+    )
+
+
+@pytest.mark.parametrize(
+    ('name', 'content'),
+    [
+        (name, content)
+        for name in ('names.yaml', 'names.json', 'names.txt')
+        for content in (b'[' * 100_000, b'\xff\xfe', b'x' * 2_000_000, b'["\x1b[31m"]', 'pipe')
+    ]
+    + [
+        (name, content)
+        for name in ('names.yaml', 'names.json')
+        for content in (b'a: &a [x, x]\nb: [*a, *a]', b'{"a": 1, "a": 2}')
+    ],
+)
+def test_bad_files_of_names_are_refused_in_one_line(tmp_path, name, content):
+    file = tmp_path / name
+    if content == 'pipe':
+        os.mkfifo(file)
+    else:
+        file.write_bytes(content)
+    with pytest.raises(ValueError, match='name') as refused:
+        read_classes(str(file))
+    assert str(refused.value).isprintable() and len(str(refused.value)) < 1000
