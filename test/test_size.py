@@ -1,0 +1,48 @@
+"""The suite stays small enough for one owner: ceilings that may only fall (`benchmarks/size.py` prints the figures)."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+MOST_TOKENS = 137_000
+MOST_TOKENS_A_LINE = 8.1
+MOST_PRIVATE_WORDS = 664
+
+
+@pytest.fixture(scope='module')
+def size(repository: Path) -> ModuleType:
+    """`benchmarks/size.py` as a module."""
+    folder = repository / 'benchmarks'
+    sys.path.insert(0, str(folder))
+    try:
+        spec = importlib.util.spec_from_file_location('size_benchmark', folder / 'size.py')
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    return module
+
+
+@pytest.fixture(scope='module')
+def files(size: ModuleType, repository: Path) -> dict[str, str]:
+    return size.package_files(repository)
+
+
+def test_suite_grows_in_neither_tokens_nor_density(size, files):
+    suite = size.halves(files)['suite']
+    assert suite.tokens <= MOST_TOKENS
+    assert suite.tokens / suite.code_lines <= MOST_TOKENS_A_LINE
+
+
+def test_suite_imports_no_extra(size, files):
+    assert size.edges_to_extras(files) == []
+
+
+def test_private_words_become_fewer(size, files):
+    assert sum(size.private_words(files).values()) <= MOST_PRIVATE_WORDS
