@@ -206,7 +206,6 @@ BENCHMARKS = (
         'new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"
     ),
     Benchmark('start_up', 4, 'time until the first answer, memory, the first frames', quick=False),
-    Benchmark('reload', 4, 'frames while new weights are loaded', quick=False),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
     Benchmark('image_transport', 3, 'images that reach another process', quick=False),
     Benchmark(

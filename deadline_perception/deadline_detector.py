@@ -8,7 +8,6 @@ See docs/python_api.md.
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,11 +21,10 @@ from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import JobRecord
-from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, load_task
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.priority import ThreadPriority
-from deadline_perception.system.process_memory import touch_memory, trim_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 
 STOP_TIMEOUT_S = 3.0
@@ -98,6 +96,7 @@ class DeadlineDetector:
             answer, see `ThreadPriority`.
         executor: its threads; detectors that share one run on one thread, the earliest deadline first. None: its own.
         measures: where there is no latency profile, measure a coarse one in some 10 s, and keep it; else refuse that.
+        prepare: see `load_task`.
 
     Attributes:
         loaded: the network with its task, device and calibration.
@@ -115,6 +114,7 @@ class DeadlineDetector:
         priority: str = 'off',
         executor: Executor | None = None,
         measures: bool = True,
+        prepare: Callable[[Path], None] | None = None,
     ) -> None:
         ThreadPriority(
             priority, lock_memory=False
@@ -125,9 +125,6 @@ class DeadlineDetector:
         self._hung: FramePipeline | None = None  # released, with a frame that did not come out
         self._own_stream: DetectionStream | None = None  # of `detect`
         self._keeper: CalibrationKeeper | None = None
-        self._swapping = (
-            threading.Lock()
-        )  # of the network that is loaded and the pipeline that runs it
         self._opening = threading.RLock()
         self._closed = False
         try:
@@ -136,7 +133,9 @@ class DeadlineDetector:
             else:
                 images = _rendered_images if measures else None
                 self.loaded = self._executor.do(
-                    lambda: load_task(_options(model), share_folder() / 'models', images=images)
+                    lambda: load_task(
+                        _options(model), share_folder() / 'models', images=images, prepare=prepare
+                    )
                 )
         except BaseException:
             if self._owns_executor:
@@ -251,10 +250,9 @@ class DeadlineDetector:
                 else None
             )
             self._keeper = keeper
-            with self._swapping:
-                self._pipeline = self._executor.open(
-                    self.loaded.task, client, rules, None if keeper is None else keeper.end_frame
-                )
+            self._pipeline = self._executor.open(
+                self.loaded.task, client, rules, None if keeper is None else keeper.end_frame
+            )
             return self._pipeline
 
     def halt(self) -> bool:
@@ -264,8 +262,7 @@ class DeadlineDetector:
             pipeline = self._pipeline
             if pipeline is None:
                 return True
-            with self._swapping:
-                self._pipeline = self._own_stream = None
+            self._pipeline = self._own_stream = None
             if self._owns_executor:
                 is_free = self._executor.stop(STOP_TIMEOUT_S)
             else:
@@ -301,48 +298,6 @@ class DeadlineDetector:
     def priority(self) -> ThreadPriority:
         """What the kernel was asked for."""
         return self._executor.priority
-
-    # --- another network in the place of the running one ---
-
-    def load_replacement(self, options: NetworkOptions) -> LoadedTask:
-        """Loads a network that can take the place of the running one; blocks for seconds, beside frames.
-
-        Raises:
-            DeadlinePerceptionError: it cannot be loaded, or cannot take that place.
-        """
-        loaded = load_task(options, share_folder() / 'models', self.loaded)
-        if not gc.isenabled():
-            gc.collect()  # what loading left, among what is new; the rest was frozen
-            gc.freeze()  # looking through a whole network would pause frames for hundreds of ms
-        return loaded
-
-    def replace(self, running: LoadedTask, loaded: LoadedTask) -> threading.Event | None:
-        """Puts a network in the place of the running one, between two frames.
-
-        Returns:
-            Is set when no frame runs on the one before any more; None where none do.
-
-        Raises:
-            SetupError: another one has taken its place meanwhile.
-        """
-        with self._swapping:
-            if self.loaded is not running or self._closed:
-                raise SetupError('the node was configured anew or cleaned up meanwhile')
-            self.loaded = loaded
-            return None if self._pipeline is None else self._pipeline.swap(loaded.task)
-
-    def wait_for_gap(self, timeout_s: float) -> None:
-        """Blocks until a frame has ended, at most so long; not at all where none run."""
-        pipeline = self._pipeline
-        if pipeline is not None:
-            pipeline.wait_for_end_of_frame(timeout_s)
-
-    def renew_memory(self) -> None:
-        """Gives back what a replaced network left free, which would grow with each. Blocks for some tenths of a second,
-        beside frames. Afterwards, between two of them, the worker takes anew what they need."""
-        with self._executor.priority.memory_unlocked():
-            trim_memory()
-            self._executor.do(touch_memory)
 
     def _calibration(self) -> tuple[CalibrationFile | None, BoundCalibrator]:
         loaded = self.loaded

@@ -358,60 +358,6 @@ def test_a_benchmark_that_fails_or_takes_too_long_is_told(load_benchmark, monkey
     )
 
 
-def test_an_image_belongs_to_the_time_before_during_or_after_a_reload_by_when_it_was_sent(
-    load_benchmark,
-):
-    reload = load_benchmark('reload')
-    reloads = [(100_000.0, 102_000.0), (140_000.0, 141_000.0)]
-    found = {
-        sent_ms: reload.time_of(sent_ms, reloads, 36_000.0)
-        for sent_ms in (
-            63_999.0,
-            64_000.0,
-            100_000.0,
-            102_000.0,
-            132_000.0,
-            140_999.0,
-            170_999.0,
-            171_000.0,
-        )
-    }
-    assert list(found.values()) == [
-        None,
-        'before',
-        'during',
-        'after',
-        'before',
-        'during',
-        'after',
-        None,
-    ]
-
-
-def test_images_without_an_answer_are_lost_and_late_answers_and_tracks_counted(load_benchmark):
-    reload = load_benchmark('reload')
-    frames = [
-        reload.HeardFrame(0.0, number, outcome, total_ms <= 200.0, 0, 0, 0, total_ms)
-        for number, (outcome, total_ms) in enumerate(
-            (
-                (reload.FrameLatency.DETECTED, 100.0),
-                (reload.FrameLatency.DETECTED, 300.0),
-                (reload.FrameLatency.COASTED, 200.0),
-            )
-        )
-    ]
-    assert reload.figures(frames, 5) == {
-        'images': 5,
-        'median_ms': 200.0,
-        'p99_ms': 298.0,
-        'longest_ms': 300.0,
-        'late': 1,
-        'lost': 2,
-        'tracks': 1,
-    }
-    assert reload.figures([], 2)['lost'] == 2 and reload.figures([], 2)['p99_ms'] is None
-
-
 def test_a_quick_run_of_training_is_not_gone_on_from(load_benchmark):
     folder_of_runs = load_benchmark('training_gains').folder_of_runs
     assert folder_of_runs(Path('runs'), False) == Path('runs') != folder_of_runs(Path('runs'), True)

@@ -40,7 +40,6 @@ OF_ROS = {
     'rosgraph_msgs',
     'sensor_msgs',
     'std_msgs',
-    'std_srvs',
     'vision_msgs',
     'visualization_msgs',
 }

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 
-from std_srvs.srv import Trigger
-
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.nodes.middleware import VARIABLES
 from parts.fault_acts import other_program, weights
@@ -84,30 +82,8 @@ def configured_again(times: int) -> Callable[[Stand], str]:
     return inflict
 
 
-def reloaded(times: int) -> Callable[[Stand], str]:
-    """Asks for reloads, of which every third finds half a file; memory, threads and descriptors must not grow."""
-
-    def inflict(stand: Stand) -> str:
-        content = weights(stand)
-
-        def once(number: int) -> str:
-            whole = number % 3 != 2
-            file.with_suffix('.new').write_bytes(content if whole else content[: len(content) // 2])
-            file.with_suffix('.new').replace(file)
-            answer = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
-            if answer is None or answer.success != whole:
-                return f'reload {number + 1} of {"a whole" if whole else "half a"} file answered {answer}'
-            time.sleep(1.0)
-            return ''
-
-        with _weights_of_its_own(stand) as file:
-            return _growth_over(stand, times, once)
-
-    return inflict
-
-
 def rewritten_in_place(times: int) -> Callable[[Stand], str]:
-    """Asks for reloads while another program writes over the file, without end."""
+    """Configures anew, again and again, while another program writes over the file of weights without end."""
 
     def inflict(stand: Stand) -> str:
         content, ends = weights(stand), threading.Event()
@@ -121,20 +97,23 @@ def rewritten_in_place(times: int) -> Callable[[Stand], str]:
                 time.sleep(0.01)
 
         with _weights_of_its_own(stand) as file:
+            stand.turn('detector', 'deactivate', limit_s=ANSWER_S)
             writer = threading.Thread(target=rewrite)
             writer.start()
             try:
                 answers = [
-                    stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
+                    answer
                     for _ in range(times)
+                    for answer in stand.turn('detector', 'cleanup', 'configure', limit_s=ANSWER_S)
                 ]
             finally:
                 ends.set()
                 writer.join()
-            if None in answers or not all(answer.message for answer in answers):
-                return f'reloads answered {answers}'
-            last = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
-            return '' if last and last.success else f'the whole file again, reload answered {last}'
+            if None in answers:
+                return f'transitions answered {answers}'
+            stand.turn('detector', 'cleanup', limit_s=ANSWER_S)
+            last = stand.turn('detector', 'configure', 'activate', limit_s=ANSWER_S)
+            return '' if last == [True, True] else f'the whole file again, it answered {last}'
 
     return inflict
 

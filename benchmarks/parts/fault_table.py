@@ -65,7 +65,7 @@ from parts.fault_acts import (
     weights,
     with_quality,
 )
-from parts.fault_repeats import configured_again, default_camera, reloaded, rewritten_in_place
+from parts.fault_repeats import configured_again, default_camera, rewritten_in_place
 from parts.node_stand import BUDGET_MS
 
 # What the nodes of each stand are, and their parameters.
@@ -357,16 +357,6 @@ FAULTS = (
         recovers_s=30.0,
     ),
     Fault(
-        'reloaded thirty times',
-        'lifecycle',
-        'detector',
-        '30 reloads, every third of half a file: nothing may grow',
-        Images.AFTERWARDS,
-        reloaded(30),
-        counted=False,
-        recovers_s=30.0,
-    ),
-    Fault(
         'illegal transition',
         'lifecycle',
         'detector',
@@ -492,7 +482,7 @@ FAULTS = (
         'weights rewritten in place',
         'files',
         'detector',
-        '10 reloads while another program writes over the file',
+        'configured 10 times while another program writes over the file',
         Images.AFTERWARDS,
         rewritten_in_place(10),
         counted=False,

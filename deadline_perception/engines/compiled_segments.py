@@ -90,14 +90,6 @@ class CompiledSegments(Eager):
         self._compiled.clear()
         self._refused.clear()
 
-    def let_go(self) -> bool:
-        """See `Eager`. OpenVINO has the C library look through all of the process's free memory each time, by
-        `malloc_trim` in the destructor of a compiled model, while Python waits."""
-        while self._compiled:
-            if self._compiled.popitem()[1] is not None:
-                return True
-        return False
-
     def hold(self, name: str, values: Values) -> Arrays:
         return as_arrays(values)
 

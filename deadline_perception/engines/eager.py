@@ -59,11 +59,6 @@ class Eager:
     def clear(self) -> None:
         """Forgets what was prepared, because the weights are about to change."""
 
-    def let_go(self) -> bool:
-        """Gives back a piece of what was prepared, which may hold up every thread of Python for tens of ms. What runs
-        nevertheless is prepared anew. Returns whether there was one."""
-        return False
-
     def begin_frame(self) -> int:
         """Prepares for a new frame; returns its number."""
         return 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -21,7 +21,6 @@ from deadline_perception.core.images.image_message import ImageError
 from deadline_perception.core.stopwatch import ms_from_ns, now_ms
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.msg import FrameLatency, PathDecision
-from deadline_perception.nodes.background_preparation import BackgroundPreparation
 from deadline_perception.nodes.detector_parameters import (
     PARAMETERS,
     check,
@@ -40,13 +39,13 @@ from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import declare
+from deadline_perception.nodes.preparation import prepare_segments
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import ImageAge, ImageFlow, RateLimit
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
-from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
+from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.status import DetectorStatus
 from deadline_perception.system.kernel_thread import parse_cores
@@ -79,19 +78,16 @@ class DetectorNode(ManagedNode):
         self._rate = RateLimit()
         self._intake = MessageIntake(self)
         self._status = DetectorStatus()
-        self._reload = ReloadService(
-            self, lambda: self._detector, self._replacement, self._replaced
-        )
-        self._preparation = BackgroundPreparation(self, self._reload)
         self._begin(self._values['autostart'])
 
     # --- lifecycle ---
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Loads network, profile and qualities, and warms every segment; blocks for seconds."""
+        """Loads network, profile and qualities, and warms every segment; blocks for seconds, on a device that nobody
+        prepared for a minute."""
         options = network_options(self._values.snapshot())
         try:
-            self._detector = DeadlineDetector(options, measures=False)
+            self._detector = DeadlineDetector(options, measures=False, prepare=self._prepare)
             loaded = self._detector.loaded
             kind = RESULT_KINDS.get(loaded.task.result_type)
             if kind is None:
@@ -115,8 +111,17 @@ class DetectorNode(ManagedNode):
             f'configured: {network.config_name} on {loaded.facts}, '
             f'{loaded.ready_paths} of {len(network.path_space)} paths ready'
         )
-        self._preparation.begin(loaded)
         return super().on_configure(state)
+
+    def _prepare(self, weights: Path) -> None:
+        """Called on the inference thread, while `on_configure` waits for it."""
+
+        def report(progress: str) -> None:
+            self._state = progress
+            self._health.publish()
+
+        prepare_segments(weights, self._values['threads'], self.get_logger(), report)
+        self._state = 'unconfigured'
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to listen and to work."""
@@ -184,7 +189,6 @@ class DetectorNode(ManagedNode):
         self._pipeline = None
 
     def _release(self) -> None:
-        self._preparation.end()
         super()._release()
         if self._detector is not None:
             self._detector.close()
@@ -194,15 +198,6 @@ class DetectorNode(ManagedNode):
         )  # none while torch is still being imported
         if cuda is not None and cuda.is_initialized():
             cuda.empty_cache()
-
-    def _replacement(self, running: LoadedTask) -> NetworkOptions:
-        values = self._values.snapshot()
-        return replace(running.options, model=values['model'], profile=values['profile'])
-
-    def _replaced(self, loaded: LoadedTask) -> None:
-        self._preparation.begin(loaded)
-        if self._pipeline is not None:
-            self._conditions.standing = loaded.degraded
 
     # --- topics ---
 

@@ -149,7 +149,6 @@ _OF_NETWORK = (
 )
 _WAITS_FOR = {
     **dict.fromkeys(_OF_NETWORK, 'configure'),
-    **dict.fromkeys(('model', 'profile'), 'configure or ~/reload'),
     **dict.fromkeys(('autostart', 'max_rate_hz'), ''),
 }
 PARAMETERS = tuple(

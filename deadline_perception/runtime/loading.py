@@ -7,7 +7,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from deadline_perception.extras.external_models.model_set.model_reference import
     is_set,
     load_network,
 )
-from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
@@ -49,7 +48,7 @@ from deadline_perception.timing.profile import (
     timing_key,
 )
 from deadline_perception.timing.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
-from deadline_perception.timing.transferred_profile import find_reference, rescaled, transfer
+from deadline_perception.timing.transferred_profile import find_reference, transfer
 from deadline_perception.timing.wcet.segment_model import with_wcet
 
 _INITIAL_FACTOR, _LARGEST_FACTOR = (
@@ -61,9 +60,6 @@ _CALIBRATION_STEP = (
 )
 # Of a profile measured at start.
 _COARSE: dict[str, Any] = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}
-_SETTLING_FRAMES = (
-    100  # beside which what a network replaced is given back: their times do not count
-)
 _WATCHED_S = 1.0  # for which interruptions are watched at start
 
 PolicyMaker = Callable[[PathSpace, Forecast, Quality], Policy]
@@ -110,19 +106,6 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class RoughTimes:
-    """What a task is decided by where paths were timed beside frames, which takes too long; see `rescale`.
-
-    Attributes:
-        profile: as it was scaled by them.
-        quality: of the paths.
-    """
-
-    profile: LatencyProfile
-    quality: Quality
-
-
-@dataclass(frozen=True, eq=False)
 class LoadedTask:
     """A task whose network is warm.
 
@@ -133,12 +116,9 @@ class LoadedTask:
         origin: what the calibration of its bounds holds for, by name.
         kept_paths: those of the network's paths that are kept ready; None: all.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
-        unprepared: weights that run eagerly until their segments are prepared, in seconds, as `engine` auto wants it;
-            None where they are, or it would take minutes.
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
             configured anew. The calibration follows such times, but its first hundreds of frames do not know them.
-        rough: times that were taken beside frames; None where the device was otherwise idle.
     """
 
     task: Task
@@ -147,10 +127,8 @@ class LoadedTask:
     origin: Mapping[str, str | int]
     kept_paths: Sequence[ExecutionPath] | None
     calibration_file: CalibrationFile | None
-    unprepared: Path | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
-    rough: RoughTimes | None = None
 
     @property
     def ready_paths(self) -> int:
@@ -161,37 +139,36 @@ class LoadedTask:
     def of(cls, task: Task) -> LoadedTask:
         """A task that was not loaded from files."""
         facts = read_device_facts()
-        return cls(task, NetworkOptions(task.network), facts, {}, None, None, None, (), ())
+        return cls(task, NetworkOptions(task.network), facts, {}, None, None, (), ())
 
 
 def load_task(
     options: NetworkOptions,
     models_folder: Path,
-    running: LoadedTask | None = None,
     images: Callable[[], Sequence[np.ndarray]] | None = None,
+    prepare: Callable[[Path], None] | None = None,
 ) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
-    OpenMP threads and GPU handles belong to a thread. Only beside a network that runs there, call it on another one.
+    OpenMP threads and GPU handles belong to a thread.
 
     Args:
         options: what to load.
         models_folder: holds the shipped models.
-        running: whose place the task is to take between two frames; its calibration goes on where it still holds.
         images: on which a profile is measured where there is none, in some 10 s, and kept; None: that is refused.
+        prepare: prepares the segments of a weights file where `engine` auto wants them and they are missing, in about
+            a minute; None: the network runs eagerly then.
 
     Raises:
-        DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device; or the network
-            cannot take the place of the running one.
+        DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
     use_threads(options.threads)
     network, weights = load_network(options.model, options.device, models_folder, options.engine)
-    if running is not None:
-        check_replacement(network, running.task.network)
+    if prepare is not None and _segments_are_missing(options, network, weights):
+        prepare(weights)
+        network, _ = load_network(options.model, options.device, models_folder, options.engine)
     facts = read_device_facts(options.device)
     try:
-        profile, differences = load_profile(
-            options, network, facts, weights, models_folder, keeps=running is None
-        )
+        profile, differences = load_profile(options, network, facts, weights, models_folder)
     except NoProfile as error:
         if images is None:
             raise
@@ -204,18 +181,12 @@ def load_task(
     prepared = prepared_paths(network)
     kept = _kept_paths(options, network, profile, prepared, forecast, quality)
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
-    unprepared = _unprepared(options, network, weights)
-    if unprepared is None:  # else it stays for a minute, and timing paths has warmed it up
-        covering = _covering(network.path_space, kept)
-        if running is None:  # beside a network that runs, one core is enough to take
-            network.engine.load(key for path in covering for key in network.path_space.keys(path))
-        warm_up(network, profile.image_size, covering)
-    if (
-        running is None
-    ):  # beside a network that runs, it would take away what that one's frames need
-        give_back_memory()
-        ready = kept or (network.path_space.smallest, network.path_space.largest)
-        warm_up(network, profile.image_size, (ready[0], ready[-1]))
+    covering = _covering(network.path_space, kept)
+    network.engine.load(key for path in covering for key in network.path_space.keys(path))
+    warm_up(network, profile.image_size, covering)
+    give_back_memory()
+    ready = kept or (network.path_space.smallest, network.path_space.largest)
+    warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
     if kept is None and prepared is not None:
@@ -246,21 +217,15 @@ def load_task(
         except ForeignFile as error:
             degraded.append(f'{error}; nothing is kept over a restart: name another file')
             calibration_file = None
-    rough = None
-    if running is not None and running.origin == origin:
-        times, notices = running.task.times, []
-    else:
-        if running is not None and profile.scaled_from:
-            rough = RoughTimes(profile, quality)
-        calibrator, notices = make_calibrator(options, forecast, calibration_file)
-        wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
-        times = TimeModel(
-            network.path_space,
-            forecast,
-            calibrator,
-            wcet=wcet,
-            parts=TimeParts(bounds=options.bounds),
-        )
+    calibrator, notices = make_calibrator(options, forecast, calibration_file)
+    wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
+    times = TimeModel(
+        network.path_space,
+        forecast,
+        calibrator,
+        wcet=wcet,
+        parts=TimeParts(bounds=options.bounds),
+    )
     if network.engine.notice:
         notices.append(network.engine.notice)
     task = Task(network, policy, times, network.result_type)
@@ -271,34 +236,8 @@ def load_task(
         origin,
         kept,
         calibration_file,
-        unprepared,
         tuple(notices),
         tuple(degraded),
-        rough,
-    )
-
-
-def rescale(loaded: LoadedTask) -> LoadedTask:
-    """The same network with the times of its first frames in the place of rough ones; its calibration begins anew.
-    Blocks for as long as the policy is prepared.
-
-    Args:
-        loaded: a task with rough times that has remembered `FIRST_FRAMES`.
-    """
-    task, options, rough = loaded.task, loaded.options, loaded.rough
-    space = task.network.path_space
-    profile = rescaled(rough.profile, space, task.times.first_frames[_SETTLING_FRAMES:])
-    forecast = PathForecast(profile, space)
-    policy = make_policy(options.policy, space, forecast, rough.quality, loaded.kept_paths)
-    calibrator, _ = make_calibrator(options, forecast, None)
-    origin = {**loaded.origin, 'profile': profile.digest}
-    file = loaded.calibration_file
-    return replace(
-        loaded,
-        task=replace(task, policy=policy, times=task.times.successor(forecast, calibrator)),
-        origin=origin,
-        calibration_file=file and replace(file, origin=origin),
-        rough=None,
     )
 
 
@@ -334,14 +273,14 @@ def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:
     )
 
 
-def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
-    """The weights where preparing their segments takes seconds and was not done, though the engine wants it."""
+def _segments_are_missing(options: NetworkOptions, network: Network, weights: Path) -> bool:
+    """Return whether the engine wants prepared segments that are missing, and preparing takes about a minute."""
     from deadline_perception.engines.segment_models import SUFFIX
 
     is_eager = (
         options.engine == 'auto' and type(network.engine) is Eager and bool(network.engine.notice)
     )
-    return weights if is_eager and weights.with_suffix(SUFFIX).is_file() else None
+    return is_eager and weights.with_suffix(SUFFIX).is_file()
 
 
 def warm_up(
@@ -389,7 +328,6 @@ def load_profile(
     facts: DeviceFacts,
     weights: Path,
     models_folder: Path,
-    keeps: bool = True,
 ) -> tuple[LatencyProfile, list[str]]:
     """The latency profile, and how its device and settings differ from those at hand, with what to run.
 
@@ -399,7 +337,6 @@ def load_profile(
         facts: the device at hand.
         weights: file of the network, for the command that is named.
         models_folder: holds the profiles that came with the package.
-        keeps: scaled times are kept for the next start; not those timed beside frames, which are too long.
 
     Where nobody measured this device, the times of another one are brought to it by timing some paths, which blocks for
     a second or two.
@@ -421,9 +358,7 @@ def load_profile(
             places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:
-            profile = _transferred(
-                network, facts, places[0], models_folder / 'profiles', command, keeps
-            )
+            profile = _transferred(network, facts, places[0], models_folder / 'profiles', command)
             return profile, _scaling(profile, command)
     profile = LatencyProfile.load(file)
     here: dict[str, Any] = {
@@ -435,7 +370,7 @@ def load_profile(
     if (
         profile.scaled_from and not options.profile and profile.mismatches(**here)
     ):  # as before segments were prepared
-        profile = _transferred(network, facts, file, models_folder / 'profiles', command, keeps)
+        profile = _transferred(network, facts, file, models_folder / 'profiles', command)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(**{**here, 'facts': profile.facts, 'engine': profile.engine})
@@ -474,9 +409,9 @@ def _scaling(profile: LatencyProfile, command: str) -> list[str]:
 
 
 def _transferred(
-    network, facts: DeviceFacts, file: Path, folder: Path, command: str, keeps: bool
+    network, facts: DeviceFacts, file: Path, folder: Path, command: str
 ) -> LatencyProfile:
-    """A profile for a device that nobody measured, kept for the next start where that is wanted and the disk takes it.
+    """A profile for a device that nobody measured, kept for the next start where the disk takes it.
 
     Raises:
         NoProfile: this network was measured on no device of this kind.
@@ -497,8 +432,7 @@ def _transferred(
     profile = with_wcet(
         transfer(reference, network, among=prepared_paths(network)), network, watched_s=_WATCHED_S
     )
-    if keeps:
-        _keep(profile, file)
+    _keep(profile, file)
     return profile
 
 

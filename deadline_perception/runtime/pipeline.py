@@ -138,8 +138,9 @@ class FramePipeline(Late):
     ) -> None:
         self._task, self._client, self._rules = task, client, rules
         self._mailbox, self._watchdog = mailbox, watchdog
-        self._inference = self._inference_of(task)
-        self._successor: tuple[Task, TimedInference, threading.Event] | None = None
+        self._inference = TimedInference(
+            task.network, task.network.path_space, task.policy, min_score=rules.min_score
+        )
         self._stand_in = task.make_stand_in()
         self._lock = (
             threading.Lock()
@@ -153,31 +154,7 @@ class FramePipeline(Late):
         self._coasted = 0
         self.arrived = self.replaced = self.unpublished = self.late_results = 0
         self.busy_since_ms: float | None = None
-        self._ended = threading.Event()
         watchdog.watch(self.look)
-
-    def swap(self, task: Task) -> threading.Event:
-        """Lets another task of the same paths and results take the place of this one before the next frame begins.
-
-        The stand-in and what was learnt of reserve and image period stay. Any thread may call it.
-
-        Returns:
-            Is set when no frame runs on the old task any more.
-        """
-        swapped = threading.Event()
-        with self._lock:
-            self._successor = task, self._inference_of(task), swapped
-        return swapped
-
-    def wait_for_end_of_frame(self, timeout_s: float) -> None:
-        """Blocks until the next frame has ended, at most so long. Any thread but the worker may call it."""
-        self._ended.clear()
-        self._ended.wait(timeout_s)
-
-    def _inference_of(self, task: Task) -> TimedInference:
-        return TimedInference(
-            task.network, task.network.path_space, task.policy, min_score=self._rules.min_score
-        )
 
     # --- on the thread that receives ---
 
@@ -251,10 +228,6 @@ class FramePipeline(Late):
             with self._lock:
                 if self.stopped:
                     return
-                if self._successor is not None:
-                    self._task, self._inference, swapped = self._successor
-                    self._successor = None
-                    swapped.set()
                 if (
                     frame.attempts
                 ):  # answered while it waited, which no longer concerns what is run here
@@ -263,7 +236,6 @@ class FramePipeline(Late):
             self._run(frame, due_ms)
         finally:
             self.busy_since_ms = None
-            self._ended.set()
 
     def stop(self) -> None:
         """From now on nothing is answered. A frame that the network still holds is aborted without a message."""

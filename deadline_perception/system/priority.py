@@ -218,18 +218,6 @@ class ThreadPriority:
                 unlock_pages()
                 self._memory_is_locked = False
 
-    @contextmanager
-    def memory_unlocked(self) -> Iterator[None]:
-        """Meanwhile memory is not locked, so that some can be given back; afterwards it is where it was."""
-        locked = self._memory_is_locked
-        if locked:  # takes tens of ms, for which nobody may wait
-            unlock_pages()
-        try:
-            yield
-        finally:
-            if locked and self._memory_is_locked:
-                self._memory_is_locked = self._lock_memory()
-
     @property
     def in_force(self) -> str:
         """What a raised thread of inference, or else of any role, has now, such as `SCHED_FIFO 10, nice -15, cores 0-3,

@@ -42,7 +42,6 @@ from deadline_perception.timing.calibration import (
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
 CALIBRATED, WCET, BOTH = BOUNDS = ('calibrated', 'wcet', 'both')
 FEW_FRAMES = 299  # so many without a miss bound 99 % of frames with 95 % confidence
-FIRST_FRAMES = 200  # whose times are remembered one by one
 P90_TAIL, P10_TAIL = 0.1, 0.9  # shares of frames that take longer than the p90 and p10 factors say
 _QUANTILE_STEP = 0.05  # of the logarithm of those factors, per frame
 _LEAST_P90_SHARE = 0.2  # of a bound
@@ -253,7 +252,6 @@ class TimeModel:
     Attributes:
         path_space, forecast, calibrator, parts: as given.
         miss_correction: counts late frames.
-        first_frames: path and time in ms of the first ones that ended, at most `FIRST_FRAMES`.
     """
 
     def __init__(
@@ -272,7 +270,6 @@ class TimeModel:
             calibrator,
             parts,
         )
-        self.first_frames: list[tuple[ExecutionPath, float]] = []
         self.miss_correction = MissCorrection(calibrator.alpha, calibrator.eta)
         self._publishing = publishing or Reserve(1.0, 15.0, quantile=0.95)
         self._deciding = Reserve(0.0, quantile=0.5)
@@ -289,19 +286,6 @@ class TimeModel:
             if wcet is None or parts.bounds == CALIBRATED
             else _highest_factors(path_space, forecast, wcet)
         )
-
-    def successor(self, forecast: Forecast, calibrator: BoundCalibrator) -> TimeModel:
-        """The same with another forecast, and a calibrator that begins with it; what was learnt of the reserve stays."""
-        model = TimeModel(
-            self.path_space,
-            forecast,
-            calibrator,
-            wcet=self._worst,
-            publishing=self._publishing,
-            parts=self.parts,
-        )
-        model._deciding = self._deciding
-        return model
 
     def begin(self, slowdown: float, *, keeps_bounds: bool = True) -> FrameTimes:
         """Times for the next frame.
@@ -403,8 +387,6 @@ class TimeModel:
         self._p10.observe(expected_ms, took_ms)
         self._p90.observe(expected_ms, took_ms + overrun_ms)
         self.calibrator.observe(expected_ms, took_ms + overrun_ms)
-        if len(self.first_frames) < FIRST_FRAMES:
-            self.first_frames.append((job.path, job.network_ms))
         for decision, rest_ms, cut_ms in _remainders(job):
             self._remaining[decision.segment].observe(
                 decision.progress,

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.core.measurement_plan import distinct_paths
-from deadline_perception.timing.path_bound import SegmentForecast, kind_of
+from deadline_perception.timing.path_bound import kind_of
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path, time_frame
 from deadline_perception.timing.quantiles import Quantiles
 
@@ -30,7 +30,7 @@ PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
 _LEAST_REPEATS, _ENOUGH_S = (
     4,
     3.0,
-)  # segments that run eagerly take long, and are replaced in a minute
+)  # segments that run eagerly take long
 _BLOCK_PX = 16
 
 
@@ -143,37 +143,6 @@ def transfer(
         date=_now(),
         wcet=None,
         segments=scaled_segments(reference.segments, here),
-        paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()},
-    )
-
-
-def rescaled(
-    profile: LatencyProfile, path_space: PathSpace, frames: Sequence[tuple[ExecutionPath, float]]
-) -> LatencyProfile:
-    """A transferred profile that was timed beside running frames, brought to what frames took since then.
-
-    Beside frames every timing is too long, that of a whole path most of all. So the segments take one factor, by which
-    frames took longer or shorter than the sum of their segments in the median, and the paths that frames ran take the
-    place of those that were timed.
-
-    Args:
-        profile: as `transfer` gave it. Its worst cases stay.
-        path_space: of the network.
-        frames: path and time in ms, above 0, of each; at least one.
-    """
-    segments = SegmentForecast(
-        path_space, {key: times.p50 for key, times in profile.segments.items()}
-    )
-    factor = float(np.median([took_ms / segments.forecast_ms(path) for path, took_ms in frames]))
-    totals: dict[str, list[float]] = {}
-    for path, took_ms in frames:
-        totals.setdefault(str(path), []).append(took_ms)
-    return replace(
-        profile,
-        date=_now(),
-        segments={
-            key: _scaled(times, factor, times.count) for key, times in profile.segments.items()
-        },
         paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()},
     )
 

@@ -122,9 +122,7 @@ def run(args: argparse.Namespace) -> int:
         return stop.exit_status
     save_elastic(network, out)
     quality = save_quality(network, after, args.data, out)
-    print(
-        f'wrote {out} and {quality}; a detector that runs takes them by its service reload, see docs/subnetworks.md'
-    )
+    print(f'wrote {out} and {quality}; a detector takes them as it is configured anew')
     return stop.exit_status
 
 

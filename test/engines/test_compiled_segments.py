@@ -2,7 +2,6 @@ import errno
 import mmap
 import os
 import re
-import weakref
 
 import numpy as np
 import pytest
@@ -119,23 +118,6 @@ def test_after_weights_may_have_changed_all_is_eager_and_that_is_said(prepared, 
     found = network.detect(prepared.images[0], network.path_space.largest)
     np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
     assert 'weights have changed' in network.engine.notice and network.engine.forms == {}
-
-
-def test_it_is_given_back_piece_by_piece_and_what_runs_nevertheless_is_compiled_anew(prepared):
-    network = prepared.network()
-    network.engine = engine(prepared)
-    expected = network.detect(prepared.images[0], network.path_space.largest)
-    pieces = sum(segment is not None for segment in network.engine._compiled.values())
-    gone = [
-        weakref.ref(segment) for segment in network.engine._compiled.values() if segment is not None
-    ]
-    given_back = 0
-    while network.engine.let_go():
-        given_back += 1
-        assert sum(reference() is None for reference in gone) == given_back
-    assert given_back == pieces > 1
-    found = network.detect(prepared.images[0], network.path_space.largest)
-    np.testing.assert_array_equal(found.boxes_xyxy_px, expected.boxes_xyxy_px)
 
 
 def test_between_two_frames_a_segment_holds_no_working_memory_and_its_file_only_as_pages(prepared):

@@ -23,23 +23,17 @@ from deadline_perception.extras.external_models.model_set.model_reference import
 )
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.loading import (
-    LoadedTask,
     NetworkOptions,
-    RoughTimes,
     SetupError,
     environment_faults,
     load_profile,
     load_task,
     make_calibrator,
     make_policy,
-    rescale,
 )
-from deadline_perception.runtime.task import Task
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
-from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.timing.quantiles import Quantiles
-from deadline_perception.timing.time_model import TimeModel
 from deadline_perception.timing.transferred_profile import scaled_segments
 
 
@@ -185,74 +179,8 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     assert load_profile(*given) == (profile, told)  # kept
     network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
     (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
-    beside_frames, _ = load_profile(*given, keeps=False)
-    assert beside_frames.engine == 'faster 2.0' and LatencyProfile.load(kept) == profile
-    other, _ = load_profile(*given)  # and scaled anew for another engine
-    assert other.engine == 'faster 2.0' and other.date >= profile.date
-
-
-def test_times_scaled_beside_frames_are_rough_those_scaled_at_the_start_are_not(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    network, _ = load_network('invented_networks:make_magnifier', 'cpu', tmp_path)
-    there = measure_profile(
-        network, [np.zeros((48, 64, 3), np.uint8)], repeats=1, whole_paths=2, path_repeats=1
-    )
-    (tmp_path / 'profiles').mkdir()
-    replace(there, facts=replace(there.facts, name='Another board')).save(
-        tmp_path / 'profiles' / 'invented-any.json'
-    )
-    running = load_task(NetworkOptions('invented_networks:make_magnifier'), tmp_path)
-    assert running.rough is None and load_task(running.options, tmp_path, running).rough is None
-    (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
-    kept.unlink()  # as if nothing held for the engine that comes
-    loaded = load_task(running.options, tmp_path, running)
-    assert loaded.rough.profile.digest == loaded.origin['profile'] and not kept.exists()
-
-
-def test_rough_times_give_way_to_those_of_the_first_frames_and_bounds_shrink_at_once(tmp_path):
-    network, _ = load_network('invented_networks:make_magnifier', 'cpu', tmp_path)
-    space, facts = network.path_space, read_device_facts()
-    rough = LatencyProfile(
-        facts=facts,
-        config_name='invented',
-        network_hash=network.network_hash,
-        input_size=(48, 64),
-        image_size=(48, 64),
-        date='',
-        load_before=0.0,
-        scaled_from='Another board',
-        segments={key: Quantiles.from_samples([27.0]) for key in space.carriers()},
-        paths={str(path): Quantiles.from_samples([81.0, 162.0]) for path in space},
-    )
-    forecast = PathForecast(rough, space)
-    quality = PathQuality.from_forecast(space, forecast)
-    options = NetworkOptions('invented')
-    policy = make_policy('frontier', space, forecast, quality)
-    calibrator, _ = make_calibrator(options, forecast, None)
-    task = Task(network, policy, TimeModel(space, forecast, calibrator))
-    loaded = replace(
-        LoadedTask.of(task),
-        options=options,
-        origin={'profile': rough.digest},
-        calibration_file=CalibrationFile(tmp_path / 'factor.json', {'profile': rough.digest}),
-        rough=RoughTimes(rough, quality),
-    )
-    assert task.times.bound_ms(space.largest) > 160.0
-    settling, later = (
-        [(space.smallest, 90.0)] * 100,
-        [(space.smallest, 30.0), (space.largest, 31.0)] * 50,
-    )
-    task.times.first_frames += settling + later
-    mended = rescale(loaded)
-    assert mended.rough is None and mended.task.network is network
-    assert mended.task.times.expected_ms(space.largest) == pytest.approx(30.5, rel=0.03)
-    assert 31.0 < mended.task.times.bound_ms(space.largest) < 31.0 * 1.3
-    assert not policy.plan(50.0, task.times.begin(1.0).factor).feasible
-    assert mended.task.policy.plan(50.0, mended.task.times.begin(1.0).factor).feasible
-    assert mended.task.times.calibrator.frames == 0
-    assert mended.calibration_file.origin == mended.origin != loaded.origin
+    other, _ = load_profile(*given)  # scaled anew for another engine
+    assert other.engine == 'faster 2.0' and LatencyProfile.load(kept) == other
 
 
 def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):

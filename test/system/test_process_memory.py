@@ -75,11 +75,11 @@ bound = [ctypes.CDLL(None).syscall(ctypes.c_long(mbind), ctypes.c_void_p(begin +
          ctypes.c_size_t(mmap.PAGESIZE), 2, ctypes.byref(node), ctypes.c_ulong(64), 0) for number in range(1, 400, 2)]
 cut, before_mb = mappings() - whole, resident_mb()
 trim_memory()
-still_mb = before_mb - resident_mb()
-with priority.memory_unlocked():
-    trim_memory()
-print(json.dumps({'is_bound': not any(bound), 'cut': cut, 'left': mappings() - whole, 'in_force': priority.in_force,
-                  'locked_mb': locked_mb(), 'still_mb': still_mb, 'given_back_mb': before_mb - resident_mb(),
+still_mb, in_force, held_mb = before_mb - resident_mb(), priority.in_force, locked_mb()
+priority.restore()  # as a node does that is deactivated
+trim_memory()
+print(json.dumps({'is_bound': not any(bound), 'cut': cut, 'left': mappings() - whole, 'in_force': in_force,
+                  'locked_mb': held_mb, 'still_mb': still_mb, 'given_back_mb': before_mb - resident_mb(),
                   'unchanged': not any(piece[:])}))
 """
 

@@ -136,7 +136,7 @@ def test_table_equals_single_forecasts_from_every_segment():
 
 
 def test_a_forecast_that_nobody_uses_goes_without_the_garbage_collector():
-    """A node that answers images never runs it: each reload would leave a whole forecast behind."""
+    """A node that answers images never runs it: each configuration would leave a whole forecast behind."""
     forecast = PathForecast(made_profile(), SPACE)
     forecast.forecast_ms(SPACE.largest)
     gone = weakref.ref(forecast)

@@ -17,7 +17,6 @@ from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.time_model import (
     FEW_FRAMES,
-    FIRST_FRAMES,
     MAX_FACTOR,
     FrameReserve,
     FrameTimes,
@@ -423,27 +422,6 @@ class TestWorstCase:
             ValueError, match="bounds is 'tight', expected one of calibrated, wcet, both"
         ):
             TimeParts(bounds='tight')
-
-
-def test_the_first_frames_that_end_are_remembered_and_a_successor_keeps_the_reserve_alone(learnt):
-    learnt.take(ran(3.0, result=None))
-    for number in range(FIRST_FRAMES + 5):
-        learnt.take(ran(5.0 + number % 2, elapsed_ms=8.0 + number % 2))
-        learnt.model.observe_publication(7.0)
-    assert learnt.model.first_frames == [(PATH, 5.0), (PATH, 6.0)] * (FIRST_FRAMES // 2)
-    calibrator = BoundCalibrator(0.01, 0.05, WIDTH)
-    after = learnt.model.successor(SHORTER, calibrator)
-    assert after.reserve == learnt.model.reserve == FrameReserve(3.0, 7.0)
-    assert (after.forecast, after.calibrator, after.parts) == (
-        SHORTER,
-        calibrator,
-        learnt.model.parts,
-    )
-    assert (
-        after.first_frames == []
-        and after.begin(1.0).factor == 1.0
-        and after.miss_correction.frames == 0
-    )
 
 
 # --- the reserve ---

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from invented_networks import CLASSIFIER
 from made_up_detector import TINY
 
 from deadline_perception.core.device import read_device_facts
@@ -16,7 +15,6 @@ from deadline_perception.timing.profile import LatencyProfile, measure_profile
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.transferred_profile import (
     find_reference,
-    rescaled,
     scaled_segments,
     transfer,
 )
@@ -63,39 +61,6 @@ def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind()
     assert scaled_segments(reference, {}) == {
         key: replace(found, count=0) for key, found in reference.items()
     }
-
-
-def test_times_of_frames_mend_a_profile_that_was_timed_beside_frames(reference):
-    """Its segments take twice, its whole paths some five times as long as frames do."""
-    paths = [CLASSIFIER.smallest.replace(level=level) for level in (1, 2, 3, 4)]
-    segments = {'input': times(4.0)} | {
-        CLASSIFIER.key(1, path): times(4.0 * number) for number, path in enumerate(paths, 1)
-    }
-    rough = replace(
-        reference,
-        scaled_from='Another board',
-        segments=segments,
-        paths={str(paths[0]): times(20.0), str(paths[3]): times(50.0)},
-    )
-    frames = [(paths[0], took_ms) for took_ms in (3.9, 4.0, 4.1)] + [
-        (paths[2], took_ms) for took_ms in (7.9, 8.0, 8.1)
-    ]
-    mended = rescaled(rough, CLASSIFIER, frames)
-    assert mended.segments['input'].p50 == pytest.approx(2.0) and mended.segments[
-        'input'
-    ].max == pytest.approx(4.0)
-    assert {name: (took.p50, took.count) for name, took in mended.paths.items()} == {
-        str(paths[0]): (4.0, 3),
-        str(paths[2]): (8.0, 3),
-    }
-    assert mended.scaled_from == rough.scaled_from and mended.digest != rough.digest
-    before, after = PathForecast(rough, CLASSIFIER), PathForecast(mended, CLASSIFIER)
-    for path, would_take_ms in zip(paths, (4.0, 6.0, 8.0, 10.0)):
-        assert after.forecast_ms(path) == pytest.approx(would_take_ms, rel=0.01)
-        assert before.forecast_ms(path) > 4.0 * would_take_ms
-    assert (
-        1.2 < np.exp(after.residual_quantile(0.99)) < 1.25
-    )  # the margin of scaled times, and 2.5 % of scatter
 
 
 @pytest.fixture(scope='module')

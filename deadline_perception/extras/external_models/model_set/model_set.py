@@ -8,7 +8,7 @@ paper, section 3.3, whose models decide nothing).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,20 +27,6 @@ from deadline_perception.extras.external_models.exported.model_error import Mode
 from deadline_perception.extras.external_models.model_set.whole_detector import OwnEngine
 
 CHOICE, _SYMBOL = 'model', 'm'
-
-
-class _Engines(OwnEngine):
-    """Those of several networks."""
-
-    def __init__(
-        self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager]
-    ) -> None:
-        super().__init__(identity, forms, notice)
-        self._engines = tuple(engines)
-
-    def let_go(self) -> bool:
-        """See `Eager`."""
-        return any(engine.let_go() for engine in self._engines)
 
 
 class ModelSet:
@@ -100,7 +86,7 @@ class ModelSet:
             for model, engine in engines.items()
             for key, form in engine.forms.items()
         }
-        return _Engines('; '.join(identities), forms, '; '.join(notices), engines.values())
+        return OwnEngine('; '.join(identities), forms, '; '.join(notices))
 
     @property
     def kept_paths(self) -> tuple[ExecutionPath, ...] | None:

@@ -9,7 +9,6 @@ from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE, InventedNetwork
 
 from deadline_perception.core.detections import Classification
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.engines.eager import Eager
 from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.model_set import (
@@ -168,22 +167,6 @@ def test_the_hashes_of_a_set_follow_from_its_models_whatever_their_order(models)
     assert (turned.network_hash, turned.weights_hash) == (models.network_hash, models.weights_hash)
     assert ModelSet('set', dict(parts[:2])).network_hash != models.network_hash
     assert models.engine.identity == 'eager' and models.engine.notice == ''
-
-
-def test_what_is_prepared_of_any_model_is_given_back(models, monkeypatch):
-    class Prepared(Eager):
-        pieces = 2
-
-        def let_go(self):
-            self.pieces -= 1
-            return self.pieces >= 0
-
-    for network in models.models.values():
-        monkeypatch.setattr(network, 'engine', Prepared())
-    given_back = 0
-    while models.engine.let_go():
-        given_back += 1
-    assert given_back == 2 * len(models.models)
 
 
 def test_sets_that_make_no_sense_are_refused():

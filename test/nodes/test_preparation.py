@@ -1,0 +1,185 @@
+"""What a detector that runs as a real process loads: segments that it prepares first, new weights, none that fit."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_network import CLASSES, made_up_profile
+from sensor_msgs.msg import Image
+from vision_msgs.msg import Detection2DArray
+
+from deadline_perception.core.device import DEFAULT_THREADS, process_environment
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.networks.multi_path.checkpoint import (
+    build_detector,
+    load_detector,
+    save_detector,
+)
+from deadline_perception.networks.multi_path.configuration import COMPACT
+from deadline_perception.nodes.messages import stamp_to_ns
+
+torch = pytest.importorskip('torch')
+SMALL = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), widths=(1.0, 0.5))
+IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+PERIOD_S = 0.1
+TESTS = str(Path(__file__).parents[1])
+
+
+def write(file, label, seed, config=SMALL, class_names=CLASSES):
+    """Weights that take every region for an object of one class."""
+    detector = build_detector(config, class_names, seed=seed)
+    with torch.no_grad():
+        for head in detector.heads.subnets:
+            head.classes.bias[1 + label] = 4.0
+    save_detector(detector, file)
+    return detector
+
+
+@pytest.fixture
+def files(tmp_path):
+    write(tmp_path / 'vehicles.safetensors', 0, 1)
+    bikes = write(tmp_path / 'bikes.safetensors', 1, 2)
+    write(tmp_path / 'unsuited.safetensors', 0, 3)
+    PathQuality({bikes.path_space.largest: 0.5}, weights_hash=bikes.weights_hash).save(
+        tmp_path / 'unsuited.quality.json'
+    )
+    whole = (tmp_path / 'bikes.safetensors').read_bytes()
+    (tmp_path / 'damaged.safetensors').write_bytes(whole[: len(whole) // 2])
+    made_up_profile(bikes, image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
+    return tmp_path
+
+
+@pytest.fixture
+def start_camera(observer, repeat, namespace):
+    """Publishes an image after each period, and keeps the stamps, until it is stopped."""
+
+    def start():
+        speaker, stamps_ns = observer.speaker(Image, f'{namespace}/image'), []
+
+        def show():
+            image = observer.image(IMAGE)
+            stamps_ns.append(stamp_to_ns(image.header.stamp))
+            speaker.publish(image)
+
+        camera = repeat(show, PERIOD_S)
+        camera.stamps_ns = stamps_ns
+        return camera
+
+    return start
+
+
+def test_weights_change_by_a_lifecycle_cycle_and_what_cannot_be_loaded_is_refused(
+    files, start_node, observer, wait_for, namespace, start_camera
+):
+    node = start_node(
+        'detector',
+        {
+            'model': files / 'vehicles.safetensors',
+            'profile': files / 'profile.json',
+            'engine': 'eager',
+            'policy': 'one_path_policies:cheapest',
+            'default_budget_ms': 20_000.0,
+        },
+        environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': TESTS},
+    )
+    found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
+
+    def said(detections):
+        return {detection.results[0].hypothesis.class_id for detection in detections.detections}
+
+    camera = start_camera()
+    wait_for(lambda: found and said(found[-1]) == {'vehicle'}, f'detections: {node.output}')
+    assert observer.change('detector', 'deactivate') and observer.change('detector', 'cleanup')
+    for model, reason in (
+        (str(files / 'damaged.safetensors'), 'cannot be read as safetensors'),
+        (str(files / 'unsuited.safetensors'), 'path qualities were measured on weights'),
+        (str(files / 'missing.safetensors'), 'does not exist'),
+        ('refusing_networks:exits', 'SystemExit: 3'),
+        ('refusing_networks:has_no_memory', 'MemoryError'),
+        ('refusing_networks:is_misnamed', 'AttributeError: '),
+        ('refusing_networks:overflows', 'OverflowError: too large'),
+    ):
+        assert not observer.set_parameters(f'{namespace}/detector', model=model)
+        assert not observer.change('detector', 'configure')
+        wait_for(lambda: reason in observer.status('detector')[1], f'the diagnostic: {reason}')
+    assert not observer.set_parameters(
+        f'{namespace}/detector', model=str(files / 'bikes.safetensors')
+    )
+    assert observer.change('detector', 'configure') and observer.change('detector', 'activate')
+    wait_for(lambda: said(found[-1]) == {'bike'}, 'detections of the new network')
+    camera.stop()
+    path = load_detector(files / 'bikes.safetensors').path_space.smallest
+    expected = (
+        load_detector(files / 'bikes.safetensors').detect(IMAGE, path).with_score(0.05).scores
+    )
+    scores = [detection.results[0].hypothesis.score for detection in found[-1].detections]
+    assert scores == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.fixture
+def unprepared(prepared, tmp_path):
+    """Weights with their quantised models beside them, and parameters and environment of a node without segments."""
+    weights, profile = tmp_path / 'small.safetensors', tmp_path / 'profile.json'
+    shutil.copy(prepared.weights, weights)
+    shutil.copy(prepared.weights.with_name('small.models'), weights.with_suffix('.quantised'))
+    made_up_profile(
+        prepared.network(), image_size=IMAGE.shape[:2], scaled_from='Another board'
+    ).save(profile)
+    return (
+        weights,
+        {'model': weights, 'profile': profile},
+        {**process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(tmp_path / 'empty')},
+    )
+
+
+def test_a_device_that_nobody_prepared_is_prepared_as_the_node_is_configured_once(
+    unprepared, start_node, observer, wait_for, namespace, start_camera
+):
+    weights, parameters, environment = unprepared
+    for prepares in (True, False):
+        node = start_node('detector', parameters, environment=environment)
+        wait_for(
+            lambda: observer.status('detector')[2].get('state') == 'active',
+            f'the active node: {node.output}',
+        )
+        assert observer.status('detector')[2]['engine'].startswith('openvino'), node.output
+        assert ('prepares the segments of' in node.output) is prepares
+        assert node.end() == 0, node.output
+
+
+def test_a_node_that_ends_while_it_prepares_leaves_no_process_and_the_next_one_goes_on(
+    unprepared, start_node, observer, wait_for, namespace, start_camera
+):
+    weights, parameters, environment = unprepared
+
+    def preparing():
+        return [
+            int(entry.name)
+            for entry in Path('/proc').iterdir()
+            if entry.name.isdigit()
+            and str(weights).encode() in _words_of(entry)
+            and b'--prepare-only' in _words_of(entry)
+        ]
+
+    for ends_early in (True, False):
+        node = start_node('detector', parameters, environment=environment)
+        if ends_early:
+            wait_for(preparing, f'a process that prepares: {node.output}')
+        else:
+            wait_for(
+                lambda: observer.status('detector')[2].get('engine', '').startswith('openvino'),
+                f'what was prepared: {node.output}',
+            )
+        assert node.end() == 0, node.output
+        wait_for(lambda: not preparing(), 'the end of the process that prepares')
+
+
+def _words_of(process):
+    try:
+        return (process / 'cmdline').read_bytes()
+    except OSError:  # it has ended
+        return b''
