@@ -40,7 +40,6 @@ from deadline_perception.tools.support.node_run import keep_to_this_machine
 HEARING_MS = (
     60.0  # from publication to this script's own callback, on a machine whose cores are all busy
 )
-CROPS = Path('models/crop_classifier.safetensors')
 LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is not the nodes' own
 CALM_S = 1.0
 WATCHDOGS = 2  # threads that a watchdog begins with
@@ -379,8 +378,6 @@ def inflict_all(
 
 def make_stand(name: str, setting: Mapping, folder: Path, profile: Path) -> Stand:
     """Processes that are fed as the faults of this stand expect."""
-    if 'crop_classifier' in setting['names']:
-        profile_for(None, CROPS)  # which the node looks for by itself
     feed = Feed(
         frames_hz=10.0 if name == 'inputs' else 0.0,
         clock_hz=100.0 if setting.get('simulated') else 0.0,

@@ -118,16 +118,13 @@ def rewritten_in_place(times: int) -> Callable[[Stand], str]:
     return inflict
 
 
-def default_camera(
-    kind: type, topic: str, *, detects: bool = False, without: str = ''
-) -> Callable[[Stand], str]:
+def default_camera(kind: type, topic: str, *, detects: bool = False) -> Callable[[Stand], str]:
     """A camera driver with the middleware's default settings, in a process of its own: nearly all of its images must
     reach the node, which answers each on a topic; or the diagnostics tell how many were lost.
 
     Args:
         kind, topic: of the answers.
         detects: the driver's process says what a detector would, too.
-        without: value of the node's diagnostics that counts answers which did not have their image.
     """
 
     def inflict(stand: Stand) -> str:
@@ -144,7 +141,7 @@ def default_camera(
             time.sleep(
                 3.0
             )  # the stand's own camera is silent, the node and the driver know each other
-            begun, before = len(heard), _count(stand, node, without)
+            begun = len(heard)
             time.sleep(CAMERA_S)
         finally:
             driver.end()
@@ -153,7 +150,6 @@ def default_camera(
             int(frame.partition(' ')[2]) for frame in heard[begun:] if frame.startswith('default ')
         }
         found, wanted = len(numbers), max(numbers, default=1) - min(numbers, default=0) + 1
-        found -= _count(stand, node, without) - before
         told = any(
             level > 0 and 'lost' in text for _, _, level, text in stand.heard.diagnostics[said:]
         )
@@ -166,19 +162,6 @@ def default_camera(
         return f'{found} of {wanted} images heard, and no word of it'
 
     return inflict
-
-
-def _count(stand: Stand, node: str, name: str) -> int:
-    """A value of the diagnostics that a node sends next; 0 without a name."""
-    if not name:
-        return 0
-    now = len(stand.heard.diagnostics)
-    stand.wait(
-        lambda: any(said[1] == node for said in stand.heard.diagnostics[now:]),
-        f'diagnostics of {node}',
-        20.0,
-    )
-    return int(stand.heard.values[node][name])
 
 
 @contextmanager

@@ -75,7 +75,6 @@ STANDS = {
     'inputs': {'names': ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer')},
     'simulated': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'simulated': True},
     'stepped': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'stepped': True},
-    'crops': {'names': ('crop_classifier',)},
     'tasks': {
         'names': ('qos_scheduler',),
         'tasks': {'front': {'model': DEFAULT_MODEL, 'image_topic': 'image', 'periods_ms': [50]}},
@@ -627,17 +626,6 @@ FAULTS = (
         'a camera with the default settings of Fast DDS is drawn on',
         Images.NONE,
         default_camera(Image, 'path_visualizer/image', detects=True),
-        **_SILENT,
-    ),
-    Fault(
-        'default camera of crops',
-        'drawing',
-        'crops',
-        'crops are classified of a camera with the default settings',
-        Images.NONE,
-        default_camera(
-            Detection2DArray, 'crop_classifier/detections', detects=True, without='missing_images'
-        ),
         **_SILENT,
     ),
     Fault(

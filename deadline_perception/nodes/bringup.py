@@ -20,7 +20,6 @@ from deadline_perception.core.child_command import module_command
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.nodes.access_policy import policy_text
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, as_text, read_values
 from deadline_perception.nodes.node_table import (
     NODES,
@@ -257,26 +256,16 @@ def make_parser() -> argparse.ArgumentParser:
             parser.add_argument(
                 option, default=argument.default, metavar='X', help=argument.description
             )
-    parser.add_argument(
-        '--policy',
-        action='store_true',
-        help='start nothing: print what these nodes may publish, '
-        'subscribe to and serve, as a policy file of SROS2',
-    )
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until the bag has been played or a signal comes. Returns 0, or 1 when something failed."""
     given = vars(make_parser().parse_args(arguments))
-    policy = given.pop('policy')
     supervisor = Supervisor()
     with supervisor.catch_signals():
         try:
             values = read_values(given)
-            if policy:
-                print(policy_text(wanted_nodes(values), values), end='')
-                return 0
             orders = start_orders(values)
             for line in unused_sections(values):
                 print(f'bringup: {line}', file=sys.stderr)

@@ -126,13 +126,6 @@ ARGUMENTS = (
     Argument(
         'device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'
     ),
-    Argument(
-        'classify_crops',
-        False,
-        'bring up crop_classifier as well; off, because it takes a second copy of every '
-        'image and time of a core, which the detector may need. It needs a latency profile of its own: '
-        'deadline-perception profile --weights models/crop_classifier.safetensors',
-    ),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
     Argument(
         'tasks',

@@ -69,19 +69,6 @@ NODES = (  # started again when they end by themselves
 )
 OPTIONAL_NODES = (  # the same of those that an argument asks for
     NodeEntry(
-        'crop_classifier',
-        remaps=(('image', 'image_topic'),),
-        lifecycle=True,
-        pinned_environment=True,
-        parameters=(
-            ('device', 'device'),
-            ('autostart', 'autostart'),
-            ('image_transport', 'image_transport'),
-        ),
-        wanted_by='classify_crops',
-        unless='tasks',
-    ),
-    NodeEntry(
         'qos_scheduler',
         lifecycle=True,
         pinned_environment=True,

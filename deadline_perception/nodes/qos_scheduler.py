@@ -27,7 +27,10 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import ENGINES
-from deadline_perception.extras.several_networks.crop_round import Crop, most_important_crop
+from deadline_perception.extras.several_networks.most_important_crop import (
+    Crop,
+    most_important_crop,
+)
 from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
 from deadline_perception.extras.several_networks.network_schedule import (
     NetworkSchedule,

@@ -47,14 +47,13 @@ def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
     assert not entry.unless or entry.unless in arguments
 
 
-def test_an_optional_node_is_started_and_awaited_where_its_argument_asks_for_it():
-    for wanted in (False, True):
-        given = values(classify_crops=wanted, bag='')
+def test_the_scheduler_takes_the_place_of_the_detector_where_a_task_file_asks_for_it(tmp_path):
+    (tmp_path / 'tasks.yaml').write_text('')
+    for tasks in ('', str(tmp_path / 'tasks.yaml')):
+        given = values(tasks=tasks, bag='')
         started = [order.name for order in bringup.start_orders(given)]
-        assert ('crop_classifier' in started) == wanted and started[: len(NODES)] == [
-            entry.name for entry in NODES
-        ]
-        assert ('crop_classifier' in bringup.readiness_order(given).command) == wanted
+        assert ('qos_scheduler' in started) == ('detector' not in started) == bool(tasks)
+        assert ('qos_scheduler' in bringup.readiness_order(given).command) == bool(tasks)
 
 
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
