@@ -172,9 +172,14 @@ def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Ne
     from deadline_perception.extras.elastic.checkpoint import is_elastic, load_elastic
     from deadline_perception.extras.several_networks.classifier import checkpoint
     from deadline_perception.networks.multi_path.checkpoint import load_detector, read_metadata
+    from deadline_perception.networks.yolox.checkpoint import KIND as YOLOX
+    from deadline_perception.networks.yolox.checkpoint import load_yolox
 
     if is_elastic(weights):
         return load_elastic(weights, device)
-    if read_metadata(Path(weights))[0].get('kind') == checkpoint.KIND:
+    kind = read_metadata(Path(weights))[0].get('kind')
+    if kind == checkpoint.KIND:
         return checkpoint.load_classifier(weights, device)
+    if kind == YOLOX:
+        return load_yolox(weights, device)
     return load_detector(weights, device)

@@ -1,0 +1,98 @@
+"""The shape of a YOLOX-Nano: which sizes of its input can be chosen, and what its classes mean."""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from deadline_perception.core.execution_path import SCALE, Operator, PathSpace, Segment
+from deadline_perception.networks.multi_path.declaration import check_choices, scaled_size
+from deadline_perception.networks.multi_path.shape import Shape, check_name
+
+STRIDES = (8, 16, 32)
+_MOST_SIDE_PX = 4096
+_MOST_SOURCES = 10_000
+
+
+@dataclass(frozen=True)
+class YoloxConfig(Shape):
+    """Everything that decides the shape of a YOLOX-Nano.
+
+    Attributes:
+        name: part of file names.
+        input_size: height and width in px of the largest input, multiples of 32.
+        scales: fractions of `input_size` to choose from, descending from 1, two decimals at most.
+        sources: for each class of the answer, the classes of the weights that it stands for, at least one. The
+            weights hold these alone, in this order.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    name: str
+    input_size: tuple[int, int]
+    scales: tuple[float, ...]
+    sources: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        height, width = self.input_size
+        if height % 32 or width % 32 or not 64 <= min(height, width) <= max(height, width):
+            raise ValueError(
+                f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 from 64 px'
+            )
+        if max(height, width) > _MOST_SIDE_PX:
+            raise ValueError(
+                f'input_size is {reprlib.repr(self.input_size)} px, expected at most {_MOST_SIDE_PX} px'
+            )
+        names = [name for of_class in self.sources for name in of_class]
+        if not all(self.sources) or not 0 < len(set(names)) == len(names) <= _MOST_SOURCES:
+            raise ValueError(
+                f'sources are {reprlib.repr(self.sources)}, expected 1 to {_MOST_SOURCES} distinct '
+                f'names, at least one of each class'
+            )
+        check_choices((1,), scales=self.scales)
+        sizes = [scaled_size(self.input_size, scale) for scale in self.scales]
+        if len(set(sizes)) < len(sizes):
+            raise ValueError(
+                f'scales is {self.scales}, these are {sizes} px, expected distinct sizes'
+            )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What execution times depend on: all but the names."""
+        return {
+            'input_size': self.input_size,
+            'scales': self.scales,
+            'sources': [len(of_class) for of_class in self.sources],
+        }
+
+    @cached_property
+    def path_space(self) -> PathSpace:
+        """One operator: the size of the input, decided before the image is resized."""
+        scale = Operator('scale', SCALE, tuple(map(float, reversed(self.scales))), 'r')
+        parts = (('backbone', 'conv'), ('neck', 'conv'), ('head', 'head'), ('post', 'post'))
+        segments = (
+            Segment('pre', 'pre', 'scale', ('scale',)),
+            *(Segment(name, phase, None, ('scale',)) for name, phase in parts),
+        )
+        return PathSpace((scale,), segments)
+
+
+# Of COCO's classes those that the shipped networks know, by the names that these have for them.
+ROAD_SOURCES = {
+    'vehicle': ('car', 'bus', 'truck'),
+    'bike': ('bicycle',),
+    'motorbike': ('motorcycle',),
+    'traffic_light': ('traffic light',),
+    'traffic_sign': ('stop sign',),
+    'person': ('person',),
+}
+YOLOX_NANO = YoloxConfig(
+    name='yolox-nano',
+    input_size=(384, 640),
+    scales=(1.0, 0.65, 0.5),  # 640x384, 416x256 and 320x192 px
+    sources=tuple(ROAD_SOURCES.values()),
+)

@@ -1,0 +1,121 @@
+"""The published weights of YOLOX-Nano, taken over from its ONNX file.
+
+    python -m deadline_perception.networks.yolox.public_weights yolox_nano.onnx models/yolox-nano.safetensors
+
+The file (Apache 2.0, Megvii) is read with OpenVINO, and holds batch norms within the convolutions already. Of COCO's
+classes those are kept that the configuration names as sources.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.engines.openvino_library import load_openvino
+from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.yolox.checkpoint import build_yolox, save_yolox
+from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO
+from deadline_perception.networks.yolox.layers import Unit
+from deadline_perception.networks.yolox.network import YoloxDetector
+
+# In the file, weights and biases of convolutions with a norm have numbers for names, in the order of computation.
+_FIRST_NUMBER, _NUMBERS_PER_UNIT = 1178, 3
+_OUTPUTS = {'classes': 'cls_preds', 'boxes': 'reg_preds', 'objectness': 'obj_preds'}
+FACTS = {
+    'licence': 'Apache-2.0',
+    'source': 'YOLOX-Nano of YOLOX 0.1.1 (Ge et al. 2021, Megvii), as ONNX: yolox_nano.onnx of '
+    'Kazuhito00/YOLOX-ONNX-TFLite-Sample; trained by its authors on COCO train2017',
+    'recipe': 'the published weights, their batch norms folded, as float16; of COCO 80 the classes '
+    'that are named as sources',
+}
+
+
+class WeightsRefused(DeadlinePerceptionError):
+    """A file that is not YOLOX-Nano."""
+
+
+@torch.no_grad()
+def take_public_weights(network: YoloxDetector, file: Path) -> None:
+    """Fills a network in place with the published weights.
+
+    Args:
+        network: whose sources are classes of COCO.
+        file: `yolox_nano.onnx`.
+
+    Raises:
+        WeightsRefused: the file is another model, or a source is no class of COCO.
+    """
+    unknown = [name for names in network.config.sources for name in names if name not in COCO_NAMES]
+    if unknown:
+        raise WeightsRefused(f'source is {unknown[0]!r}, expected one of the 80 classes of COCO')
+    rows = [COCO_NAMES.index(name) for names in network.config.sources for name in names]
+    constants = _constants(file)
+    try:
+        for place, unit in enumerate(_units(network)):
+            number = _FIRST_NUMBER + _NUMBERS_PER_UNIT * place
+            _take(unit[0], constants[str(number)], constants[str(number + 1)])
+        for place, level in enumerate(network.head.levels):
+            for ours, theirs in _OUTPUTS.items():
+                kept = rows if ours == 'classes' else slice(None)
+                name = f'head.{theirs}.{place}'
+                weight, bias = constants[f'{name}.weight'], constants[f'{name}.bias']
+                _take(getattr(level, ours), weight[kept], bias[kept])
+    except (KeyError, ValueError, IndexError) as error:
+        raise WeightsRefused(f'{file} is not YOLOX-Nano as expected: {error}') from error
+    network.train(network.training)  # drops what engines laid out of the weights before
+
+
+def _units(network: YoloxDetector) -> list[Unit]:
+    """Convolutions with SiLU in the order of computation, which is that of the layers."""
+    return [module for module in network.modules() if isinstance(module, Unit)]
+
+
+def _take(layer: nn.Conv2d, weight: np.ndarray, bias: np.ndarray) -> None:
+    for name, given in (('weight', weight), ('bias', bias)):
+        have: Tensor = getattr(layer, name)
+        if have.shape != given.shape:
+            raise ValueError(f'{name} of shape {given.shape}, expected {tuple(have.shape)}')
+        have.copy_(torch.from_numpy(given))
+
+
+def _constants(file: Path) -> dict[str, np.ndarray]:
+    """Values of a file's constants by their names."""
+    openvino = load_openvino()
+    try:
+        model = openvino.Core().read_model(file)
+    except RuntimeError as error:
+        raise WeightsRefused(
+            f'{file} cannot be read as ONNX: {str(error).strip().splitlines()[-1]}'
+        ) from error
+    return {
+        node.get_friendly_name(): np.array(node.data)
+        for node in model.get_ops()
+        if node.get_type_name() == 'Constant'
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the shipped weights; prints one line where the file is refused."""
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('file', type=Path, help='yolox_nano.onnx')
+    parser.add_argument('out', type=Path, help='safetensors file to write')
+    args = parser.parse_args(argv)
+    network = build_yolox(YOLOX_NANO, tuple(ROAD_SOURCES))
+    try:
+        take_public_weights(network, args.file)
+    except WeightsRefused as error:
+        print(error, file=sys.stderr)
+        return 1
+    save_yolox(network, args.out, **FACTS)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
