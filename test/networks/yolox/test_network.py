@@ -1,0 +1,169 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.networks.model_set.model_reference import load_weights
+from deadline_perception.networks.multi_path.checkpoint import CheckpointError, write_weights
+from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.yolox.checkpoint import build_yolox, load_yolox, save_yolox
+from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO, YoloxConfig
+from deadline_perception.networks.yolox.network import YoloxDetector
+
+SMALL = YoloxConfig('small', (96, 160), (1.0, 0.41), (('car', 'bus'), ('person',)))
+NAMES = ('vehicle', 'person')
+
+
+@pytest.fixture
+def network():
+    network = build_yolox(SMALL, NAMES)
+    with torch.no_grad():  # so that random weights find something
+        for level in network.head.levels:
+            level.objectness.bias.fill_(3.0)
+    return network
+
+
+@pytest.fixture(scope='module')
+def image():
+    return np.random.default_rng(0).integers(0, 256, (90, 100, 3), dtype=np.uint8)
+
+
+def test_shipped_sizes_of_the_input():
+    network = build_yolox(YOLOX_NANO, tuple(ROAD_SOURCES))
+    sizes = {str(path): network.input_size_on(path) for path in network.path_space}
+    assert sizes == {'r0.50': (192, 320), 'r0.65': (256, 416), 'r1.00': (384, 640)}
+    assert network.path_space.keys(network.path_space.smallest) == (
+        'pre@r0.50',
+        'backbone@r0.50',
+        'neck@r0.50',
+        'head@r0.50',
+        'post@r0.50',
+    )
+
+
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        ({'name': 'a b'}, 'name of the configuration'),
+        ({'input_size': (100, 160)}, 'input_size is'),
+        ({'input_size': (32, 160)}, 'input_size is'),
+        ({'input_size': (96, 8192)}, 'at most 4096 px'),
+        ({'scales': (0.5, 1.0)}, 'scales is'),
+        ({'scales': (1.0, 0.99)}, 'distinct sizes'),
+        ({'sources': ()}, 'sources are'),
+        ({'sources': (('car',), ())}, 'sources are'),
+        ({'sources': (('car',), ('car',))}, 'sources are'),
+    ],
+)
+def test_shapes_out_of_range_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **change)
+
+
+def test_an_image_keeps_its_aspect(network):
+    wide = np.full((20, 160, 3), 7, np.uint8)
+    pixels = network.preprocess(wide, network.path_space.largest)
+    assert pixels.shape == (1, 96, 160, 3)
+    assert (pixels[0, :20] == 7).all() and (pixels[0, 20:] == 114).all()
+    tall = network.preprocess(np.full((192, 20, 3), 7, np.uint8), network.path_space.largest)
+    assert (tall[0, :, :10] == 7).all() and (tall[0, :, 10:] == 114).all()
+    thread = network.preprocess(np.full((4000, 1, 3), 7, np.uint8), network.path_space.largest)
+    assert (thread[0, :, 0] == 7).all()
+
+
+def test_what_is_no_image_is_refused(network):
+    with pytest.raises(ValueError, match='image is'):
+        network.detect(np.zeros((4, 4), np.uint8), network.path_space.largest)
+
+
+def test_boxes_lie_where_the_cells_say(network):
+    """One cell of stride 16 says: an object of 32 x 16 px around the middle of the cell at column 3, row 1."""
+    maps = []
+    for stride in (8, 16, 32):
+        rows, columns = 96 // stride, 160 // stride
+        boxes = torch.zeros(1, 4, rows, columns)
+        objectness = torch.full((1, 1, rows, columns), -20.0)
+        classes = torch.full((1, 3, rows, columns), -20.0)
+        if stride == 16:
+            boxes[0, :, 1, 3] = torch.tensor([0.5, 0.5, np.log(2.0), 0.0])
+            objectness[0, 0, 1, 3] = 20.0
+            classes[0, :, 1, 3] = torch.tensor([0.0, 1.0, -1.0])
+        maps += [boxes, objectness, classes]
+    boxes, scores = network.decoded(maps, (96, 160))
+    assert boxes.numpy() == pytest.approx(np.array([[40.0, 16.0, 72.0, 32.0]]))
+    bus, person = torch.tensor([1.0, -1.0]).sigmoid()
+    assert scores.numpy()[0] == pytest.approx([float(bus), float(person)])
+
+
+def test_boxes_are_in_px_of_the_image(network, image):
+    for path in network.path_space:
+        found = network.detect(image, path)
+        assert isinstance(found, Detections) and len(found)
+        assert found.boxes_xyxy_px.min() >= 0
+        assert (
+            found.boxes_xyxy_px[:, 0::2].max() <= 100 and found.boxes_xyxy_px[:, 1::2].max() <= 90
+        )
+        assert (found.boxes_xyxy_px[:, 2:] > found.boxes_xyxy_px[:, :2]).all()
+        assert (np.diff(found.scores) <= 0).all() and set(found.labels) <= {0, 1}
+
+
+def test_no_object_is_an_empty_answer(network, image):
+    with torch.no_grad():
+        for level in network.head.levels:
+            level.objectness.bias.fill_(-30.0)
+    assert len(network.detect(image, network.path_space.largest)) == 0
+
+
+def test_not_a_number_is_no_empty_road(network, image):
+    with torch.no_grad():
+        network.head.levels[0].objectness.bias.fill_(float('nan'))
+    with pytest.raises(ValueError, match='NaN'):
+        network.detect(image, network.path_space.largest)
+
+
+def test_calibrated_scores_stay_in_order(network, image):
+    path = network.path_space.largest
+    before = network.detect(image, path)
+    network.score_calibration = calibration = ScoreCalibration((1.5, 1.0), (-1.0, 2.0))
+    after = network.detect(image, path)
+    expected = calibration.apply(before.scores, before.labels)
+    assert after.scores == pytest.approx(np.sort(expected)[::-1])
+    assert (np.diff(after.scores) <= 0).all() and len(after)
+
+
+def test_weights_survive_a_file(network, image, tmp_path):
+    network.score_calibration = ScoreCalibration((1.5, 1.0), (0.5, 0.25))
+    file = tmp_path / 'small.safetensors'
+    save_yolox(network, file, licence='Apache-2.0')
+    loaded = load_weights(file)
+    assert isinstance(loaded, YoloxDetector)
+    assert loaded.weights_hash == network.weights_hash
+    assert loaded.score_calibration == network.score_calibration
+    path = network.path_space.smallest
+    found, expected = loaded.detect(image, path), network.detect(image, path)
+    assert found.scores[:5] == pytest.approx(expected.scores[:5], abs=2e-2)
+
+
+def test_shape_decides_the_hash_and_names_do_not(network):
+    renamed = build_yolox(replace(SMALL, name='other', sources=(('a', 'b'), ('c',))), ('x', 'y'))
+    assert renamed.network_hash == network.network_hash
+    wider = build_yolox(replace(SMALL, sources=(('a',), ('b', 'c'))), ('x', 'y'))
+    assert wider.network_hash != network.network_hash
+
+
+def test_files_of_other_networks_are_refused(network, tmp_path):
+    with pytest.raises(ValueError, match='1 class names'):
+        YoloxDetector(SMALL, ('vehicle',))
+    file = tmp_path / 'damaged.safetensors'
+    write_weights(network, file, {'kind': 'yolox', 'config': '{"name": "small"}'})
+    with pytest.raises(CheckpointError, match='cannot be used: configuration'):
+        load_yolox(file)
+    write_weights(network, file, {'kind': 'other', 'config': SMALL.to_json()})
+    with pytest.raises(CheckpointError, match="holds 'other', expected a yolox"):
+        load_yolox(file)
+    facts = {'kind': 'yolox', 'config': SMALL.to_json(), 'score_calibration': '{}'}
+    write_weights(network, file, facts)
+    with pytest.raises(CheckpointError, match='score calibration'):
+        load_yolox(file)
