@@ -45,6 +45,7 @@ FEW_FRAMES = 299  # so many without a miss bound 99 % of frames with 95 % confid
 P90_TAIL, P10_TAIL = 0.1, 0.9  # shares of frames that take longer than the p90 and p10 factors say
 _QUANTILE_STEP = 0.05  # of the logarithm of those factors, per frame
 _LEAST_P90_SHARE = 0.2  # of a bound
+_BOUND_DEVIATIONS = 2.33  # of a normal distribution: 99 % lie below
 
 
 class Forecast(Protocol):
@@ -55,6 +56,36 @@ class Forecast(Protocol):
 
     def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
         """The same for many paths: float64 `[len(paths)]`."""
+
+
+class FinishedFrame(Protocol):
+    """What `TimeModel.observe` reads of a frame that is out and whose network has ended, such as `runtime.job.Job`.
+
+    Attributes:
+        times: that it was decided by.
+        path, plan: what ran, and the choice that it started on; None without any.
+        network_ms, decision_ms: time of its segments, and of its decisions with the loop around them.
+        decisions: the re-decisions in the order of execution.
+        segment: the one that it was aborted before.
+        result: what the network gave; None where it did not finish.
+        is_in_time: its own result was published in time.
+        publish_ms: time of its publication; None where its image was answered beside its network, so that the time of
+            its decisions has that in it.
+    """
+
+    times: FrameTimes
+    path: ExecutionPath
+    plan: Any
+    network_ms: float
+    decisions: Sequence[Any]
+    segment: int
+    result: object | None
+    is_in_time: bool
+    publish_ms: float | None
+
+    @property
+    def decision_ms(self) -> float:
+        """See the class."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +252,27 @@ class FrameTimes:
         highest = MAX_FACTOR if self.highest is None else self.highest[segment]
         return min(self.slowdown * (calibration * self.miss_correction), highest)
 
+    def probability_in_time(
+        self, path: ExecutionPath, segment: int, spent_ms: float, remaining_ms: float
+    ) -> float:
+        """Chance, as recent frames went, that what is left of a path ends within the time that is left.
+
+        Args:
+            path: as it runs.
+            segment: the next one; 0 for the whole path.
+            spent_ms: what the network has taken until there; 0 when that is not known.
+            remaining_ms: time for the rest of the network; a negative one gives 0.
+
+        Returns:
+            In [0, 1].
+        """
+        expected_ms = self.expected_ms(path, segment)
+        if remaining_ms <= 0.0 or expected_ms <= 0.0:
+            return float(remaining_ms >= 0.0 >= expected_ms)
+        width = math.log(max(self.bound_ms(path, segment, spent_ms) / expected_ms, 1.01))
+        ratio = math.log(remaining_ms / expected_ms) / width
+        return 0.5 * math.erfc(-ratio * _BOUND_DEVIATIONS / math.sqrt(2.0))
+
     def progress(self, forecast_ms: float, spent_ms: float) -> float:
         """What a frame has taken over what was expected of what it has run, whose forecast is given; within the limits
         of `RemainingCalibrator`, and 1 where nothing has run."""
@@ -337,6 +389,17 @@ class TimeModel:
         """The same, exceeded only with the target miss probability."""
         return self.begin(slowdown).bound_ms(path, segment)
 
+    def probability_in_time(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        spent_ms: float,
+        remaining_ms: float,
+        slowdown: float = 1.0,
+    ) -> float:
+        """See `FrameTimes.probability_in_time`, at a slowdown."""
+        return self.begin(slowdown).probability_in_time(path, segment, spent_ms, remaining_ms)
+
     @property
     def reserve(self) -> FrameReserve:
         """What the next frame keeps for deciding and publishing."""
@@ -360,7 +423,7 @@ class TimeModel:
         """
         self._publishing.observe(took_ms)
 
-    def observe(self, job) -> None:
+    def observe(self, job: FinishedFrame) -> None:
         """Takes in one frame, after it is out and its network has ended.
 
         Args:
