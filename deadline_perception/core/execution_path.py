@@ -13,15 +13,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 Setting = str | int | float
+Condition = tuple[int, tuple[int, ...]]  # place of an operator, indices of its settings
 
 # Kinds of operators, for colours and words; a network may bring others. Of a skip, the first setting leaves out the
 # segment that begins with it.
-SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL = (
+SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL, PASS = (
     'skip',
     'width',
     'proposals',
@@ -29,6 +30,7 @@ SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL = (
     'scale',
     'level',
     'model',
+    'pass',
 )
 
 WHOLE = 'whole'  # name of a path that has nothing to say: its network decides nothing
@@ -51,6 +53,7 @@ class Operator:
         labels: what the settings are called in that part; by default the settings, fractions with two decimals.
         full_unnamed: its part is left out of the name of a path that has it, and all that share it, at the last
             setting.
+        first_unnamed: the same at the first setting.
 
     Raises:
         ValueError: a name is no identifier, settings are missing or out of order, or labels are not distinct.
@@ -62,6 +65,7 @@ class Operator:
     symbol: str
     labels: tuple[str, ...] = ()
     full_unnamed: bool = False
+    first_unnamed: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'settings', tuple(self.settings))
@@ -87,6 +91,13 @@ class Operator:
                 f'settings of {self.name} are called {self.labels}, expected a distinct label of letters, '
                 f'digits, dots and underscores for each of {self.settings}'
             )
+
+    @property
+    def unnamed(self) -> int | None:
+        """Index of the setting that the name of a path leaves out; None where it names all."""
+        if self.first_unnamed:
+            return 0
+        return len(self.settings) - 1 if self.full_unnamed else None
 
     @cached_property
     def positions(self) -> tuple[float, ...]:
@@ -125,15 +136,22 @@ class Segment:
         phase: part of the network that its time is reported under, such as `conv`.
         operator: name of the operator that is decided as the segment begins, None where nothing is decided.
         depends_on: names of the operators whose settings decide its work; all decided by then.
-        only_on: name of an operator decided before it and the one setting on which the segment runs, such as one model
+        only_on: name of an operator decided before it and the settings on which the segment runs, such as one model
             of several; on the others it is left out, and what it decides is pinned to the last setting. None: on all.
+        keys: where its name does not say what it runs: that, by the setting of the one operator that it depends on. It
+            may be what another segment runs, which then takes the same time. With a setting that is not there it runs
+            nothing; with an empty mapping it never does, and only decides.
+        result: name of what the network has found once it ran, such as `coarse`, where that is a result so far: an
+            answer to the image, though not the best. Empty where there is none.
     """
 
     name: str
     phase: str
     operator: str | None = None
     depends_on: tuple[str, ...] = ()
-    only_on: tuple[str, Setting] | None = None
+    only_on: tuple[Setting, ...] | None = None
+    keys: Mapping[Setting, str] | None = field(default=None, hash=False)
+    result: str = ''
 
 
 @dataclass(frozen=True, order=True, repr=False)
@@ -227,6 +245,7 @@ class PathSpace:
         for segment in self.segments:
             self._check_alternative(segment, known)
             known |= {segment.operator} - {None}
+            self._check_keys(segment)
             if not known.issuperset(segment.depends_on):
                 raise ValueError(
                     f'segment {segment.name} depends on {segment.depends_on}, expected operators that are '
@@ -250,12 +269,25 @@ class PathSpace:
     def _check_alternative(self, segment: Segment, known: set[str]) -> None:
         if segment.only_on is None:
             return
-        name, setting = segment.only_on
-        always = {other.operator for other in self.segments if other.only_on is None}
-        if name not in known & always or setting not in self.operator(name).settings:
+        name, *settings = segment.only_on
+        if (
+            name not in known
+            or not settings
+            or not set(settings) <= set(self.operator(str(name)).settings)
+        ):
             raise ValueError(
-                f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every '
-                f'path decides before it, and one of its settings'
+                f'segment {segment.name} runs only on {name} {", ".join(map(repr, settings))}, expected '
+                f'an operator that is decided before it, and some of its settings'
+            )
+
+    def _check_keys(self, segment: Segment) -> None:
+        if not segment.keys:
+            return
+        operators = [self.operator(name) for name in segment.depends_on if name in self.place]
+        if len(operators) != 1 or not set(segment.keys) <= set(operators[0].settings):
+            raise ValueError(
+                f'segment {segment.name} runs {dict(segment.keys)} by {segment.depends_on}, expected one '
+                f'operator, and keys for some of its settings'
             )
 
     @cached_property
@@ -322,10 +354,7 @@ class PathSpace:
         for symbol, group in self._groups:
             if not self._comes_to(group, path.settings):
                 continue
-            if not all(
-                self.operators[at].full_unnamed and path.settings[at] == self.sizes[at] - 1
-                for at in group
-            ):
+            if not all(path.settings[at] == self.operators[at].unnamed for at in group):
                 parts.append(
                     symbol + ''.join(self.operators[at].labels[path.settings[at]] for at in group)
                 )
@@ -338,7 +367,10 @@ class PathSpace:
             ValueError: the name is none of this space.
         """
         parts = [] if name == WHOLE else name.split('-')
-        settings = [size - 1 for size in self.sizes]
+        settings = [
+            size - 1 if operator.unnamed is None else operator.unnamed
+            for size, operator in zip(self.sizes, self.operators)
+        ]
         for symbol, group in self._groups:
             if not self._comes_to(group, settings):
                 continue
@@ -351,7 +383,7 @@ class PathSpace:
                 parts = parts[1:]
                 for at, index in zip(group, found):
                     settings[at] = index
-            elif not all(self.operators[at].full_unnamed for at in group):
+            elif any(self.operators[at].unnamed is None for at in group):
                 parts = ['']
                 break
         if parts:
@@ -374,23 +406,37 @@ class PathSpace:
             return None
         return keys[tuple(map(path.settings.__getitem__, depends_on))]
 
+    @cached_property
+    def result_segments(self) -> tuple[int, ...]:
+        """Indices of the segments after which a result exists, where the network declares any."""
+        return tuple(at for at, segment in enumerate(self.segments) if segment.result)
+
+    def results(self, path: ExecutionPath, end: int | None = None) -> tuple[str, ...]:
+        """Names of the results that exist on a path before segment number `end`, in their order; None: at its end."""
+        return tuple(
+            self.segments[at].result
+            for at in self.result_segments
+            if (end is None or at < end) and self.keys_by_segment(path)[at] is not None
+        )
+
     def applies(self, segment: int, path: ExecutionPath) -> bool:
         """Whether a path comes to a segment, and decides there; False where it has taken another alternative."""
         condition = self.conditions[segment]
-        return condition is None or path.settings[condition[0]] == condition[1]
+        return condition is None or path.settings[condition[0]] in condition[1]
 
     @cached_property
-    def conditions(self) -> tuple[tuple[int, int] | None, ...]:
-        """Of each segment, the operator's place and the setting's index that it belongs to; None: of every path."""
-        return tuple(
-            None
-            if segment.only_on is None
-            else (
-                self.place[segment.only_on[0]],
-                self.operator(segment.only_on[0]).index(segment.only_on[1]),
-            )
-            for segment in self.segments
-        )
+    def conditions(self) -> tuple[Condition | None, ...]:
+        """Of each segment, the operator's place and the indices of the settings that it belongs to; None: of every
+        path."""
+        found: list[Condition | None] = []
+        for segment in self.segments:
+            if segment.only_on is None:
+                found.append(None)
+                continue
+            name, *settings = segment.only_on
+            operator = self.operator(str(name))
+            found.append((self.place[operator.name], tuple(map(operator.index, settings))))
+        return tuple(found)
 
     @cached_property
     def has_alternatives(self) -> bool:
@@ -398,30 +444,27 @@ class PathSpace:
         return any(condition is not None for condition in self.conditions)
 
     @cached_property
-    def _operator_conditions(self) -> tuple[tuple[int, int] | None, ...]:
-        """The same of each operator, in the order of the operators."""
-        deciding = {
-            segment.operator: condition
+    def _operator_conditions(self) -> dict[int, Condition]:
+        """Of the operators that some paths do not come to, by their place, in the order in which they are decided."""
+        return {
+            self.place[segment.operator]: condition
             for segment, condition in zip(self.segments, self.conditions)
+            if segment.operator is not None and condition is not None
         }
-        return tuple(deciding[operator.name] for operator in self.operators)
 
     def pinned(self, settings: tuple[int, ...]) -> tuple[int, ...]:
         """Settings with those of operators that they do not come to at the last one."""
-        return tuple(
-            [
-                size - 1
-                if condition is not None and settings[condition[0]] != condition[1]
-                else index
-                for index, size, condition in zip(settings, self.sizes, self._operator_conditions)
-            ]
-        )
+        found = list(settings)
+        for at, (deciding, wanted) in self._operator_conditions.items():
+            if found[deciding] not in wanted:
+                found[at] = self.sizes[at] - 1
+        return tuple(found)
 
     def _comes_to(self, group: tuple[int, ...], settings: Sequence[int]) -> bool:
         """Whether a path decides the operators that share one part of a name."""
+        conditions = (self._operator_conditions.get(at) for at in group)
         return all(
-            condition is None or settings[condition[0]] == condition[1]
-            for condition in (self._operator_conditions[at] for at in group)
+            condition is None or settings[condition[0]] in condition[1] for condition in conditions
         )
 
     def keys_by_segment(self, path: ExecutionPath) -> tuple[str | None, ...]:
@@ -447,10 +490,12 @@ class PathSpace:
         found = {}
         for (skip, depends_on, keys), condition in zip(self.key_tables, self.conditions):
             for settings, key in keys.items():
-                needed = dict(zip(depends_on, settings)) | (
-                    dict([condition]) if condition is not None else {}
-                )
-                if skip is not None and needed.setdefault(skip, self.sizes[skip] - 1) == 0:
+                needed = dict(zip(depends_on, settings))
+                if condition is not None:
+                    needed.setdefault(condition[0], condition[1][-1])
+                if key is None or (
+                    skip is not None and needed.setdefault(skip, self.sizes[skip] - 1) == 0
+                ):
                     continue
                 found[key] = needed
         return found
@@ -501,13 +546,19 @@ class PathSpace:
     @cached_property
     def key_tables(
         self,
-    ) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str]], ...]:
+    ) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]], ...]:
         """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and
-        its key by their settings, all settings of the last operator before the next of the one before it."""
+        its key by their settings, all settings of the last operator before the next of the one before it; None where
+        it runs nothing."""
         rows = []
         for segment in self.segments:
             depends_on = tuple(self.place[name] for name in segment.depends_on)
-            keys = {}
+            keys: dict[tuple[int, ...], str | None] = {}
+            if segment.keys is not None:
+                choices = self.operators[depends_on[0]].settings if depends_on else ()
+                keys = {(at,): segment.keys.get(choice) for at, choice in enumerate(choices)}
+                rows.append((None, depends_on, keys or {(): None}))
+                continue
             for settings in itertools.product(*(range(self.sizes[at]) for at in depends_on)):
                 operators = [self.operators[at] for at in depends_on]
                 parts = [

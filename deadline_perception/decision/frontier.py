@@ -126,7 +126,9 @@ def needed_times_ms(
             least_ms = np.full(numbers.max() + 1, np.inf)
             np.minimum.at(least_ms, numbers, here_ms)
             condition = path_space.conditions[segment]
-            decides = True if condition is None else settings[:, condition[0]] == condition[1]
+            decides = (
+                True if condition is None else np.isin(settings[:, condition[0]], condition[1])
+            )
             saved_ms = np.where(decides, here_ms - least_ms[numbers], saved_ms)
             next_ms = np.where(decides, here_ms, next_ms)
             next_needed_ms = np.where(decides, needed_ms[segment], next_needed_ms)

@@ -111,6 +111,10 @@ class SegmentRun(ABC):
             ValueError: the frame has not finished.
         """
 
+    def result_so_far(self) -> Any | None:
+        """What the network has found until now, after a segment that declares a `result`; else None."""
+        return None
+
     @property
     def finished(self) -> bool:
         """True once every segment has run."""

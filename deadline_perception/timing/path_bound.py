@@ -92,7 +92,7 @@ class SegmentForecast:
             total_ms += (
                 part_ms
                 if condition is None
-                else np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0)
+                else np.where(np.isin(settings[:, condition[0]], condition[1]), part_ms, 0.0)
             )
         return total_ms
 
@@ -108,7 +108,7 @@ class SegmentForecast:
             (
                 skip,
                 places,
-                np.array([self.costs_ms.get(key, 0.0) for key in keys.values()]).reshape(
+                np.array([self._by_key.get(key, 0.0) for key in keys.values()]).reshape(
                     [self.path_space.sizes[at] for at in places]
                 ),
             )

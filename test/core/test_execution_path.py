@@ -238,7 +238,7 @@ def test_continuations_of_an_alternative_are_its_own():
     assert list(map(str, ALTERNATIVES.continuations(ALTERNATIVES.smallest, 3))) == ['mplain']
 
 
-@pytest.mark.parametrize('only_on', [('way', 'x'), ('model', 'other'), ('width', 0.5)])
+@pytest.mark.parametrize('only_on', [('way', 'x'), ('model', 'other'), ('model',)])
 def test_alternatives_that_are_not_decided_before_are_refused(only_on):
     choose, wide = (
         Segment('choose', 'pre', 'model'),

@@ -1,0 +1,416 @@
+"""One image looked at twice: a cheap look at the whole of it, and where time allows a closer one.
+
+The first look, `coarse`, is a fixed path of a network; it gives an answer to the image in a few ms. The second, `fine`,
+is any path of the same or another network; what both found is merged, since a network that sees far objects at a large
+scale sees near ones better at a small one. Either look may be left out, not both. (Mandatory and optional part of a
+job: imprecise computation, Liu et al. 1991.) Which looks an image gets is decided like everything else: by operators of
+the path space, so that profile, forecast, policy, messages and report loop over them unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.execution_path import (
+    PASS,
+    ExecutionPath,
+    Operator,
+    PathSpace,
+    Segment,
+)
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
+
+COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
+NONE, RUN = 'none', 'run'
+SUFFIX = '.passes.json'  # of the file beside weights that declares their passes
+FORMAT = 1
+
+
+class PassesError(DeadlinePerceptionError):
+    """Passes that cannot be made of these networks, and why."""
+
+
+@dataclass(frozen=True)
+class MergeRule:
+    """How far a look is believed, by the size of what it found.
+
+    The size of a box is the root of its share of the image. The closer look is believed less the larger the box, the
+    first look less the smaller, each by a logistic function of the logarithm of the size; both are scaled so that the
+    one that is believed more keeps its scores.
+
+    Attributes:
+        side: size at which both are believed equally, in (0, 1].
+        log_width: of the logistic functions, in natural logarithms of the size, > 0.
+        least: score that is left of a box that its look is not believed, as a share, in [0, 1].
+        iou: boxes of one class that overlap more are one object, of which the most certain box stays, in (0, 1].
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    side: float = 0.16
+    log_width: float = 0.3
+    least: float = 0.3
+    iou: float = 0.6
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.side <= 1.0 and 0.0 < self.iou <= 1.0):
+            raise ValueError(
+                f'side is {self.side} and iou {self.iou}, expected shares of the image and of a box in (0, 1]'
+            )
+        if not (self.log_width > 0.0 and 0.0 <= self.least <= 1.0):
+            raise ValueError(
+                f'log_width is {self.log_width} and least {self.least}, expected a width above 0 and a share '
+                f'in [0, 1]'
+            )
+
+    def weights(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What is left of the scores of the first and of the closer look, in [least, 1], for objects of some sizes.
+
+        Args:
+            sizes: roots of shares of the image, >= 0.
+        """
+        logs = np.log(np.maximum(np.asarray(sizes, np.float64), 1e-6) / self.side) / self.log_width
+        large = 1.0 / (1.0 + np.exp(-np.clip(logs, -50.0, 50.0)))
+        more = np.maximum(large, 1.0 - large)
+        return (
+            np.maximum(large / more, self.least),
+            np.maximum((1.0 - large) / more, self.least),
+        )
+
+
+def box_sizes(boxes_xyxy_px: np.ndarray, image_size: tuple[int, int]) -> np.ndarray:
+    """Roots of the shares of an image that boxes cover: float64 `[N]`, in [0, 1] for boxes within it.
+
+    Args:
+        boxes_xyxy_px: `[N, 4]`.
+        image_size: height and width in px.
+    """
+    boxes = np.asarray(boxes_xyxy_px, np.float64).reshape(-1, 4)
+    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0)
+    return np.sqrt(sides.prod(axis=1) / (image_size[0] * image_size[1]))
+
+
+def merged(
+    coarse: Detections, fine: Detections, image_size: tuple[int, int], rule: MergeRule
+) -> Detections:
+    """What two looks at one image found, most certain first; labels of both index the same classes.
+
+    Args:
+        coarse: of the first look.
+        fine: of the closer one.
+        image_size: height and width in px.
+        rule: how far each is believed.
+    """
+    if not len(coarse) and not len(fine):
+        return fine
+    boxes = np.concatenate([coarse.boxes_xyxy_px, fine.boxes_xyxy_px])
+    labels = np.concatenate([coarse.labels, fine.labels])
+    of_coarse, of_fine = rule.weights(box_sizes(boxes, image_size))
+    is_coarse = np.arange(len(boxes)) < len(coarse)
+    scores = np.concatenate([coarse.scores, fine.scores]) * np.where(is_coarse, of_coarse, of_fine)
+    corners_and_sides = boxes.copy()
+    corners_and_sides[:, 2:] -= boxes[:, :2]
+    kept = cv2.dnn.NMSBoxesBatched(
+        corners_and_sides.astype(np.float64),
+        scores.astype(np.float32),
+        labels.astype(np.int32),
+        0.0,
+        rule.iou,
+    )
+    kept = np.asarray(kept, np.intp).reshape(-1)
+    kept = kept[np.argsort(-scores[kept], kind='stable')]
+    return Detections(boxes[kept], scores[kept], labels[kept])
+
+
+@dataclass(frozen=True)
+class PassesFile:
+    """What passes weights are used in; `WEIGHTS.passes.json` beside them.
+
+    Attributes:
+        coarse: paths of the first look by their labels, ascending in work.
+        rule: how both looks are merged.
+        model: of another network that takes the first look, a model string or a file beside; empty: the same network.
+    """
+
+    coarse: Mapping[str, str]
+    rule: MergeRule = MergeRule()
+    model: str = ''
+
+    @classmethod
+    def load(cls, file: Path) -> PassesFile:
+        """Reads `{"format": 1, "coarse": {"0.36": "r0.36-..."}, "merge": {"side": 0.16, ...}, "model": ""}`.
+
+        Raises:
+            PassesError: the file cannot be read, or holds something else.
+        """
+        try:
+            content = read_object(file, 'passes')
+            if content.get('format') != FORMAT:
+                raise ValueError(f'format is {content.get("format")!r}, expected {FORMAT}')
+            coarse = {str(label): str(path) for label, path in content['coarse'].items()}
+            return cls(coarse, MergeRule(**content.get('merge', {})), str(content.get('model', '')))
+        except (JsonFileError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise PassesError(f'passes {file} cannot be used: {error}') from error
+
+
+class PassesNetwork:
+    """See the module; a `Network`.
+
+    With one network in both looks, a segment has the same key in either: what was measured or prepared of the network
+    holds for its passes, and the other way round. Hashes and name of its shape are then those of the network.
+
+    Args:
+        fine: takes the closer look, on any of its paths.
+        coarse_paths: paths of the first look by their labels, ascending in work, at least one.
+        coarse: takes the first look; None: `fine` does.
+        rule: how both are merged.
+
+    Raises:
+        PassesError: a network gives no detections, the two run on different devices, the path of a first look is none
+            of its network's, or the network of the closer look consists of alternatives.
+    """
+
+    result_type = Detections
+
+    def __init__(
+        self,
+        fine: Network,
+        coarse_paths: Mapping[str, ExecutionPath],
+        *,
+        coarse: Network | None = None,
+        rule: MergeRule = MergeRule(),
+    ) -> None:
+        self.fine, self.coarse = fine, fine if coarse is None else coarse
+        self.coarse_paths, self.rule = dict(coarse_paths), rule
+        self._check()
+        self.path_space = passes_space(
+            fine.path_space,
+            self.coarse.path_space,
+            self.coarse_paths,
+            '' if self.is_one_network else f'{COARSE}.',
+        )
+        self.class_names = tuple(dict.fromkeys((*fine.class_names, *self.coarse.class_names)))
+        self._coarse_labels = np.array(
+            [self.class_names.index(name) for name in self.coarse.class_names], np.int64
+        )
+        self.device, self.input_size = fine.device, fine.input_size
+        self.config_name, self.network_hash, self.weights_hash = (
+            fine.config_name,
+            fine.network_hash,
+            fine.weights_hash,
+        )
+        if not self.is_one_network:
+            self.config_name = f'{fine.config_name}-after-{self.coarse.config_name}'
+            self.network_hash = _digest(
+                fine.network_hash, self.coarse.network_hash, *map(str, self.coarse_paths.values())
+            )
+            self.weights_hash = _digest(
+                fine.weights_hash, self.coarse.weights_hash, *map(str, self.coarse_paths.values())
+            )
+
+    @property
+    def is_one_network(self) -> bool:
+        """The same network takes both looks."""
+        return self.coarse is self.fine
+
+    @property
+    def engine(self) -> Eager:
+        """That of the network, or what those of both have to say together."""
+        return (
+            self.fine.engine
+            if self.is_one_network
+            else _BothEngines(self.coarse.engine, self.fine.engine)
+        )
+
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> PassesRun:
+        """See `Network`."""
+        return PassesRun(self, image_bgr, path)
+
+    def detect(self, image_bgr: np.ndarray, path: ExecutionPath | None = None) -> Detections:
+        """The objects in one image uint8 `[H, W, 3]` on a path; None: the largest."""
+        return self.start(image_bgr, path or self.path_space.largest).finish()
+
+    def warm_up(
+        self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)
+    ) -> None:
+        """Runs paths on noise, so that no later frame pays for first calls."""
+        noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
+        for path in paths:
+            self.detect(noise, path)
+
+    def single(self, path: ExecutionPath) -> ExecutionPath:
+        """The path of this network that takes the closer look alone, on a path of its network."""
+        return ExecutionPath((0, 1, *path.settings), self.path_space)
+
+    def parts(self, path: ExecutionPath) -> tuple[ExecutionPath | None, ExecutionPath | None]:
+        """What path of its network each look takes; None where it is left out."""
+        coarse = path[COARSE]
+        return (
+            None if coarse == NONE else self.coarse_paths[str(coarse)],
+            None if path[FINE] == NONE else ExecutionPath(path.settings[2:], self.fine.path_space),
+        )
+
+    def found_coarse(self, found: Detections) -> Detections:
+        """What the first look found, with labels that index the classes of this network."""
+        if self.is_one_network:
+            return found
+        return Detections(found.boxes_xyxy_px, found.scores, self._coarse_labels[found.labels])
+
+    def _check(self) -> None:
+        if not self.coarse_paths:
+            raise PassesError('no path of a first look is named, expected at least one')
+        for network in (self.fine, self.coarse):
+            if network.result_type is not Detections:
+                raise PassesError(
+                    f'{network.config_name} gives {network.result_type.__name__}, expected Detections'
+                )
+        if self.fine.device != self.coarse.device:
+            raise PassesError(
+                f'the passes run on {self.coarse.device} and {self.fine.device}, expected one device'
+            )
+        if self.fine.path_space.has_alternatives:
+            raise PassesError(
+                f'{self.fine.config_name} consists of alternatives, expected one network for the closer look'
+            )
+        for label, path in self.coarse_paths.items():
+            if path not in self.coarse.path_space:
+                raise PassesError(
+                    f'path {path} of the first look {label} is none of {self.coarse.config_name}'
+                )
+
+
+def passes_space(
+    fine: PathSpace, coarse: PathSpace, coarse_paths: Mapping[str, ExecutionPath], prefix: str
+) -> PathSpace:
+    """All ways to look at an image once or twice.
+
+    Args:
+        fine: paths of the closer look.
+        coarse: of the network that takes the first look.
+        coarse_paths: those of it that the first look may take, by their labels.
+        prefix: of the keys of the first look; empty where they are those of the closer look's network.
+    """
+    labels = tuple(coarse_paths)
+    operators = (
+        Operator(COARSE, PASS, (NONE, *labels), 'c', first_unnamed=True),
+        # So that a path without a second look reads `c0.36-alone`.
+        Operator(FINE, PASS, (NONE, RUN), 'a', ('lone', 'fterwards'), full_unnamed=True),
+        *fine.operators,
+    )
+    segments: list[Segment] = []
+    for number, segment in enumerate(coarse.segments):
+        keys = {
+            label: f'{prefix}{key}'
+            for label, path in coarse_paths.items()
+            if (key := coarse.key(number, path)) is not None
+        }
+        if keys:
+            segments.append(
+                Segment(
+                    f'{COARSE}.{segment.name}', COARSE, depends_on=(COARSE,), keys=keys, result=''
+                )
+            )
+    segments[0] = replace(segments[0], operator=COARSE)
+    segments[-1] = replace(segments[-1], result=COARSE)
+    segments.append(Segment(FINE, fine.segments[0].phase, FINE, only_on=(COARSE, *labels), keys={}))
+    segments += [replace(segment, only_on=(FINE, RUN)) for segment in fine.segments]
+    segments[-1] = replace(segments[-1], result=FINE)
+    return PathSpace(operators, tuple(segments))
+
+
+class PassesRun(SegmentRun):
+    """One image on its way through its looks."""
+
+    def __init__(self, network: PassesNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+        super().__init__(network.path_space, path, network.device)
+        check_image(image_bgr)
+        self._network, self._image = network, image_bgr
+        self._look: SegmentRun | None = None  # the one under way
+        self._coarse: Detections | None = None
+
+    def fork(self) -> PassesRun:
+        """See `SegmentRun`."""
+        other = super().fork()
+        other._look = None if self._look is None else self._look.fork()
+        return other
+
+    def redirect(self, path: ExecutionPath) -> None:
+        """See `SegmentRun`."""
+        super().redirect(path)
+        fine = self._network.parts(self.path)[1]
+        if self._look is not None and fine is not None and not self._is_coarse:
+            self._look.redirect(fine)
+
+    @property
+    def _is_coarse(self) -> bool:
+        """The look under way is the first one."""
+        return self._coarse is None and self.path[COARSE] != NONE
+
+    def compute(self, name: str, key: str) -> None:
+        """See `SegmentRun`."""
+        network, is_coarse = self._network, self._is_coarse
+        if self._look is None:
+            coarse, fine = network.parts(self.path)
+            self._look = (
+                network.coarse.start(self._image, coarse)
+                if is_coarse
+                else network.fine.start(self._image, fine)
+            )
+        wanted = name.removeprefix(f'{COARSE}.') if is_coarse else name
+        passed = ''
+        while passed != wanted:  # those that its path leaves out before it take no time
+            passed = self._look.space.segments[self._look.segment].name
+            self._look.run_segment()
+        if is_coarse and self.space.segments[self.segment].result:
+            self._coarse = network.found_coarse(self._look.finish())
+            self._look = None
+
+    def result_so_far(self) -> Detections | None:
+        """See `SegmentRun`: what the first look found, once it has ended."""
+        return self._coarse
+
+    def result(self) -> Detections:
+        """See `SegmentRun`: what the looks found together."""
+        self.check_finished()
+        if self._look is None:
+            return self._coarse
+        found = self._look.finish()
+        if self._coarse is None:
+            return found
+        return merged(self._coarse, found, self._image.shape[:2], self._network.rule)
+
+
+class _BothEngines(Eager):
+    """What the engines of two networks have to say together."""
+
+    def __init__(self, coarse: Eager, fine: Eager) -> None:
+        super().__init__('; '.join(engine.notice for engine in (coarse, fine) if engine.notice))
+        self._coarse, self._fine = coarse, fine
+        self.identity = '; '.join(dict.fromkeys([coarse.identity, fine.identity]))
+        self.reuses_buffers = coarse.reuses_buffers or fine.reuses_buffers
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """See `Eager`."""
+        return {f'{COARSE}.{key}': form for key, form in self._coarse.forms.items()} | dict(
+            self._fine.forms
+        )
+
+    def let_go(self) -> bool:
+        """See `Eager`."""
+        return self._coarse.let_go() or self._fine.let_go()
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256('\n'.join(parts).encode()).hexdigest()[:16]
