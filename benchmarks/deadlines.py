@@ -107,11 +107,10 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.extras.report.scenario import with_speed_in_every_frame
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.job import JobRecord
+from deadline_perception.runtime.job import JobRecord, LatePolicy, Outcome
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator

@@ -28,7 +28,7 @@ from parts.harness import Run, run_frame, run_script, show
 from parts.streaming import known_at, published
 from rich.progress import track
 
-from deadline_perception.core.detections import Detections
+from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.records import Frame
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -39,7 +39,7 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.several_networks.nested_task import spread
 from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
 from deadline_perception.runtime.loading import load_quality
-from deadline_perception.runtime.tracks import Tracks, pairwise_iou
+from deadline_perception.runtime.tracks import Tracks
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.tools.profile import restart_with_environment

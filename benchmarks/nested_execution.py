@@ -39,9 +39,8 @@ from deadline_perception.extras.several_networks.network_schedule import make_sc
 from deadline_perception.extras.several_networks.network_scheduler import NetworkScheduler
 from deadline_perception.extras.several_networks.task_file import TaskRequest, read_tasks
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.job import Job, JobRecord
+from deadline_perception.runtime.job import Job, JobRecord, Outcome
 from deadline_perception.runtime.pipeline import FrameClient
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.system.priority import MODES, ThreadPriority
 from deadline_perception.timing.calibration import clopper_pearson_upper
 from deadline_perception.timing.contention.load import busy_programs

@@ -25,7 +25,7 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.recording import Recording
 from deadline_perception.extras.report.timeliness import Spread
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS

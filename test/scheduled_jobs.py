@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from deadline_perception.runtime.job import Conditions, Job, StampReading
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Conditions, Job, Outcome, StampReading
 
 
 def ended_job(

@@ -32,10 +32,10 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.external_models.model_set.model_reference import ModelNotFound
 from deadline_perception.runtime.detection_stream import StreamClosed, Superseded
 from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.loading import NetworkOptions, NoProfile
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile

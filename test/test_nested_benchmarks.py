@@ -11,7 +11,7 @@ from scheduled_jobs import ended_job
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import Frame, GroundTruth
 from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 
 def test_quality_is_measured_at_the_intervals_that_passed(load_benchmark):

@@ -16,8 +16,7 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
-from deadline_perception.runtime.job import JobRecord
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import JobRecord, Outcome
 from deadline_perception.timing.calibration import clopper_pearson_upper
 from parts.deadline_plot import GOAL_MISSES, TRACED, long_part
 from parts.streaming import known_at, published

@@ -81,3 +81,46 @@ class Classification:
     def with_score(self, min_score: float) -> Classification:
         """The same with scores below `min_score` set to 0."""
         return Classification(np.where(self.scores >= min_score, self.scores, 0.0))
+
+
+def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
+    """Intersection over union of every pair of boxes: float64 `[N, M]`, 0 for boxes without area.
+
+    Args:
+        first_xyxy: `[N, 4]`.
+        second_xyxy: `[M, 4]`.
+    """
+    first, second = (
+        np.asarray(first_xyxy, np.float64)[:, None],
+        np.asarray(second_xyxy, np.float64)[None],
+    )
+    sides = np.clip(
+        np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]),
+        0,
+        None,
+    )
+    overlap = sides.prod(axis=-1)
+    areas = [
+        np.clip(boxes[..., 2:] - boxes[..., :2], 0, None).prod(axis=-1) for boxes in (first, second)
+    ]
+    union = areas[0] + areas[1] - overlap
+    return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
+
+
+def match_objects(
+    first: Detections, second: Detections, min_iou: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs objects of equal label, each at most once, so that the overlaps of all pairs together are largest.
+
+    Returns:
+        Indices into `first` and into `second`, int `[P]` each, of the pairs whose overlap is at least `min_iou` and
+        above 0.
+    """
+    overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
+    overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
+    # Slow to load, which the nodes that have no tracks need not pay; the detector has it from loading its times.
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(overlap, maximize=True)
+    kept = overlap[rows, columns] > 0
+    return rows[kept], columns[kept]

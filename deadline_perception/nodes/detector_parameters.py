@@ -10,9 +10,9 @@ from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT
 from deadline_perception.nodes.parameters import Parameter, Value
+from deadline_perception.runtime.job import LatePolicy
 from deadline_perception.runtime.loading import NetworkOptions, check_policy
 from deadline_perception.runtime.pipeline import FrameRules
-from deadline_perception.runtime.tracks import LatePolicy
 from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.system.priority import MODES
 from deadline_perception.timing.time_model import BOTH, BOUNDS, FEW_FRAMES

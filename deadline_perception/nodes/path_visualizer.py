@@ -33,7 +33,7 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, open_output
 from deadline_perception.nodes.stamp_cache import StampCache
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 PARAMETERS = (
     replace(TRANSPORT, read_only=True),

@@ -54,10 +54,9 @@ from deadline_perception.nodes.schedule_messages import job_report, schedule_mes
 from deadline_perception.nodes.service_quality import ANY_SOURCE, FRAMES, LATCHED, RESULTS
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.image_flow import TOLD_MS
-from deadline_perception.runtime.job import Job, JobRecord
+from deadline_perception.runtime.job import Job, JobRecord, Outcome
 from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.pipeline import FrameClient
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.system.priority import Role, ThreadPriority
 

@@ -11,8 +11,7 @@ from deadline_perception.core.stopwatch import NS_PER_MS
 from deadline_perception.extras.several_networks.nested_task import NestedTask
 from deadline_perception.extras.several_networks.network_schedule import NetworkSchedule
 from deadline_perception.msg import JobReport, Schedule, TaskSchedule
-from deadline_perception.runtime.job import JobRecord
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import JobRecord, Outcome
 
 _OUTCOMES = {
     Outcome.DETECTED: JobReport.DONE,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from deadline_perception.core.detections import Classification, Detections
-from deadline_perception.runtime.job import JobRecord
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import JobRecord, Outcome
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, JobRecord
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, JobRecord, Outcome
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
 
 OWN_SOURCE = 'own frames'

@@ -4,17 +4,43 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum, IntEnum
 from typing import Any
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.policy import Choice
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.time_model import FrameTimes
 
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
 HANGING_PUBLICATION_MS = (
     20.0  # a publication that takes longer, and past the deadline, is made again by another thread
 )
+
+
+class LatePolicy(str, Enum):
+    """What stands in for the detections of a frame whose deadline passed.
+
+    COASTED: the previous objects, moved on, in time. LATE: its own, late.
+    """
+
+    COASTED = 'coasted'
+    LATE = 'late'
+
+
+class Outcome(IntEnum):
+    """What was published for a job; the values of FrameLatency.outcome, where they are not negative.
+
+    DETECTED: its own result. COASTED: what stands in for it. LATE: its own result, after the deadline. Nothing of a
+    scheduled job that was ABORTED, because its time was over, FAILED with an error, or HUNG, so that another thread
+    serves the other tasks.
+    """
+
+    DETECTED = 0
+    COASTED = 1
+    LATE = 2
+    ABORTED = -1
+    FAILED = -2
+    HUNG = -3
 
 
 @dataclass(frozen=True)

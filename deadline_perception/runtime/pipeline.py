@@ -16,7 +16,7 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.job import Conditions, Job, JobRecord
+from deadline_perception.runtime.job import Conditions, Job, JobRecord, LatePolicy, Outcome
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.timed_inference import (
@@ -25,7 +25,6 @@ from deadline_perception.runtime.timed_inference import (
     NextImages,
     TimedInference,
 )
-from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not

@@ -8,11 +8,10 @@ some for older numpy alone; here results come at uneven times, and only the stam
 from __future__ import annotations
 
 import math
-from enum import Enum, IntEnum
 
 import numpy as np
 
-from deadline_perception.core.detections import Detections
+from deadline_perception.core.detections import Detections, match_objects
 
 # How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
 # that one result or one innovation, squared in variances, may count; and the limits of its factor.
@@ -24,75 +23,6 @@ _MEASUREMENT_NOISE, _ACCELERATION_NOISE, _VELOCITY_NOISE, _SCORE_HALF_LIFE_S = 0
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 _MIN_IOU = 0.02  # with its predicted place, from which a detection is the same object
 MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
-
-
-class LatePolicy(str, Enum):
-    """What stands in for the detections of a frame whose deadline passed.
-
-    COASTED: the previous objects, moved on, in time. LATE: its own, late.
-    """
-
-    COASTED = 'coasted'
-    LATE = 'late'
-
-
-class Outcome(IntEnum):
-    """What was published for a job; the values of FrameLatency.outcome, where they are not negative.
-
-    DETECTED: its own result. COASTED: what stands in for it. LATE: its own result, after the deadline. Nothing of a
-    scheduled job that was ABORTED, because its time was over, FAILED with an error, or HUNG, so that another thread
-    serves the other tasks.
-    """
-
-    DETECTED = 0
-    COASTED = 1
-    LATE = 2
-    ABORTED = -1
-    FAILED = -2
-    HUNG = -3
-
-
-def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
-    """Intersection over union of every pair of boxes: float64 `[N, M]`, 0 for boxes without area.
-
-    Args:
-        first_xyxy: `[N, 4]`.
-        second_xyxy: `[M, 4]`.
-    """
-    first, second = (
-        np.asarray(first_xyxy, np.float64)[:, None],
-        np.asarray(second_xyxy, np.float64)[None],
-    )
-    sides = np.clip(
-        np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]),
-        0,
-        None,
-    )
-    overlap = sides.prod(axis=-1)
-    areas = [
-        np.clip(boxes[..., 2:] - boxes[..., :2], 0, None).prod(axis=-1) for boxes in (first, second)
-    ]
-    union = areas[0] + areas[1] - overlap
-    return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
-
-
-def match_objects(
-    first: Detections, second: Detections, min_iou: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs objects of equal label, each at most once, so that the overlaps of all pairs together are largest.
-
-    Returns:
-        Indices into `first` and into `second`, int `[P]` each, of the pairs whose overlap is at least `min_iou` and
-        above 0.
-    """
-    overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
-    overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
-    # Slow to load, which the nodes that have no tracks need not pay; the detector has it from loading its times.
-    from scipy.optimize import linear_sum_assignment
-
-    rows, columns = linear_sum_assignment(overlap, maximize=True)
-    kept = overlap[rows, columns] > 0
-    return rows[kept], columns[kept]
 
 
 class Tracks:

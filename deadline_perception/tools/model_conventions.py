@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.core.detections import Detections
+from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.records import GroundTruth
 from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.engines.openvino_library import cpu_settings, openvino_core
@@ -46,7 +46,6 @@ from deadline_perception.extras.external_models.model_set.onnx_detector import (
     input_size,
 )
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec
-from deadline_perception.runtime.tracks import pairwise_iou
 from deadline_perception.tools.support.model_process import ask, serve
 
 _MODULE = 'model_conventions'

@@ -11,8 +11,7 @@ from deadline_perception.core.execution_path import MODEL, Operator, PathSpace, 
 from deadline_perception.decision.policy import Choice
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
-from deadline_perception.runtime.job import Conditions, Decision, Job, StampReading
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Conditions, Decision, Job, Outcome, StampReading
 from deadline_perception.timing.time_model import FrameTimes
 
 SPACE = multi_path_space(

@@ -12,7 +12,7 @@ from deadline_perception.extras.several_networks.network_schedule import Network
 from deadline_perception.extras.several_networks.scheduling.allocation import Allocation
 from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 STAMP = Time(sec=12, nanosec=5)
 

@@ -7,7 +7,7 @@ import pytest
 from hand_clock import Clock
 
 from deadline_perception.runtime.conditions import ConditionTracker
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 
 @pytest.fixture

@@ -8,8 +8,13 @@ import pytest
 from invented_networks import CLASSIFIER
 
 from deadline_perception.decision.policy import Choice
-from deadline_perception.runtime.job import HANGING_PUBLICATION_MS, Conditions, Job, StampReading
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import (
+    HANGING_PUBLICATION_MS,
+    Conditions,
+    Job,
+    Outcome,
+    StampReading,
+)
 from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.time_model import FrameTimes
 

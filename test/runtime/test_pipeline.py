@@ -14,11 +14,10 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.executor import serve
-from deadline_perception.runtime.job import Conditions, Job, StampReading
+from deadline_perception.runtime.job import Conditions, Job, LatePolicy, Outcome, StampReading
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.time_model import Reserve, TimeModel

@@ -7,9 +7,8 @@ import pytest
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime import status as status_module
-from deadline_perception.runtime.job import Conditions, Job, StampReading
+from deadline_perception.runtime.job import Conditions, Job, Outcome, StampReading
 from deadline_perception.runtime.status import DetectorStatus, hanging
-from deadline_perception.runtime.tracks import Outcome
 
 
 def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):

@@ -10,9 +10,8 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.multi_path.declaration import multi_path_space
-from deadline_perception.runtime.job import Job, StampReading
+from deadline_perception.runtime.job import Job, Outcome, StampReading
 from deadline_perception.runtime.timed_inference import ImagePeriod, NextImages, TimedInference
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.time_model import FrameReserve, FrameTimes
 
 SPACE = multi_path_space(

@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.core.detections import Detections
-from deadline_perception.runtime.tracks import (
-    MAX_OBJECTS,
-    LatePolicy,
-    Tracks,
-    match_objects,
-    pairwise_iou,
-)
+from deadline_perception.core.detections import Detections, match_objects, pairwise_iou
+from deadline_perception.runtime.job import LatePolicy
+from deadline_perception.runtime.tracks import MAX_OBJECTS, Tracks
 
 SIZE = (380, 640)
 

@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 
 from deadline_perception.extras.report.recording import FrameRecord, Recording
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 _WORST = 10  # frames that are told
 PHASE_WORDS = {

@@ -13,7 +13,7 @@ import numpy as np
 from deadline_perception.core.records import OperatorRecord
 from deadline_perception.extras.report.causes import slowdown_of
 from deadline_perception.extras.report.recording import FrameRecord, Recording
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 MOST_FRAMES = (
     1200  # drawn singly; of longer runs the worst frame of each of so many stretches is drawn

@@ -32,7 +32,7 @@ from deadline_perception.extras.report.recording import (
     Recording,
     Samples,
 )
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 _WANTED = {
     'deadline_perception/msg/FrameLatency',

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import GroundTruth, OperatorRecord
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 NODE_PHASES = (
     'age',

@@ -18,7 +18,7 @@ from deadline_perception.extras.report.causes import worst_frames
 from deadline_perception.extras.report.gallery import SHOWN_SCORE, Picture, gallery
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.extras.report.summary import path_uses, summarise
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 ACCEPTED_MISS_RATIO = 0.02  # on an idle machine
 _MOST_PATHS = 14

@@ -12,7 +12,7 @@ from deadline_perception.core.records import GroundTruth
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.extras.report.timeliness import frame_figures, network_figures
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from deadline_perception.extras.report.recording import Recording
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 from deadline_perception.timing.calibration import clopper_pearson_upper
 
 

@@ -27,7 +27,7 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
     TotalAccuracy,
 )
 from deadline_perception.extras.several_networks.task_file import TaskRequest
-from deadline_perception.runtime.job import JobRecord
+from deadline_perception.runtime.job import JobRecord, Outcome
 from deadline_perception.runtime.loading import (
     NetworkOptions,
     SetupError,
@@ -36,7 +36,6 @@ from deadline_perception.runtime.loading import (
     prepared_paths,
     warm_up,
 )
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.time_model import Forecast, Reserve, limited_factor

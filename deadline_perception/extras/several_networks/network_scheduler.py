@@ -31,10 +31,10 @@ from deadline_perception.runtime.job import (
     Conditions,
     Job,
     JobRecord,
+    Outcome,
     StampReading,
 )
 from deadline_perception.runtime.pipeline import FrameClient
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.runtime.watchdog import Act
 from deadline_perception.timing.calibration import clopper_pearson_upper
 

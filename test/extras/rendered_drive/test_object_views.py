@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from deadline_perception.core.detections import pairwise_iou
 from deadline_perception.core.records import Frame, GroundTruth
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drive
 from deadline_perception.extras.rendered_drive.object_views import (
@@ -16,7 +17,6 @@ from deadline_perception.extras.several_networks.classifier.classes import (
     LAMPS,
     REFINED,
 )
-from deadline_perception.runtime.tracks import pairwise_iou
 
 GREY = np.full((40, 40, 3), 120, np.uint8)
 

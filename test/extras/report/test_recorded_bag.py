@@ -10,7 +10,7 @@ from rosbags.rosbag2 import StoragePlugin
 
 from deadline_perception.extras.report.recorded_bag import RecordingError, read_recording
 from deadline_perception.extras.report.report import write_report
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 BOX = [10.0, 20.0, 50.0, 80.0]
 

@@ -15,8 +15,8 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
     TotalAccuracy,
 )
 from deadline_perception.extras.several_networks.task_file import TaskRequest
+from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.loading import SetupError
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.timing.profile import measure_profile
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)

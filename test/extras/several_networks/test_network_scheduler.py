@@ -19,8 +19,8 @@ from deadline_perception.extras.several_networks.network_scheduler import (
     TaskPlan,
 )
 from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.pipeline import FrameClient
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.system.priority import ThreadPriority
 
 WAIT_S = 20.0
