@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.engines.openvino_library import load_openvino
-from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.networks.yolox.checkpoint import build_yolox, save_yolox
 from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO
 from deadline_perception.networks.yolox.layers import Unit

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from deadline_perception.datasets.records import spread_evenly
-from deadline_perception.datasets.source import open_source
-from deadline_perception.networks.external.coco_names import COCO_NAMES
-from deadline_perception.networks.model_set.model_reference import load_weights
 from torchvision.ops import box_iou
 
+from deadline_perception.core.records import spread_evenly
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.model_set.model_reference import load_weights
 from deadline_perception.networks.yolox import public_weights
 from deadline_perception.networks.yolox.checkpoint import build_yolox
 from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO
