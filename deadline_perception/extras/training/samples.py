@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 import warnings
 from collections.abc import Collection
@@ -18,11 +19,23 @@ from deadline_perception.extras.data.class_names import with_class_names
 from deadline_perception.extras.rendered_drive.painter import CROWD_AREA_PX
 
 _HELD_BYTES = 4e9
-_MIN_VISIBLE_SHARE = 0.3
+_MIN_VISIBLE_SHARE, _LARGE_SHARE = (
+    0.3,
+    0.05,
+)  # of an object, or else of the view, for a cut object to be known
 _MOSAIC_SHARE = 0.15
 # Of the size at which the image fills the input: near and far, so that the larger and smaller scales of a path see in
 # training what they see in a frame.
 _SCALES = (0.5, 2.2)
+_WHOLE_SHARE, _BY_SIDE_SHARE = (
+    0.3,
+    0.35,
+)  # of the views: the image as a frame, and objects of any size
+_SIDES = (0.015, 1.0)  # of an object over the view's, spread evenly over their logarithm
+_LEAST_ZOOM, _MOST_MAGNIFIED = (
+    0.35,
+    4.0,
+)  # below, objects are specks; above, an image's pixels are blurs
 _MOSAIC_SCALES = (0.6, 2.4)
 _NIGHT_SHARE, _JPEG_SHARE = 0.1, 0.25
 _CROP_ON_OBJECT_SHARE = 0.8
@@ -240,25 +253,31 @@ class SampleSource:
             image = self._image(index)
         ground_truth = self._frames[index].ground_truth
         height, width = size
-        if 'scale' in self._without:
-            scales = (1.0, 1.0)
-        fit = max((whole or size)[0] / image.shape[0], (whole or size)[1] / image.shape[1])
-        if generator.random() < 0.3 and scales[0] < 1.0 < scales[1]:
-            scale = fit
-        else:
-            scale = fit * float(np.exp(generator.uniform(*np.log(scales))))
-        spare_x, spare_y = width - image.shape[1] * scale, height - image.shape[0] * scale
-        shift_x, shift_y = (
-            generator.uniform(min(spare_x, 0), max(spare_x, 0)),
-            generator.uniform(min(spare_y, 0), max(spare_y, 0)),
-        )
         objects, labels = (
             ground_truth.boxes_xyxy_px[~ground_truth.crowd],
             ground_truth.labels[~ground_truth.crowd],
         )
-        if whole is not None and len(objects) and generator.random() < _CROP_ON_OBJECT_SHARE:
+        wanted = None
+        if len(objects):
             chances = self._rarity[labels] / self._rarity[labels].sum()
-            left, top, right, bottom = objects[generator.choice(len(objects), p=chances)] * scale
+            wanted = objects[generator.choice(len(objects), p=chances)]
+        if 'scale' in self._without:
+            scales = (1.0, 1.0)
+        by_side = generator.random() < _BY_SIDE_SHARE and wanted is not None and whole is None
+        scale_x, scale_y = _view_scales(
+            generator, image.shape[:2], whole or size, scales, wanted if by_side else None
+        )
+        spare_x, spare_y = width - image.shape[1] * scale_x, height - image.shape[0] * scale_y
+        shift_x, shift_y = (
+            generator.uniform(min(spare_x, 0), max(spare_x, 0)),
+            generator.uniform(min(spare_y, 0), max(spare_y, 0)),
+        )
+        if (
+            wanted is not None
+            and (by_side or whole is not None)
+            and generator.random() < _CROP_ON_OBJECT_SHARE
+        ):
+            left, top, right, bottom = wanted * np.tile((scale_x, scale_y), 2)
             shift_x = np.clip(
                 width * generator.uniform(0.2, 0.8) - (left + right) / 2,
                 min(spare_x, 0),
@@ -269,9 +288,9 @@ class SampleSource:
                 min(spare_y, 0),
                 max(spare_y, 0),
             )
-        matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
+        matrix = np.array([[scale_x, 0, shift_x], [0, scale_y, shift_y]], dtype=np.float64)
         if generator.random() < 0.5 and 'mirror' not in self._without:
-            matrix = np.array([[-scale, 0, width - shift_x], [0, scale, shift_y]])
+            matrix = np.array([[-scale_x, 0, width - shift_x], [0, scale_y, shift_y]])
         # Boxes are measured from pixels' edges, images from their centres.
         centred = matrix.copy()
         centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1]) - 0.5
@@ -341,6 +360,37 @@ def _repeat_factors(ground_truths: list[GroundTruth], classes: int) -> np.ndarra
     return np.where(present, factor, 1.0).max(1)
 
 
+def _view_scales(
+    generator: np.random.Generator,
+    image: tuple[int, int],
+    frame: tuple[int, int],
+    scales: tuple[float, float],
+    wanted_xyxy_px: np.ndarray | None,
+) -> np.ndarray:
+    """Random factors from px of an image to px of a view, horizontal and vertical.
+
+    Some views show the whole image as a frame does, stretched to the input; in the others it is stretched less.
+
+    Args:
+        generator: draws.
+        image, frame: height and width in px, of the image and of the input.
+        scales: what else is drawn from, of the size at which the image fills the input; (1, 1) for that alone.
+        wanted_xyxy_px: an object that gets any size from a speck to all of the view instead.
+    """
+    stretched = np.array([frame[1] / image[1], frame[0] / image[0]])
+    even = float(np.sqrt(stretched.prod()))
+    if scales == (1.0, 1.0) or (wanted_xyxy_px is None and generator.random() < _WHOLE_SHARE):
+        return stretched
+    if wanted_xyxy_px is None:
+        zoom = float(np.exp(generator.uniform(*np.log(scales))))
+    else:
+        left, top, right, bottom = wanted_xyxy_px
+        side = math.sqrt(max(1.0, (right - left) * (bottom - top)) / math.prod(image))
+        zoom = float(np.exp(generator.uniform(*np.log(_SIDES)))) / side
+        zoom = max(_LEAST_ZOOM, min(zoom, _MOST_MAGNIFIED / even))
+    return zoom * even * (stretched / even) ** generator.random()
+
+
 def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:
     """Boxes under an axis-aligned affine map, cut to the view; objects mostly cut off, or small, become crowd."""
     height, width = size
@@ -359,7 +409,10 @@ def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
     visible = (cut[:, 2:] - cut[:, :2]).prod(1) / np.maximum(area, 1e-6)
     solid = ((cut[:, 2:] - cut[:, :2]) >= 1.0).all(1)
     small = (cut[:, 2:] - cut[:, :2]).prod(1) < CROWD_AREA_PX
-    crowd = known.crowd | (visible < _MIN_VISIBLE_SHARE) | small
+    hidden = (visible < _MIN_VISIBLE_SHARE) & (
+        (cut[:, 2:] - cut[:, :2]).prod(1) < _LARGE_SHARE * height * width
+    )
+    crowd = known.crowd | hidden | small
     return GroundTruth(cut[solid], known.labels[solid], crowd[solid])
 
 

@@ -19,12 +19,13 @@ class TrainingPlan:
         clip_norm: largest norm of a gradient, > 0.
         ema: largest decay of the averaged weights, which are the ones that ship, in [0, 1).
         seed: of samples, paths and anchors.
-        bfloat16: compute in bfloat16 where it does no harm.
+        bfloat16: compute in bfloat16 where it does no harm, on a device that does not emulate it.
         crop: height and width in px of the windows that the first steps train on, multiples of 32; None trains on
             whole images from the start. Windows around objects take less time each and hold more of what matters.
         crop_share: share of the steps that train on windows, in [0, 1]; the batch grows to fill the same area.
         sizes: heights and widths in px, multiples of 32, of which every step on whole images draws one; none stands
             for the input size. A network that will be read at several sizes, or at unknown distances, gains by it.
+            At another than the input size, paths scale it no further.
 
     Raises:
         ValueError: a number lies outside its range.

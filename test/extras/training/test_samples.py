@@ -7,6 +7,7 @@ import pytest
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
+from deadline_perception.extras.training import samples
 from deadline_perception.extras.training.samples import (
     AUGMENTATIONS,
     SampleSource,
@@ -47,6 +48,13 @@ def _bright_square(without=()):
     )
 
 
+@pytest.fixture
+def sharp(monkeypatch):
+    """Scales as little as what the assertions on edges allow."""
+    monkeypatch.setattr(samples, '_LEAST_ZOOM', 1.0)
+    monkeypatch.setattr(samples, '_MOST_MAGNIFIED', 1.6)
+
+
 def test_images_change_in_no_way_that_is_left_out():
     source, generator = _bright_square(AUGMENTATIONS), np.random.default_rng(0)
     for _ in range(20):
@@ -72,7 +80,7 @@ def test_a_change_that_there_is_not_cannot_be_left_out():
         _bright_square(['rain'])
 
 
-def test_boxes_lie_on_their_pixels_to_a_fraction_of_one():
+def test_boxes_lie_on_their_pixels_to_a_fraction_of_one(sharp):
     """The centre of a bright square's light is that of its box, mirrored or not, at every scale."""
     source = _bright_square()
     centres = (np.mgrid[:96, :128] + 0.5)[::-1]
@@ -103,7 +111,7 @@ def _within(boxes, margin, size):
 
 
 @pytest.mark.parametrize('kind', ['whole', 'window', 'mosaic'])
-def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind):
+def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind, sharp):
     source, seen = _bright_square(), 0
     for seed in range(60):
         generator = np.random.default_rng(seed)
@@ -181,6 +189,39 @@ def test_windows_are_cut_around_rare_objects_more_often():
         for label in (0, 1)
     )
     assert rare > 150 and 2 * common < rare
+
+
+def test_some_views_show_an_image_of_any_aspect_as_a_frame_is_stretched():
+    """A square image at an input twice as wide: its square object is twice as wide as high, whole and uncut."""
+    known = GroundTruth(np.float32([[16, 16, 48, 48]]), np.array([0]), np.array([False]))
+    frame = Frame('0', 0, lambda: np.zeros((64, 64, 3), np.uint8), ground_truth=known)
+    source = SampleSource([Sequence('one', ('x',), (frame,))], [1.0], (64, 128), without=['mosaic'])
+    boxes = [
+        source.draw(np.random.default_rng(seed)).ground_truth.boxes_xyxy_px[0] for seed in range(60)
+    ]
+    whole = sum(np.allclose(box, [32, 16, 96, 48], atol=0.1) for box in boxes)
+    assert 5 < whole < 40
+
+
+def test_objects_of_whole_views_are_of_every_size():
+    """Of an object of 5 % of the image's side, each third of the sizes from 2 to 40 % on a logarithmic scale."""
+    known = GroundTruth(np.float32([[190, 95, 210, 105]]), np.array([0]), np.array([False]))
+    frame = Frame('0', 0, lambda: np.zeros((200, 400, 3), np.uint8), ground_truth=known)
+    source = SampleSource([Sequence('one', ('x',), (frame,))], [1.0], (200, 400))
+    sides = []
+    for seed in range(300):
+        boxes = source._view(np.random.default_rng(seed), (200, 400), (0.5, 2.2)).ground_truth
+        left, top, right, bottom = boxes.boxes_xyxy_px[0] if len(boxes) else (0, 0, 0, 0)
+        sides.append(np.sqrt((right - left) * (bottom - top) / (200 * 400)))
+    counts = np.histogram(sides, [0.0, 0.025, 0.1, 0.19, 0.4])[0]
+    assert counts.min() > 15 and counts.sum() > 290
+
+
+def test_of_a_cut_object_a_part_that_fills_the_view_is_known_and_a_sliver_is_not():
+    known = GroundTruth(
+        np.float32([[-200, 0, 20, 90], [100, 10, 200, 30]]), np.array([0, 0]), np.zeros(2, bool)
+    )
+    assert _move(known, np.eye(2, 3), (96, 128)).crowd.tolist() == [False, True]
 
 
 def test_objects_that_become_small_are_crowd():

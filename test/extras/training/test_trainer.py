@@ -7,6 +7,7 @@ import torch
 from torchvision.ops import box_iou
 
 from deadline_perception.core.workers import Workers
+from deadline_perception.extras.training.losses import path_losses
 from deadline_perception.extras.training.samples import SampleSource
 from deadline_perception.extras.training.strategies import STRATEGIES, Sandwich
 from deadline_perception.extras.training.trainer import Trainer
@@ -44,6 +45,16 @@ def test_images_drawn_ahead_give_the_same_weights(tiny_network, shapes):
     for ahead in (0, 1):
         trainer = _trainer(copy.deepcopy(tiny_network), shapes, crop=(32, 64))
         trainer.run(ahead=ahead)
+        weights.append(trainer.average)
+    torch.testing.assert_close(*weights, atol=0, rtol=0)
+
+
+def test_bfloat16_is_left_out_where_a_cpu_would_emulate_it(tiny_network, shapes, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, '_is_mkldnn_bf16_supported', lambda: False)
+    weights = []
+    for bfloat16 in (True, False):
+        trainer = _trainer(copy.deepcopy(tiny_network), shapes, bfloat16=bfloat16)
+        trainer.run(until=2)
         weights.append(trainer.average)
     torch.testing.assert_close(*weights, atol=0, rtol=0)
 
@@ -179,7 +190,7 @@ def test_few_images_are_learnt(tiny_network, shapes):
     )
     losses = []
     trainer.run(report=lambda step, values: losses.append(values['objectness']))
-    assert np.mean(losses[-20:]) < 0.4 * np.mean(losses[:10])
+    assert np.mean(losses[-20:]) < 0.55 * np.mean(losses[:10])
     network = trainer.network.eval()
     network.load_state_dict(trainer.average)
     found = sum(
@@ -217,6 +228,26 @@ def test_first_steps_see_windows_and_the_others_sizes_that_are_drawn(
     trainer.run()
     assert seen[:3] == [[(32, 64)] * 9] * 3
     assert all(sizes in ([(64, 96)] * 3, [(96, 96)] * 2) for sizes in seen[3:]) and len(seen) == 6
+
+
+def test_a_step_at_another_size_trains_paths_that_scale_it_no_further(
+    tiny_network, shapes, monkeypatch
+):
+    trainer = _trainer(
+        tiny_network, shapes, Sandwich(alone_share=0.0), sizes=((64, 96), (32, 64)), steps=8
+    )
+    seen = set()
+
+    def losses(network, images, *others, **options):
+        seen.add(tuple(images.shape[-2:]))
+        return path_losses(network, images, *others, **options)
+
+    monkeypatch.setattr('deadline_perception.extras.training.trainer.path_losses', losses)
+    trainer.run()
+    assert seen == {
+        (64, 96),
+        (32, 64),
+    }  # the latter is half of the former, too; its own half is 32 x 32
 
 
 @pytest.mark.parametrize(
