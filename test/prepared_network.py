@@ -88,7 +88,7 @@ def prepared_once(tmp_path_factory) -> Prepared:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv('XDG_CACHE_HOME', str(made.cache))
             folder = default_store_folder(network.config_name, network.weights_hash)
-        origin = store_origin(read_device_facts('cpu'), network)
+        origin = store_origin(read_device_facts('cpu'))
         models = prepare(
             network,
             list(images),

@@ -49,7 +49,7 @@ def choose_engine(engine: str, network, facts: DeviceFacts, weights: str = 'WEIG
         return Eager()
     try:
         folder = default_store_folder(network.config_name, network.weights_hash)
-        store = SegmentStore.load(folder, store_origin(facts, network))
+        store = SegmentStore.load(folder, store_origin(facts))
         from deadline_perception.engines.compiled_segments import CompiledSegments
 
         return CompiledSegments(store, facts.threads)

@@ -31,7 +31,6 @@ from deadline_perception.engines.eager import Compute, Eager, Inputs, Values, as
 from deadline_perception.engines.openvino_library import load_openvino, own_signal_stack
 from deadline_perception.engines.segment_models import SegmentModels
 from deadline_perception.engines.segment_store import Form, SegmentStore
-from deadline_perception.engines.store_lock import Turns
 
 CALIBRATION_IMAGES, CHECK_IMAGES = (
     12,
@@ -127,7 +126,6 @@ def prepare(
     *,
     keys: Collection[str] | None = None,
     models: SegmentModels | None = None,
-    turns: Turns | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> SegmentModels:
     """Completes a store, segment by segment; may be interrupted and called again. Blocks for a fraction of a second per
@@ -140,7 +138,6 @@ def prepare(
         threads: that one segment is spread over.
         keys: of the segments that it is complete with; None for all of the network.
         models: of segments, as they were converted and quantised elsewhere; None where there are none.
-        turns: of this process, where others prepare other segments.
         progress: called with the key of each segment that is done.
 
     Returns:
@@ -156,12 +153,8 @@ def prepare(
         for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))
     ]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
-    turns, models, done = (
-        turns or Turns(),
-        models or SegmentModels(''),
-        progress or (lambda key: None),
-    )
-    maker = SegmentMaker(store, threads, turns, models.weights_hash)
+    models, done = models or SegmentModels(''), progress or (lambda key: None)
+    maker = SegmentMaker(store, threads, models.weights_hash)
     space, asked = network.path_space, set(network.path_space.carriers() if keys is None else keys)
     wanted = set(asked)
     varied = (space.largest, *covering_paths(space, 1, random.Random(0)))
@@ -178,7 +171,7 @@ def prepare(
         if at_hand is not None:
             left = {key for key in left if key in at_hand.forms or any(at_hand.of(key))}
         paths = _short_paths(space, left) if at_hand is models else sizes
-        for key, calls in _recorded(network, images[-count:], left, paths, turns):
+        for key, calls in _recorded(network, images[-count:], left, paths):
             if not calls:
                 wanted.remove(key)
             elif at_hand is None:
@@ -216,7 +209,6 @@ def _recorded(
     images: Sequence[np.ndarray],
     keys: Collection[str],
     paths: Sequence[ExecutionPath],
-    turns: Turns,
 ) -> Iterator[tuple[str, list[Call]]]:
     """Each of the keys with its calls on the images, none where the network computes it without an engine."""
     space, engine, left = network.path_space, network.engine, set(keys)
@@ -227,7 +219,7 @@ def _recorded(
             if not recorder.wanted:
                 continue
             left -= recorder.wanted
-            _record(network, path, images, recorder, turns)
+            _record(network, path, images, recorder)
             for key in recorder.wanted - recorder.asked:
                 yield key, []
             for key in list(recorder.calls):
@@ -236,9 +228,7 @@ def _recorded(
         network.engine = engine
 
 
-def _record(
-    network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder, turns: Turns
-) -> None:
+def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder) -> None:
     """Runs every image up to the last segment that is wanted; in every second one some skips of the path are taken, as
     they will be."""
     space, rng = path.space, random.Random(1)
@@ -257,7 +247,6 @@ def _record(
         run = network.start(image, path.replace(**taken) if taken else path)
         while run.segment <= last:
             run.run_segment()
-        turns.give_way()
 
 
 class SegmentMaker:
@@ -266,7 +255,6 @@ class SegmentMaker:
     Args:
         store: keeps what is made.
         threads: that one segment is spread over.
-        turns: of this process, where others prepare other segments.
         weights_hash: of the weights that they hold.
 
     Attributes:
@@ -276,11 +264,8 @@ class SegmentMaker:
         StoreError: OpenVINO cannot be loaded.
     """
 
-    def __init__(
-        self, store: SegmentStore, threads: int, turns: Turns | None = None, weights_hash: str = ''
-    ) -> None:
+    def __init__(self, store: SegmentStore, threads: int, weights_hash: str = '') -> None:
         self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
-        self._turns = turns or Turns()
         self.made = SegmentModels(weights_hash)
 
     @torch.inference_mode()
@@ -377,7 +362,7 @@ class SegmentMaker:
             is_exact = is_exact or form is Form.EXACT
             if makes:
                 self.made.add(key, form, model)
-            eager_ms, time_ms = self._times_ms(checks, segment)
+            eager_ms, time_ms = times_ms(checks, segment)
             if form is Form.EXACT and time_ms * _EXACT_GAIN >= eager_ms:
                 continue
             if time_ms >= eager_ms:
@@ -411,13 +396,7 @@ class SegmentMaker:
         )
 
     def _eager_ms(self, calls: list[Call]) -> float:
-        return self._times_ms(calls, lambda arrays: None)[0]
-
-    def _times_ms(
-        self, calls: list[Call], segment: CompiledSegment | Callable
-    ) -> tuple[float, float]:
-        with self._turns.alone():
-            return times_ms(calls, segment)
+        return times_ms(calls, lambda arrays: None)[0]
 
     def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable]]:
         """Forms to try, the fastest first, and what makes the model of each; a model that is converted serves them
@@ -460,7 +439,6 @@ class SegmentMaker:
             except OpConversionFailure:
                 model = self._openvino.convert_model(module, example_input=example)
         _fix_shapes(model, call.tensors)
-        self._turns.give_way()
         return model
 
     def _quantise(self, model, calls: list[Call], saturating: bool):
@@ -486,7 +464,6 @@ class SegmentMaker:
                 fast_bias_correction=False,  # the thorough one gains some 4 dB
                 advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix),
             )
-        self._turns.give_way()
         return found
 
     def _compile(self, model, example: list[Tensor], exact: bool = False) -> bytes:

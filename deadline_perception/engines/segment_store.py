@@ -3,15 +3,11 @@ torch."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import mmap
 import os
-import shutil
-import sys
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -24,16 +20,10 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
 from deadline_perception.engines.store_lock import foreign_writer
 
-FORMAT = 2
+FORMAT = 3  # to be raised when the code of a network's segments, or of their preparation, changes what is prepared
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
 _NEEDED = ('OpenVINO',)
 _MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
-_PART = 'part-'  # and its number: folder of a store that another process completes
-_PREPARING = ('preparation', 'channels_last')  # modules of this folder
-_VERSIONED = {
-    *sys.stdlib_module_names,
-    'torch',
-}  # a compiled layer does not depend on the version that described it
 
 
 class StoreError(DeadlinePerceptionError):
@@ -89,19 +79,16 @@ def default_store_folder(config_name: str, weights_hash: str) -> Path:
     return Path(cache) / 'deadline_perception' / 'engine' / f'{config_name}-{weights_hash}'
 
 
-def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
+def store_origin(facts: DeviceFacts) -> dict[str, str]:
     """What prepared segments hold for beside their weights, by the words that a message uses. Loads no library.
 
     Args:
         facts: the device.
-        network: whose code they are made of; None where only its store is looked at, which may be of any code.
 
     Raises:
-        StoreError: OpenVINO is not installed, or the source of the network cannot be read.
+        StoreError: OpenVINO is not installed.
     """
     origin = {'device': facts.name, 'CPU capability': facts.cpu_capability}
-    if network is not None:
-        origin['code'] = code_hash(network)
     for name, package in LIBRARIES.items():
         try:
             origin[f'{name} version'] = importlib.metadata.version(package)
@@ -114,52 +101,6 @@ def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
                 'none'  # segments whose models lie beside the weights need no quantiser
             )
     return origin
-
-
-def code_hash(network) -> str:
-    """Identifies the code that computes a network's segments, and the one that prepares them; comments and docstrings
-    aside.
-
-    It covers whole modules, those of the network's class, of its layers and of what they derive from: a segment may
-    compute with any function there.
-
-    Args:
-        network: `modules()` gives its layers, as those of PyTorch do.
-
-    Raises:
-        StoreError: a source cannot be read.
-    """
-    kinds = {kind for layer in (network, *network.modules()) for kind in type(layer).__mro__}
-    names = {kind.__module__ for kind in kinds} | {f'{__package__}.{name}' for name in _PREPARING}
-    digest = hashlib.sha256()
-    for name in sorted(names):
-        if name.partition('.')[0] in _VERSIONED:
-            continue
-        try:
-            source = Path(importlib.util.find_spec(name).origin).read_text(encoding='utf-8')
-            digest.update(f'{name} {_bare(source)}'.encode())
-        except (
-            OSError,
-            AttributeError,
-            TypeError,
-            ValueError,
-            SyntaxError,
-        ) as error:  # no file, or not one of Python
-            raise StoreError(
-                f'source of the module {name} cannot be read, which tells whether prepared segments are '
-                f'of this code: {error}'
-            ) from error
-    return digest.hexdigest()[:16]
-
-
-def _bare(source: str) -> str:
-    """The code of a module without what changes nothing: comments, docstrings, blanks."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        has_body = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        if has_body and ast.get_docstring(node, clean=False) is not None:
-            del node.body[0]
-    return ast.dump(tree)
 
 
 class SegmentStore:
@@ -325,34 +266,6 @@ class SegmentStore:
             replace_file(self.folder / file, compiled)
         self.segments[key], self._attempt = segment, ''
         self._save()
-
-    def part(self, number: int) -> SegmentStore:
-        """A store of its own in a folder of this one, for another process that prepares some of the segments; where
-        there is one, it goes on.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
-        part = SegmentStore.resume(self.folder / f'{_PART}{number}', self.origin)
-        part.failed = sorted({*part.failed, *self.failed})
-        part._save()
-        return part
-
-    def take_parts(self) -> None:
-        """Moves what the stores of `part` hold to here.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
-        for folder in sorted(self.folder.glob(f'{_PART}*')):
-            part = SegmentStore.resume(folder, self.origin)
-            for segment in part.segments.values():
-                if segment.file and (folder / segment.file).exists():  # segments may share one
-                    os.replace(folder / segment.file, self.folder / segment.file)
-            self.segments.update(part.segments)
-            self.failed = sorted({*self.failed, *part.failed})
-            self._save()
-            shutil.rmtree(folder)
 
     def finish(self, keys: Iterable[str]) -> None:
         """Says that all segments of these keys are there."""

@@ -151,7 +151,7 @@ def _compiled(detector, facts: DeviceFacts, folder: Path, paths: Iterable[Execut
     from deadline_perception.engines.preparation import prepare
     from deadline_perception.engines.segment_store import SegmentStore, store_origin
 
-    store = SegmentStore.resume(folder, store_origin(facts, detector))
+    store = SegmentStore.resume(folder, store_origin(facts))
     images = [_image(detector.config, seed) for seed in range(_EXAMPLES)]
     prepare(
         detector,

@@ -62,7 +62,7 @@ def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(
     assert choose_engine('auto', network, FACTS).identity.startswith('openvino ')
     changed.write_text(source.replace('kernel // 2, kernel // 2', '0, 0'))
     assert 'are of another origin: code is ' in choose_engine('auto', network, FACTS).notice
-    assert SegmentStore.resume(prepared.folder, store_origin(FACTS, network)).segments == {}
+    assert SegmentStore.resume(prepared.folder, store_origin(FACTS)).segments == {}
     changed.write_text('def')
     module = 'deadline_perception.networks.multi_path.operators'
     with pytest.raises(StoreError, match=f'source of the module {module} cannot be read'):

@@ -106,7 +106,7 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
 
 def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_path, monkeypatch):
     network = prepared.network()
-    origin = store_origin(read_device_facts('cpu'), network)
+    origin = store_origin(read_device_facts('cpu'))
     first = SegmentStore.load(prepared.folder, origin)
     made = SegmentModels.load(prepared.weights.with_name('small.models'), network.weights_hash)
     assert first.segments.keys() <= made.forms.keys()

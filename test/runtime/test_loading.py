@@ -343,7 +343,7 @@ def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_
     )
     options = NetworkOptions(str(prepared.weights), profile=str(tmp_path / 'part.json'))
     assert list(load_task(options, tmp_path).kept_paths) == few
-    store = SegmentStore.load(prepared.folder, store_origin(facts, network))
+    store = SegmentStore.load(prepared.folder, store_origin(facts))
     store.done = set(space.keys(few[0]))
     store.finish(())
     for profile in ('part', 'whole'):

@@ -1,13 +1,11 @@
-"""Has the segments of a network prepared, in processes of their own: a compiler of layers may end the process it runs
-in, and most of its work is done by one core."""
+"""Has the segments of a network prepared, in a process of its own: a compiler of layers may end the process it runs
+in."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +17,6 @@ import numpy as np
 from deadline_perception.core.child_command import module_command
 from deadline_perception.core.device import (
     DeviceFacts,
-    available_memory_mb,
     read_device_facts,
     use_threads,
 )
@@ -33,20 +30,13 @@ from deadline_perception.engines.segment_store import (
     default_store_folder,
     store_origin,
 )
-from deadline_perception.engines.store_lock import Turns, foreign_writer, store_lock
+from deadline_perception.engines.store_lock import foreign_writer, store_lock
 from deadline_perception.timing.contention.load import start_tied, stop_tied
 from deadline_perception.tools.support.terminal import progress_bar, say
 
 _MOST_CRASHES = 20  # each rules one form of one segment out
-_LEAST_SEGMENTS = 24  # that are worth a process, which takes some seconds to start
-_PROCESS_MB = 2000.0  # that one takes at most
-_MOST_PROCESSES = 4  # more of them would mostly wait for each other, as they time what they made
-_IMAGES, _KEYS, _TURNS, _DONE = (
-    'images.npy',
-    'keys.json',
-    'turns',
-    'done',
-)  # files that the processes share
+# Files that both processes share.
+_IMAGES, _KEYS, _DONE, _MADE = 'images.npy', 'keys.json', 'done', f'made{SUFFIX}'
 
 
 class PreparationFailed(DeadlinePerceptionError):
@@ -63,8 +53,7 @@ def prepare_segments(
     """Completes the prepared segments of a network where they are not ready; blocks for minutes then, for seconds where
     their models lie beside the weights (`SegmentModels`). What is made is put there.
 
-    As many processes share the work as there are cores and memory for. A segment whose preparation ends its process is
-    left to a slower form, and the next process goes on with the others.
+    A segment whose preparation ends its process is left to a slower form, and the next process goes on with the others.
 
     Args:
         weights: file of the network.
@@ -83,7 +72,7 @@ def prepare_segments(
     if foreign:
         raise PreparationFailed(f'the segments could not be prepared: {foreign}')
     try:
-        origin = store_origin(facts, network)
+        origin = store_origin(facts)
     except StoreError as error:
         raise PreparationFailed(
             f'the segments could not be prepared: {error}; the engine eager runs without them'
@@ -98,15 +87,13 @@ def prepare_segments(
 
     check_images(images)
     waiting = 'another process prepares the segments of this network; waiting for it'
-    with store_lock(folder, lambda: say(waiting)) as lock:
+    with store_lock(folder, lambda: say(waiting)):
         try:
             SegmentStore.load(folder, origin).check(
                 needed
             )  # another process may have made them meanwhile
         except StoreError:
-            _prepare(
-                weights, network, images, facts, SegmentStore.resume(folder, origin), needed, lock
-            )
+            _prepare(weights, network, images, facts, needed)
 
 
 def prepare_for_engine(
@@ -135,17 +122,12 @@ def prepare_for_engine(
 
 
 def _prepare(
-    weights: Path,
-    network,
-    images: Sequence[np.ndarray],
-    facts: DeviceFacts,
-    store: SegmentStore,
-    keys: list[str],
-    lock: int,
+    weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, keys: list[str]
 ) -> None:
-    """Completes a store by some keys, with processes that keep its lock."""
-    store.take_parts()
-    parts = share_out([key for key in keys if key not in store.segments], _most_processes())
+    """Completes the store of a network by some keys; its lock is held."""
+    folder = default_store_folder(network.config_name, network.weights_hash)
+    store = SegmentStore.resume(folder, store_origin(facts))
+    there = sum(key in store.segments for key in keys)
     with (
         tempfile.TemporaryDirectory() as folder_name,
         progress_bar(
@@ -154,47 +136,62 @@ def _prepare(
     ):
         place = Path(folder_name)
         np.save(place / _IMAGES, np.stack(images))
-        (place / _KEYS).write_text(json.dumps(parts))
+        (place / _KEYS).write_text(json.dumps(keys))
         (place / _DONE).touch()
-        for number in range(len(parts)):
-            store.part(number)
 
         def show() -> None:
             done = (place / _DONE).read_text().split()
-            update(
-                completed=len(keys) - sum(map(len, parts)) + len(done), latest=(done or [''])[-1]
-            )
+            update(completed=there + len(done), latest=(done or [''])[-1])
 
         run_until_done(
-            [
-                module_command(
-                    'deadline_perception.tools.support.segment_preparation',
-                    str(weights),
-                    str(place),
-                    str(facts.threads),
-                    str(number),
-                )
-                for number in range(len(parts))
-            ],
+            module_command(
+                'deadline_perception.tools.support.segment_preparation',
+                str(weights),
+                str(place),
+                str(facts.threads),
+            ),
             show,
-            (lock,),
         )
-        models, at_hand = (
-            SegmentModels(network.weights_hash),
-            models_at_hand(weights, network.weights_hash),
+        models = SegmentModels.load(place / _MADE, network.weights_hash)
+    _keep_models(weights, models, SegmentStore.load(folder, store_origin(facts)))
+
+
+def run_until_done(command: Sequence[str], watch: Callable[[], None] = lambda: None) -> None:
+    """Runs a program; again where a signal ends it, since it then leaves out what it tried last, some times.
+
+    Args:
+        command: program and arguments.
+        watch: called a few times a second, and at the end.
+
+    Raises:
+        PreparationFailed: it failed, or was ended by a signal each time.
+    """
+    for _ in range(_MOST_CRASHES):
+        process = start_tied(command, ending=signal.SIGINT)
+        try:
+            while (status := process.poll()) is None:
+                time.sleep(0.2)
+                watch()
+        finally:
+            stop_tied(process, asks=True)
+        if status >= 0:
+            break
+    watch()
+    if status:
+        raise PreparationFailed(
+            f'the segments could not be prepared (status {status}); the engine eager runs without them'
         )
-        for number in range(len(parts)):
-            models.join(SegmentModels.load(place / f'{number}{SUFFIX}', network.weights_hash))
-    store.take_parts()
-    store.finish(keys)
-    are_new = (
-        not models.forms.keys() <= at_hand.forms.keys()
-    )  # what is at hand and was not accurate here stays
+
+
+def _keep_models(weights: Path, models: SegmentModels, store: SegmentStore) -> None:
+    """Puts models that were made here beside the weights, where all of the store's are known then."""
+    at_hand = models_at_hand(weights, models.weights_hash)
+    # What is at hand and was not accurate here stays.
+    are_new = not models.forms.keys() <= at_hand.forms.keys()
     models.join(at_hand)
     if are_new and models.forms.keys() >= store.segments.keys():
-        with contextlib.suppress(
-            OSError
-        ):  # of a folder that others own: they are made anew elsewhere
+        # In a folder that others own, they are made anew elsewhere.
+        with contextlib.suppress(OSError):
             models.save(weights.with_suffix(SUFFIX))
 
 
@@ -209,94 +206,25 @@ def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
         return SegmentModels(weights_hash)
 
 
-def share_out(keys: Sequence[str], most: int) -> list[list[str]]:
-    """Segments for each of several processes, at most so many; all of one name together, as they share layers."""
-    by_name: dict[str, list[str]] = {}
-    for key in keys:
-        by_name.setdefault(key.partition('@')[0], []).append(key)
-    parts: list[list[str]] = [[] for _ in range(max(1, min(most, len(keys) // _LEAST_SEGMENTS)))]
-    for of_name in sorted(by_name.values(), key=len, reverse=True):
-        min(parts, key=len).extend(of_name)
-    return [part for part in parts if part]
-
-
-def _most_processes() -> int:
-    available_mb = available_memory_mb()
-    return max(
-        1,
-        min(
-            _MOST_PROCESSES, len(os.sched_getaffinity(0)), int((available_mb or 0.0) / _PROCESS_MB)
-        ),
-    )
-
-
-def run_until_done(
-    commands: Sequence[Sequence[str]],
-    watch: Callable[[], None] = lambda: None,
-    inherited: Sequence[int] = (),
-) -> None:
-    """Runs programs side by side, each again as long as a signal ends it, some times: it goes on where it was.
-
-    Args:
-        commands: program and arguments of each.
-        watch: called a few times a second, and at the end.
-        inherited: open files that they keep.
-
-    Raises:
-        PreparationFailed: one failed, or was ended by a signal each time; the others are ended.
-    """
-
-    def start(number: int) -> subprocess.Popen:
-        return start_tied(commands[number], ending=signal.SIGINT, pass_fds=inherited)
-
-    running, ends = {number: start(number) for number in range(len(commands))}, []
-    try:
-        while running:
-            time.sleep(0.2)
-            watch()
-            for number, process in list(running.items()):
-                status = process.poll()
-                if status is None:
-                    continue
-                if status == 0:
-                    del running[number]
-                    continue
-                ends.append(number)
-                if status > 0 or ends.count(number) == _MOST_CRASHES:
-                    raise PreparationFailed(
-                        f'the segments could not be prepared (status {status}); the engine eager '
-                        'runs without them'
-                    )
-                running[number] = start(number)
-    finally:
-        for process in running.values():
-            stop_tied(process, asks=True)
-    watch()
-
-
-def main(weights: str, place: str, threads: str, number: str) -> None:
-    """Prepares one part of what is not there yet; the work of a process of its own."""
+def main(weights: str, place: str, threads: str) -> None:
+    """Prepares what is not there yet; the work of the process of its own."""
     from deadline_perception.engines.preparation import prepare
     from deadline_perception.extras.external_models.model_set.model_reference import load_weights
 
     use_threads(int(threads))
-    turns = Turns(Path(place) / _TURNS)
     network = load_weights(Path(weights))
     folder = default_store_folder(network.config_name, network.weights_hash)
-    part = SegmentStore(folder, store_origin(read_device_facts('cpu'), network)).part(int(number))
-    keys = json.loads((Path(place) / _KEYS).read_text())[int(number)]
     with (Path(place) / _DONE).open('a', buffering=1) as done:
         made = prepare(
             network,
             np.load(Path(place) / _IMAGES),
-            part,
+            SegmentStore.resume(folder, store_origin(read_device_facts('cpu'))),
             int(threads),
-            keys=keys,
-            turns=turns,
+            keys=json.loads((Path(place) / _KEYS).read_text()),
             models=models_at_hand(Path(weights), network.weights_hash),
             progress=lambda key: done.write(f'{key}\n'),
         )
-    made.save(Path(place) / f'{number}{SUFFIX}')
+    made.save(Path(place) / _MADE)
 
 
 if __name__ == '__main__':

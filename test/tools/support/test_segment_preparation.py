@@ -15,14 +15,12 @@ import pytest
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import SegmentStore, store_origin
-from deadline_perception.timing.contention.load import start_tied
 from deadline_perception.tools.support import segment_preparation
 from deadline_perception.tools.support.segment_preparation import (
     PreparationFailed,
     models_at_hand,
     prepare_segments,
     run_until_done,
-    share_out,
 )
 
 ORIGIN = {'device': 'Board'}
@@ -39,7 +37,7 @@ store.finish(['stage2@w1.00'])
 
 
 def test_a_process_that_a_signal_ends_is_followed_by_one_that_leaves_out_what_ended_it(tmp_path):
-    run_until_done([[sys.executable, '-c', CRASHES, str(tmp_path)]])
+    run_until_done([sys.executable, '-c', CRASHES, str(tmp_path)])
     store = SegmentStore.load(tmp_path, ORIGIN)
     assert (store.failed, store.done) == (['stage2@w1.00 8 bit'], {'stage2@w1.00'})
 
@@ -47,50 +45,25 @@ def test_a_process_that_a_signal_ends_is_followed_by_one_that_leaves_out_what_en
 @pytest.mark.parametrize(
     ('program', 'status'), [('raise SystemExit(3)', 3), ('import os; os.kill(os.getpid(), 9)', -9)]
 )
-def test_a_process_that_fails_always_is_told_with_the_way_to_go_on(program, status):
+def test_a_process_that_fails_always_is_told_with_the_way_to_go_on(program, status, monkeypatch):
+    monkeypatch.setattr(segment_preparation, '_MOST_CRASHES', 2)
     with pytest.raises(
         PreparationFailed, match=f'could not be prepared .status {status}.; the engine eager'
     ):
-        run_until_done([[sys.executable, '-c', program]])
+        run_until_done([sys.executable, '-c', program])
 
 
-def test_segments_of_a_name_stay_together_and_small_networks_with_one_process():
-    keys = [
-        f'{name}@{number}'
-        for name, count in (('head', 40), ('stage1', 30), ('stage2', 20), ('post', 10))
-        for number in range(count)
-    ]
-    parts = share_out(keys, 3)
-    assert sorted(key for part in parts for key in part) == sorted(keys)
-    assert [len(part) for part in parts] == [40, 30, 30]
-    assert [len(share_out(keys, most)) for most in (1, 2, 8)] == [1, 2, 4]
-    assert share_out(keys[:47], 2) == [keys[:47]] and share_out([], 2) == []
-
-
-def test_several_processes_prepare_what_one_does(prepared, tmp_path, monkeypatch):
+def test_a_process_of_its_own_prepares_what_is_asked_for(prepared, tmp_path):
     weights = Path(shutil.copy(prepared.weights, tmp_path))
     network, facts = prepared.network(), read_device_facts('cpu')
-    alone = SegmentStore.load(prepared.folder, store_origin(facts, network))
+    alone = SegmentStore.load(prepared.folder, store_origin(facts))
     shutil.rmtree(prepared.folder)
-    monkeypatch.setattr(segment_preparation, '_LEAST_SEGMENTS', 2)
-    monkeypatch.setattr(segment_preparation, '_most_processes', lambda: 2)
-    started = []
-    monkeypatch.setattr(
-        segment_preparation,
-        'start_tied',
-        lambda *args, **options: started.append(args) or start_tied(*args, **options),
-    )
     keys = {'stage1@w1.00', 'skip0@w1.00', 'stage2@w1.00', 'stage3@w1.00', 'head@h0-f1.00-p5'}
     prepare_segments(weights, network, list(prepared.images), facts, keys)
-    store = SegmentStore.load(prepared.folder, store_origin(facts, network))
-    assert len(started) == 2 and store.failed == [] and not list(prepared.folder.glob('part-*'))
-    assert store.segments.keys() == store.done == keys
-    for (
-        key,
-        segment,
-    ) in (
-        store.segments.items()
-    ):  # which form is faster may depend on the moment, its error does not
+    store = SegmentStore.load(prepared.folder, store_origin(facts))
+    assert store.failed == [] and store.segments.keys() == store.done == keys
+    for key, segment in store.segments.items():
+        # Which form is faster may depend on the moment, its error does not.
         if segment.form is alone.segments[key].form:
             assert segment.error_db == pytest.approx(alone.segments[key].error_db, abs=0.5)
     models = models_at_hand(weights, network.weights_hash)  # for the next device
@@ -127,7 +100,7 @@ prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_
         ],
         stderr=subprocess.DEVNULL,
     )
-    manifest = prepared.folder / 'part-0' / 'segments.json'
+    manifest = prepared.folder / 'segments.json'
     until_s = time.monotonic() + 90.0
     while time.monotonic() < until_s and not (
         manifest.exists() and json.loads(manifest.read_text())['attempt']
