@@ -15,14 +15,18 @@ from deadline_perception.core.device import process_environment
 
 
 def run_command(
-    *words: object, environment: dict[str, str] | None = None, cwd: Path | None = None
+    *words: object,
+    environment: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    script: Path | None = None,
 ) -> subprocess.CompletedProcess:
-    """Runs `deadline-perception WORDS` in a process without the settings that it needs."""
+    """Runs `deadline-perception WORDS`, or a script, in a process without the settings that it needs."""
+    program = ['-m', 'deadline_perception.tools.command_line'] if script is None else [script]
     settings = {
         name: value for name, value in os.environ.items() if name not in process_environment(2)
     }
     return subprocess.run(
-        [sys.executable, '-m', 'deadline_perception.tools.command_line', *map(str, words)],
+        [sys.executable, *map(str, (*program, *words))],
         capture_output=True,
         text=True,
         env={**settings, 'COLUMNS': '120', **(environment or {})},

@@ -8,8 +8,10 @@ import importlib
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable, printable_lines
 
@@ -30,10 +32,7 @@ GROUPS = {  # of what the papers need besides
     'network': (
         'make and train networks of other kinds',
         {
-            'construct': 'grow a network that fits a deadline and a memory limit on this device',
             'elastic': 'make a network of torchvision or your own run at any share of its neurons, without training',
-            'tune': 'train an elastic network on this device, each iteration within a time budget',
-            'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
             'train-classifier': 'train the nested classifier of crops',
         },
     ),
@@ -41,8 +40,6 @@ GROUPS = {  # of what the papers need besides
         'find out how this machine behaves',
         {
             'grade': 'find the levels of contention of this machine, and what reproduces them',
-            'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
-            'schedule': 'select levels and periods for several networks that share a machine',
         },
     ),
 }
@@ -110,6 +107,22 @@ def _ended_by_ctrl_c() -> Iterator[None]:
 def module_of(command: str) -> str:
     """Where a command lies, such as `train-classifier`."""
     return f'deadline_perception.tools.{command.replace("-", "_")}'
+
+
+def run_alone(command: ModuleType, arguments: Sequence[str] | None = None) -> int:
+    """Run a program of its own that is written as a command is; return its exit status.
+
+    Args:
+        command: module with `add_arguments` and `run`.
+        arguments: None: those of the process.
+    """
+    name = Path(command.__file__).stem
+    parser = argparse.ArgumentParser(
+        prog=f'{name}.py', description=command.__doc__, formatter_class=_Help
+    )
+    command.add_arguments(parser)
+    args = parser.parse_args(arguments)
+    return exit_status(name, lambda: command.run(args))
 
 
 def exit_status(name: str, run: Callable[[], int | None]) -> int:

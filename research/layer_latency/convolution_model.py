@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from layers import FLOAT_BYTES, ConvolutionShape
 from scipy.optimize import nnls
-
-from deadline_perception.timing.wcet.layers import FLOAT_BYTES, ConvolutionShape
-from deadline_perception.timing.wcet.step_model import StepModel, check_latencies
+from step_latency import StepModel, check_latencies
 
 LEAST_LAYERS = 16
 _LEAST_LEAF = 20  # layers that share a cost model; fewer would not pin it down

@@ -29,21 +29,21 @@ from pathlib import Path
 
 import numpy as np
 from convolution_model import ConvolutionModel, fit_convolution_model
-from scipy.optimize import linprog
-from sklearn.ensemble import RandomForestRegressor
-
-from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.extras.report.sweep_result import SweepResult, evaluate_sweep
-from deadline_perception.timing.wcet.layer_sweep import (
+from layer_sweep import (
     LayerTimer,
     Repetition,
     Sweep,
     median_uncertainty,
 )
-from deadline_perception.timing.wcet.layers import ConvolutionShape
-from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
+from layers import ConvolutionShape
+from measured_layers import MeasuredLayers
+from scipy.optimize import linprog
+from sklearn.ensemble import RandomForestRegressor
+from sweep import measure_to_file
+from sweep_result import SweepResult, evaluate_sweep
+
+from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.tools.sweep import measure_to_file
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show

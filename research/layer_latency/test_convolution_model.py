@@ -6,9 +6,8 @@ import random
 
 import pytest
 from convolution_model import Split, fit_convolution_model
-
-from deadline_perception.timing.wcet.layers import ConvolutionShape
-from deadline_perception.timing.wcet.step_model import Line, StepModel
+from layers import ConvolutionShape
+from step_latency import Line, StepModel
 
 BLOCKS = {'out_channels': StepModel(16, 1, 1, Line(1.0, 0.0), Line(1.0, 0.0), 0.0)}
 

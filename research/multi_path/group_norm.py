@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
-from deadline_perception.timing.wcet.layers import FLOAT_BYTES, ConvolutionShape
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
+from layers import FLOAT_BYTES, ConvolutionShape
 
 
 @dataclass(frozen=True)

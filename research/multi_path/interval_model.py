@@ -33,13 +33,17 @@ Needs neither torch nor ROS.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from group_norm import LayerShape
 
 from deadline_perception.core.device import DeviceFacts
-from deadline_perception.timing.wcet.layers import FLOAT_BYTES
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
+from layers import FLOAT_BYTES
 
 if TYPE_CHECKING:
     from segment_work import SegmentWork

@@ -8,17 +8,21 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import resource
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from group_norm import GroupNormShape, LayerShape
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms, synchronise
-from deadline_perception.timing.wcet.layer_sweep import HEAD_START_CYCLES
-from deadline_perception.timing.wcet.layers import ConvolutionShape
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
+from layer_sweep import HEAD_START_CYCLES
+from layers import ConvolutionShape
 
 VISIT_RUNS = 4
 REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next

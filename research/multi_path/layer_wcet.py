@@ -42,10 +42,10 @@ from processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.timing.contention.sensors import read_cpu_times
 from deadline_perception.timing.quantiles import bounded_share
-from deadline_perception.timing.wcet.layers import ConvolutionShape
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+from layers import ConvolutionShape
 from parts.harness import Run, run_script, show
 
 UTILISATIONS = (0.0, 0.5, 1.0)

@@ -8,14 +8,18 @@ are then told apart by what was measured of them alone. Loads PyTorch when calle
 from __future__ import annotations
 
 import random
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deadline_perception.core.measurement_plan import covering_paths
 from deadline_perception.engines.eager import Eager
 from deadline_perception.timing.transferred_profile import blocks_image
-from deadline_perception.timing.wcet.layers import ConvolutionShape
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
+from layers import ConvolutionShape
 
 if TYPE_CHECKING:
     from torch import Tensor

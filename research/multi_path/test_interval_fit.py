@@ -14,8 +14,7 @@ from interval_fit import (
     fit_oblivious_model,
 )
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-
-from deadline_perception.timing.wcet.layers import ConvolutionShape
+from layers import ConvolutionShape
 
 PROCESSOR = Processor(
     processors=1,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from layers import ConvolutionShape
 
 from deadline_perception.core.device import DeviceFacts
-from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 # A miss costs 400 / 8 = 50 cycles in the queue for a register; a line 2 GHz * 64 B / 32 GB/s / 2 = 2 cycles.
 PROCESSOR = Processor(

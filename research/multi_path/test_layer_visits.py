@@ -11,9 +11,8 @@ torch = pytest.importorskip('torch')
 
 from group_norm import GroupNormShape, LayerShape  # noqa: E402
 from layer_visits import CoRunner, CoRunnerFailed, LayerVisit, layer_call, visit_layer  # noqa: E402
+from layers import ConvolutionShape  # noqa: E402
 from traced_layers import traced_operations  # noqa: E402
-
-from deadline_perception.timing.wcet.layers import ConvolutionShape  # noqa: E402
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,12 @@ from deadline_perception.timing.path_bound import (
 from deadline_perception.timing.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import EXECUTION, fit_wcet, whole_paths
-from deadline_perception.timing.wcet.step_model import LEAST_VALUES, fit_step_model
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
+from step_latency import LEAST_VALUES, fit_step_model
 
 PARTS = ('predictions', 'unmeasured', 'bounds', 'budgets')
 SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300

@@ -5,7 +5,7 @@
 
 The user's weights are made here: torchvision's network, trained as a whole for `--train-minutes` on objects cut out of
 the driving images (three of four; the others score, as in both commands), and written by `torch.save`. Then
-`deadline-perception network elastic` converts and ranks it without training, and `deadline-perception network tune`
+`deadline-perception network elastic` converts and ranks it without training, and `research/subflow/tune.py`
 trains it for `--minutes` with iterations of at most `--budget-ms`. Accuracy on the scored objects at every utilisation
 after each step, beside that of the ordinary network. Writes
 results/elastic_network.json, with --quick below out/benchmarks.

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 import torch
+from elastic_training import ActiveDescent, gradients
 from element_form import ElementNetwork, MaskedNetwork, activation_vector, element_masks
 from subflow_shapes import (
     BATCH,
@@ -40,7 +41,6 @@ from deadline_perception.core.stopwatch import now_ms, synchronise
 from deadline_perception.engines.sliced_layers import Convolution, Linear
 from deadline_perception.extras.elastic.activation import activate
 from deadline_perception.extras.elastic.elastic import ElasticModule
-from deadline_perception.extras.elastic.training import ActiveDescent, gradients
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from elastic_training import TimeBoundTrainer
 from rankings import Ranking, elastic
+from time_bounds import TimeBounds
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.extras.data.class_images import cut_objects
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.elastic.elastic import SETTINGS, ElasticModule
-from deadline_perception.extras.elastic.time_bounds import TimeBounds
-from deadline_perception.extras.elastic.training import TimeBoundTrainer
 
 CARLA = Path(__file__).parents[3] / 'shared' / 'data' / 'carla'
 BATCH = 96  # of training, as in the paper (section VII-B)

@@ -31,6 +31,7 @@ from subflow_shapes import (
     nested_training,
     trained,
 )
+from time_bounds import TimeBounds
 from torch import nn
 
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -40,7 +41,6 @@ from deadline_perception.decision.speed_budget import (
     SUBFLOW_ROBOT_SPEEDS_MPS,
 )
 from deadline_perception.extras.elastic.elastic import ElasticModule
-from deadline_perception.extras.elastic.time_bounds import TimeBounds
 from deadline_perception.system.kernel_thread import name_thread
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.tools.profile import restart_with_environment

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from time_bounds import TimeBounds
 
 from deadline_perception.extras.elastic.elastic import elastic
-from deadline_perception.extras.elastic.time_bounds import TimeBounds
 
 
 def test_jobs_over_budget_are_counted_among_those_that_a_bound_fitted(load_benchmark):

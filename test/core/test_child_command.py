@@ -35,11 +35,11 @@ def test_code_sees_its_arguments_and_no_module_of_the_folder(folder):
 
 def test_a_module_sees_its_arguments_and_no_module_of_the_folder(folder):
     command = module_command(
-        'deadline_perception.tools.command_line', 'machine', 'schedule', '--help'
+        'deadline_perception.tools.command_line', 'network', 'elastic', '--help'
     )
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith(
-        'usage: deadline-perception machine schedule'
+        'usage: deadline-perception network elastic'
     ), done.stderr
 
 

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from simulation import simulate
 
 from deadline_perception.extras.several_networks.scheduling.allocation import (
     Allocation,
@@ -15,7 +16,6 @@ from deadline_perception.extras.several_networks.scheduling.allocation import (
 )
 from deadline_perception.extras.several_networks.scheduling.choices import Infeasible, Option
 from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
-from deadline_perception.extras.several_networks.scheduling.simulation import simulate
 
 
 def made_up_tasks(rng, tasks, options, periods=(4, 6, 9, 14, 20, 40)):

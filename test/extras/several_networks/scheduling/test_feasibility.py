@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from simulation import simulate
 
 from deadline_perception.extras.several_networks.scheduling.demand_table import DemandTable
 from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
-from deadline_perception.extras.several_networks.scheduling.simulation import simulate
 
 
 def can_miss(times, periods) -> bool:

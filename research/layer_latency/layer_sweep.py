@@ -16,9 +16,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+from layers import ConvolutionShape
+
 from deadline_perception.core.device import check_device
 from deadline_perception.core.stopwatch import ms_from_ns, now_ns
-from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7

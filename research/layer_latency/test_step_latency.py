@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from deadline_perception.timing.wcet.step_model import (
+from step_latency import (
     Line,
     StepModel,
     check_latencies,

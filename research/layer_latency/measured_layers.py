@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from layers import ConvolutionShape
+
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import read_object
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.timing.wcet.layers import ConvolutionShape
 
 
 class WrongSweepFile(DeadlinePerceptionError):

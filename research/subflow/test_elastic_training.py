@@ -7,6 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from elastic_training import (
+    ActiveDescent,
+    BudgetTooSmall,
+    TimeBoundTrainer,
+    active_weights,
+    gradients,
+)
 from element_form import MaskedNetwork
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,13 +21,6 @@ from made_up_elastic import BLOCKS, images, made_elastic
 from torch.nn import functional as F
 
 from deadline_perception.engines.sliced_layers import kept_ranges
-from deadline_perception.extras.elastic.training import (
-    ActiveDescent,
-    BudgetTooSmall,
-    TimeBoundTrainer,
-    active_weights,
-    gradients,
-)
 
 LABELS = torch.arange(8) % 5
 

@@ -1,5 +1,7 @@
 """Select levels and periods for the tasks of a file, as the node qos_scheduler would, and draw what follows.
 
+    python research/nested_networks/schedule_tasks.py --help
+
 Reads networks, latency profiles and qualities of the tasks, selects for each device the options that together meet all
 deadlines, and prints them with the slack of each condition. The plot shows the first jobs of the schedule when all
 tasks are released at once and every job takes its bound.
@@ -8,10 +10,12 @@ tasks are released at once and every job takes its bound.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from simulation import Jobs, simulate
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import share_folder
@@ -24,8 +28,8 @@ from deadline_perception.extras.several_networks.scheduling.allocation import (
 )
 from deadline_perception.extras.several_networks.scheduling.choices import Infeasible
 from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
-from deadline_perception.extras.several_networks.scheduling.simulation import Jobs, simulate
 from deadline_perception.extras.several_networks.task_file import read_tasks
+from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.support.file_arguments import THREADS, check_file, check_numbers
 from deadline_perception.tools.support.terminal import print_table
 
@@ -152,3 +156,7 @@ def draw(schedules: Sequence[tuple[str, Sequence[str], Allocation]], file: Path)
         axes.grid(axis='x', alpha=0.3)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=110)
+
+
+if __name__ == '__main__':
+    sys.exit(run_alone(sys.modules[__name__]))

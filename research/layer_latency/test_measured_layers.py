@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from layers import ConvolutionShape
+from measured_layers import MeasuredLayers, WrongSweepFile
 
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.json_file import JsonFileError
-from deadline_perception.timing.wcet.layers import ConvolutionShape
-from deadline_perception.timing.wcet.measured_layers import MeasuredLayers, WrongSweepFile
 
 FACTS = DeviceFacts(name='Some CPU', kind='cpu', cores=2, threads=1)
 LAYER = ConvolutionShape(in_channels=4, out_channels=6, kernel=3, stride=2, height=9, width=7)

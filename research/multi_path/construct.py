@@ -1,5 +1,7 @@
 """Grow a network whose longest path keeps a deadline on this device, and which fits a memory limit.
 
+    python research/multi_path/construct.py --help
+
 Times each building block of a family of networks in the engine that will run it, adds blocks and heads while both
 limits hold, and writes the result as a configuration, for train --config FILE. The deadline is held against the worst
 case: longest executions of all blocks, and what interruptions take of this device meanwhile. Takes one to three
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,6 +21,13 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from construction import (
+    SKIP_OPERATORS,
+    Construction,
+    building_blocks,
+    check_limits,
+    construct,
+)
 
 from deadline_perception.core.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.core.execution_path import ExecutionPath
@@ -28,17 +38,11 @@ from deadline_perception.networks.multi_path.configuration import (
     find_configuration,
     save_configuration,
 )
-from deadline_perception.networks.multi_path.construction import (
-    SKIP_OPERATORS,
-    Construction,
-    building_blocks,
-    check_limits,
-    construct,
-)
 from deadline_perception.timing.interference import interference_of, watch_interruptions
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.wcet.segment_model import EXECUTION
+from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import add_device_arguments, check_file
 
@@ -257,3 +261,7 @@ def _print(
         f'{built.activation_bytes / 1e6:.1f} MB features',
     )
     Console().print(table)
+
+
+if __name__ == '__main__':
+    sys.exit(run_alone(sys.modules[__name__]))

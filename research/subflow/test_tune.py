@@ -11,6 +11,7 @@ from pathlib import Path
 import made_up_elastic
 import pytest
 import torch
+import tune as tune_module
 from annotated_images import write_class_folders
 
 from deadline_perception.decision.path_quality import PathQuality
@@ -18,7 +19,7 @@ from deadline_perception.extras.elastic.checkpoint import load_elastic, save_ela
 from deadline_perception.extras.elastic.elastic import elastic
 from deadline_perception.extras.elastic.network import ElasticNetwork
 from deadline_perception.extras.elastic.source import CALLABLES, NetworkSource
-from deadline_perception.tools.command_line import main
+from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.elastic_data import read_data, score_paths
 
 CLASSES = ('bright', 'dark')
@@ -49,8 +50,8 @@ def weights(tmp_path, monkeypatch) -> Path:
 def tune(weights, data, monkeypatch):
     """Runs the command in this process; returns its exit status."""
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')
-    return lambda *words: main(
-        ['network', 'tune', '--weights', str(weights), '--data', str(data), *words]
+    return lambda *words: run_alone(
+        tune_module, ['--weights', str(weights), '--data', str(data), *words]
     )
 
 

@@ -1,4 +1,4 @@
-"""The command `deadline-perception machine sweep`."""
+"""The script `sweep.py`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
+import sweep
+from layer_sweep import Repetition, Sweep, _sweeps
+from layers import ConvolutionShape
+from measured_layers import MeasuredLayers
+from sweep import measure_to_file
 
 from deadline_perception.core.device import process_environment, read_device_facts
-from deadline_perception.timing.wcet.layer_sweep import Repetition, Sweep, _sweeps
-from deadline_perception.timing.wcet.layers import ConvolutionShape
-from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
-from deadline_perception.tools.sweep import measure_to_file
 
 # Sweeps of a few tiny layers stand in for those of the paper.
 PROGRAM = """
 import sys
-from deadline_perception.timing.wcet import layer_sweep
+import layer_sweep
 layer_sweep.quick_sweeps = lambda: layer_sweep._sweeps(4, range(1, 11), range(1, 11), range(4, 14))
-from deadline_perception.tools.command_line import main
-sys.exit(main(sys.argv[1:]))
+import sweep
+from deadline_perception.tools.command_line import run_alone
+sys.exit(run_alone(sweep))
 """
 
 
@@ -30,10 +33,10 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess:
         name: value for name, value in os.environ.items() if name not in process_environment(2)
     }
     return subprocess.run(
-        [sys.executable, '-c', PROGRAM, 'machine', 'sweep', *arguments],
+        [sys.executable, '-c', PROGRAM, *arguments],
         capture_output=True,
         text=True,
-        env={**settings, 'COLUMNS': '150'},
+        env={**settings, 'COLUMNS': '150', 'PYTHONPATH': str(Path(__file__).parent)},
         timeout=120,
     )
 
@@ -73,9 +76,7 @@ def test_goes_on_measures_and_predicts(tmp_path):
 def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path, settings, refusal):
     facts = replace(read_device_facts(), threads=1)
     MeasuredLayers(facts, {ConvolutionShape(2, 2, 1, 1, 4, 4): [1.0]}).save(tmp_path / 'sweep.json')
-    assert 'holds other layers than asked for' in refusal(
-        'machine', 'sweep', '--quick', '--out', tmp_path
-    )
+    assert 'holds other layers than asked for' in refusal(sweep, '--quick', '--out', tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path, settings, ref
     ],
 )
 def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, settings, refusal):
-    assert message in refusal('machine', 'sweep', '--out', tmp_path, *arguments)
+    assert message in refusal(sweep, '--out', tmp_path, *arguments)
 
 
 def test_an_interruption_keeps_what_was_measured(tmp_path):

@@ -5,7 +5,9 @@ import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 
+import construct
 import pytest
+from construction import activation_bytes, building_blocks
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.segment_store import SegmentStore, store_origin
@@ -17,9 +19,7 @@ from deadline_perception.networks.multi_path.configuration import (
     find_configuration,
     save_configuration,
 )
-from deadline_perception.networks.multi_path.construction import activation_bytes, building_blocks
-from deadline_perception.tools import construct
-from deadline_perception.tools.command_line import main
+from deadline_perception.tools.command_line import run_alone
 
 FAMILY = replace(
     COMPACT,
@@ -44,8 +44,6 @@ def family(tmp_path, monkeypatch):
     monkeypatch.setattr(construct, 'SKIP_OPERATORS', 3)
     save_configuration(FAMILY, tmp_path / 'small.json')
     return [
-        'network',
-        'construct',
         '--family',
         str(tmp_path / 'small.json'),
         '--out',
@@ -54,7 +52,7 @@ def family(tmp_path, monkeypatch):
 
 
 def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
-    assert main([*family, '--deadline-ms', '10000', '--memory-mb', '500']) == 0
+    assert run_alone(construct, [*family, '--deadline-ms', '10000', '--memory-mb', '500']) == 0
     shown = capsys.readouterr().out
     assert 'ms at worst predicted' in shown and 'ms measured' in shown and 'built.json' in shown
     built = find_configuration(str(tmp_path / 'out' / 'built.json'))
@@ -83,7 +81,7 @@ def test_parts_add_up_to_the_whole_network():
 
 def test_what_cannot_fit_is_told_in_one_line(family, refusal, tmp_path):
     features_mb = activation_bytes(replace(FAMILY, proposals=(5,))) / 1e6
-    error = refusal(*family, '--deadline-ms', '10000', '--memory-mb', features_mb)
+    error = refusal(construct, *family, '--deadline-ms', '10000', '--memory-mb', features_mb)
     assert "no network of family 'small' fits" in error and 'the smallest takes' in error
     assert not (tmp_path / 'out').exists()
 
@@ -100,7 +98,9 @@ def test_limits_that_are_none_are_refused_before_measuring(
     family, refusal, limits, message, monkeypatch
 ):
     monkeypatch.setattr(construct, 'measure_bytes', lambda detector: pytest.fail('measured'))
-    assert message in refusal(*family, '--deadline-ms', limits[0], '--memory-mb', *limits[1:])
+    assert message in refusal(
+        construct, *family, '--deadline-ms', limits[0], '--memory-mb', *limits[1:]
+    )
 
 
 def test_blocks_are_timed_in_the_engine_that_will_run_them(prepared, tmp_path, monkeypatch):

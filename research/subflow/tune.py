@@ -1,4 +1,6 @@
 """Train an elastic network on this device, each iteration within a time budget, and replace its weights file at the
+
+    python research/subflow/tune.py --help
 end.
 
 Each iteration trains the largest sub-network whose bound fits the budget, or another that fits. A classifier learns
@@ -11,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
 from pathlib import Path
 from statistics import fmean
 
 from deadline_perception.core.device import use_threads
+from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import check_file, check_numbers
@@ -55,16 +59,16 @@ def run(args: argparse.Namespace) -> int:
     check_file('--out', out)
     restart_with_environment(args.threads)
     import torch
+    from elastic_training import (
+        TimeBoundTrainer,
+        class_loss,
+        distillation_loss,
+    )
 
     from deadline_perception.core.detections import Detections
     from deadline_perception.extras.elastic.checkpoint import load_elastic, save_elastic
     from deadline_perception.extras.elastic.elastic import settle_norms
     from deadline_perception.extras.elastic.network import image_batches
-    from deadline_perception.extras.elastic.training import (
-        TimeBoundTrainer,
-        class_loss,
-        distillation_loss,
-    )
 
     use_threads(args.threads)
     network = load_elastic(args.weights)
@@ -147,3 +151,7 @@ def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[
                 f'{trainer.bounds.fit(args.budget_ms).utilisation:g}',
             )
     return late, waited, done
+
+
+if __name__ == '__main__':
+    sys.exit(run_alone(sys.modules[__name__]))

@@ -1,10 +1,11 @@
-"""The command `deadline-perception network soup` on weights files of small networks."""
+"""The command `soup.py` on weights files of small networks."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+import soup
 import torch
 
 from deadline_perception.networks.multi_path.checkpoint import (
@@ -14,7 +15,7 @@ from deadline_perception.networks.multi_path.checkpoint import (
     save_detector,
 )
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
-from deadline_perception.tools.command_line import main
+from deadline_perception.tools.command_line import run_alone
 
 NAMES = ('vehicle', 'traffic_light')
 
@@ -32,7 +33,7 @@ def files(tmp_path):
 
 def test_every_weight_is_the_mean(files, tmp_path, capsys):
     out = tmp_path / 'made' / 'mean.safetensors'
-    assert main(['network', 'soup', *map(str, files), '--out', str(out)]) == 0
+    assert run_alone(soup, [*map(str, files), '--out', str(out)]) == 0
     first, second, mean = (load_detector(file).state_dict() for file in (*files, out))
     for name, tensor in mean.items():
         # Files hold float16, 11 significant bits.
@@ -46,10 +47,7 @@ def test_a_mean_has_nobodys_score_curve(files, tmp_path, calibrated):
     network = load_detector(files[calibrated])
     network.score_calibration = ScoreCalibration((1.5, 1.5), (0.1, 0.1))
     save_detector(network, files[calibrated])
-    assert (
-        main(['network', 'soup', *map(str, files), '--out', str(tmp_path / 'mean.safetensors')])
-        == 0
-    )
+    assert run_alone(soup, [*map(str, files), '--out', str(tmp_path / 'mean.safetensors')]) == 0
     assert load_detector(tmp_path / 'mean.safetensors').score_calibration is None
 
 
@@ -60,12 +58,12 @@ def test_weights_of_other_classes_one_file_and_a_file_of_its_own_are_refused(
     save_detector(build_detector('compact', ('vehicle',), seed=0), other)
     assert (
         "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light"
-        in refusal('network', 'soup', files[0], other, '--out', tmp_path / 'mean.safetensors')
+        in refusal(soup, files[0], other, '--out', tmp_path / 'mean.safetensors')
     )
     assert not (tmp_path / 'mean.safetensors').exists()
-    assert 'expected at least two for a soup' in refusal('network', 'soup', files[0])
+    assert 'expected at least two for a soup' in refusal(soup, files[0])
     before = files[1].read_bytes()
     assert 'as another file of this command; expected one of its own' in refusal(
-        'network', 'soup', *files, '--out', files[1]
+        soup, *files, '--out', files[1]
     )
     assert files[1].read_bytes() == before

@@ -1,18 +1,18 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from deadline_perception.core.execution_path import SKIP
-from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN, PAPER, HeadConfig
-from deadline_perception.networks.multi_path.construction import (
+from construction import (
     DoesNotFit,
     activation_bytes,
     building_blocks,
     construct,
     place_skips,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.core.execution_path import SKIP
+from deadline_perception.networks.multi_path.configuration import COMPACT, ORIN, PAPER, HeadConfig
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 
 MB = 1e6

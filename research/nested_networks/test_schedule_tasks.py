@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
+import schedule_tasks
 import yaml
 from invented_networks import make_classifier, make_magnifier
 from measurable_network import run_command
+from schedule_tasks import first_jobs
 
 from deadline_perception.extras.several_networks.scheduling.allocation import Allocation
 from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.timing.profile import measure_profile
-from deadline_perception.tools.schedule import first_jobs
 
 IMAGE = np.zeros((48, 64, 3), np.uint8)
 
@@ -36,9 +39,8 @@ def folder(tmp_path_factory):
 
 def run(folder, repository, *words):
     return run_command(
-        'machine',
-        'schedule',
         *words,
+        script=Path(schedule_tasks.__file__),
         cwd=folder,
         environment={'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'},
     )
@@ -54,9 +56,9 @@ def test_prints_a_schedule_and_draws_it(folder, repository):
 
 def test_what_does_not_fit_is_one_line(folder, monkeypatch, refusal):
     monkeypatch.chdir(folder)
-    said = refusal('machine', 'schedule', 'tasks.yaml', '--slowdown', '100000')
-    assert 'deadline-perception machine schedule: cpu: no option of task' in said
-    assert 'missing.yaml cannot be read' in refusal('machine', 'schedule', 'missing.yaml')
+    said = refusal(schedule_tasks, 'tasks.yaml', '--slowdown', '100000')
+    assert 'schedule_tasks: cpu: no option of task' in said
+    assert 'missing.yaml cannot be read' in refusal(schedule_tasks, 'missing.yaml')
 
 
 def test_first_jobs_take_their_bounds():

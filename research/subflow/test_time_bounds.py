@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-
-from deadline_perception.extras.elastic.time_bounds import TimeBounds
+from time_bounds import TimeBounds
 
 TIMES = {0.5: 9.0, 0.25: 10.0, 1.0: 30.0}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import cv2
 import pytest
+from layer_sweep import Sweep
+from layers import ConvolutionShape
+from measured_layers import MeasuredLayers
+from step_latency import Line, StepModel
+from sweep_result import draw_sweeps, evaluate_sweep
 
 from deadline_perception.core.device import DeviceFacts
-from deadline_perception.extras.report.sweep_result import draw_sweeps, evaluate_sweep
-from deadline_perception.timing.wcet.layer_sweep import Sweep
-from deadline_perception.timing.wcet.layers import ConvolutionShape
-from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
-from deadline_perception.timing.wcet.step_model import Line, StepModel
 
 FACTS = DeviceFacts(name='Some CPU', kind='cpu', cores=2, threads=1)
 TRUTH = StepModel(16, 1, 1, Line(0.01, 0.2), Line(0.01, 0.2), 0.0)

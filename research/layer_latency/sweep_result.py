@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from layer_sweep import Sweep
+from measured_layers import MeasuredLayers
+from step_latency import StepModel, fit_step_model
 
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.timing.wcet.layer_sweep import Sweep
-from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
-from deadline_perception.timing.wcet.step_model import StepModel, fit_step_model
 
 LEAST_MEASURED = 8  # fewer values of a sweep show no steps, and leave too few that four measurements could predict
 _COLUMNS = 2

@@ -1,5 +1,7 @@
 """Measure how the time of a convolution changes with its channels, filters and input, and predict it from four points.
 
+    python research/layer_latency/sweep.py --help
+
 Runs the sweeps of the Jetson paper (Table 3.1; hours on a CPU, `--quick` some minutes), finds the steps in which this
 device works, and writes what it measured (sweep.json) and a picture of measured against predicted times (sweep.png). A
 run that was stopped goes on where it was when it is started again with the same folder.
@@ -9,18 +11,21 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 from pathlib import Path
 
-from deadline_perception.core.device import read_device_facts, use_threads
-from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.timing.wcet.layer_sweep import (
+from layer_sweep import (
     LayerTimer,
     Repetition,
     measure_layers,
     quick_sweeps,
     table_sweeps,
 )
-from deadline_perception.timing.wcet.measured_layers import MeasuredLayers
+from measured_layers import MeasuredLayers
+
+from deadline_perception.core.device import read_device_facts, use_threads
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import (
     add_device_arguments,
@@ -118,7 +123,7 @@ def measure_to_file(
 
 
 def _predict(sweeps: tuple, measured: MeasuredLayers, picture: Path) -> int:
-    from deadline_perception.extras.report.sweep_result import (
+    from sweep_result import (
         LEAST_MEASURED,
         draw_sweeps,
         evaluate_sweep,
@@ -154,3 +159,7 @@ def _predict(sweeps: tuple, measured: MeasuredLayers, picture: Path) -> int:
     draw_sweeps(results, picture, str(measured.facts))
     print(f'wrote {picture}')
     return 0
+
+
+if __name__ == '__main__':
+    sys.exit(run_alone(sys.modules[__name__]))

@@ -1,5 +1,7 @@
 """Model soup: the mean of the weights of several training runs that began with the same weights.
 
+    python research/multi_path/soup.py --help
+
 Runs of other seeds end at places around a better one: the mean of their weights finds more than any of them and costs
 nothing more when it runs (Wortsman et al. 2022, model soups). Of runs that began apart the mean is worth nothing.
 """
@@ -8,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import torch
 
 from deadline_perception.networks.multi_path.checkpoint import load_detector, save_detector
+from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.recipe import recipe_in
 from deadline_perception.tools.support.file_arguments import check_file
 
@@ -51,3 +55,7 @@ def run(args: argparse.Namespace) -> int:
     save_detector(mean, args.out, recipe=json.dumps({'mean of': recipes}))
     print(f'wrote {args.out}, the mean of {len(args.weights)} files')
     return 0
+
+
+if __name__ == '__main__':
+    sys.exit(run_alone(sys.modules[__name__]))

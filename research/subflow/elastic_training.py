@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 
 import torch
+from time_bounds import TimeBounds
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -23,7 +24,6 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.sliced_layers import joined
 from deadline_perception.extras.elastic.activation import Activation
 from deadline_perception.extras.elastic.elastic import ElasticModule
-from deadline_perception.extras.elastic.time_bounds import TimeBounds
 
 Loss = Callable[[object, object], Tensor]
 _LARGEST_SHARE = (

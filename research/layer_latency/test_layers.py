@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from deadline_perception.timing.wcet.layers import ConvolutionShape
+from layers import ConvolutionShape
 
 
 def test_counts_of_a_convolution() -> None:

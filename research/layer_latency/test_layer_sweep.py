@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-
-from deadline_perception.timing.wcet.layer_sweep import (
+from layer_sweep import (
     LayerTimer,
     Repetition,
     Sweep,
@@ -18,7 +17,7 @@ from deadline_perception.timing.wcet.layer_sweep import (
     quick_sweeps,
     table_sweeps,
 )
-from deadline_perception.timing.wcet.layers import ConvolutionShape
+from layers import ConvolutionShape
 
 LAYER = ConvolutionShape(in_channels=4, out_channels=6, kernel=3, stride=2, height=9, width=7)
 

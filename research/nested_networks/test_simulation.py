@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from deadline_perception.extras.several_networks.scheduling.simulation import simulate
+from simulation import simulate
 
 
 def test_the_earliest_deadline_goes_first_and_nothing_is_interrupted():
