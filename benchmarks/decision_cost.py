@@ -35,7 +35,7 @@ from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy
-from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.quantiles import Quantiles
@@ -202,9 +202,7 @@ def time_loop(
             sweep += 1
         job = Job(None, now_ms(), StampReading(0.0, '', 0))
         job.times = FrameTimes(forecast, 1.0, factor, LIKELY)
-        inference.run(
-            image, job, WhateverItTakes(), due_ms=now_ms() + remaining_ms, may_abort=False
-        )
+        inference.run(image, job, due_ms=now_ms() + remaining_ms)
         times.append(1000.0 * job.decision_ms)
     return times
 

@@ -40,7 +40,7 @@ from deadline_perception.extras.external_models.model_set.model_reference import
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import SetupError, make_policy, warm_up
-from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.contention.load import busy_programs
@@ -175,25 +175,6 @@ class ReplayedRun:
         return 'found'
 
 
-class Aborted(WhateverItTakes):
-    """Answered once it is aborted; then it goes on along the cheapest path."""
-
-    def __init__(self, network: ReplayedNetwork) -> None:
-        self._network, self.is_aborted = network, False
-
-    def abort(self, job: Job) -> None:
-        """See `Late`."""
-        self.is_aborted = True
-
-    def until_ms(self) -> float:
-        """See `Late`: at once."""
-        return self._network.now_ms
-
-    def abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
-        """See `Late`: never."""
-        return ''
-
-
 @dataclass(frozen=True)
 class Figures:
     """Of one replay; see the module."""
@@ -228,14 +209,17 @@ def replay(
         budget_ms = min(max(budget_ms * math.exp(rng.gauss(0.0, 0.15)), least_ms), most_ms)
         network.follow(frame)
         times = model.begin(estimator.slowdown)
-        aborted, due_ms = Aborted(network), network.now_ms + budget_ms
+        due_ms = network.now_ms + budget_ms
         job = Job(None, network.now_ms, StampReading(0.0, '', 0))
         job.times = times
-        inference.run(
-            None, job, aborted, due_ms=due_ms - times.reserve.publishing_ms, may_abort=True
-        )
-        job.is_in_time = not aborted.is_aborted and network.now_ms + frame.rest_ms <= due_ms
-        job.publish_ms = None if aborted.is_aborted else frame.rest_ms
+        due_before_ms = due_ms - times.reserve.publishing_ms
+        run = inference.begin(None, job, due_ms=due_before_ms, may_abort=True)
+        run.until_answer()
+        is_aborted = not run.ended
+        if is_aborted:  # it goes on along the cheapest path
+            run.for_tracks(lambda: network.now_ms, lambda path, segment: '')
+        job.is_in_time = not is_aborted and network.now_ms + frame.rest_ms <= due_ms
+        job.publish_ms = None if is_aborted else frame.rest_ms
         model.observe_publication(frame.rest_ms)
         model.observe(job)
         estimator.observe_frame(

@@ -327,7 +327,7 @@ def test_a_shared_executor_keeps_no_network_of_a_closed_detector(profile):
         gc.collect()
         # Each of its threads holds the one that it had last until it has something else to do.
         assert sum(network() is not None for network in networks) <= 4
-        assert not executor.watchdog._looks
+        assert not executor.watchdog._polls
 
 
 def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(network, profile):

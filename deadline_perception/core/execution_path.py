@@ -550,7 +550,7 @@ class PathSpace:
         """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and
         its key by their settings, all settings of the last operator before the next of the one before it; None where
         it runs nothing."""
-        rows = []
+        rows: list[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str | None]]] = []
         for segment in self.segments:
             depends_on = tuple(self.place[name] for name in segment.depends_on)
             keys: dict[tuple[int, ...], str | None] = {}

@@ -56,7 +56,9 @@ class SlowdownTracker:
             Outcome.COASTED: self._own.observe_unfinished,
             Outcome.LATE: self._own.observe_late,
         }
-        observe[record.outcome](record.forecast_ms, record.network_ms, record.bound_ms)
+        # An answer may hold what the network had found until then.
+        outcome = Outcome.COASTED if record.result is None else record.outcome
+        observe[outcome](record.forecast_ms, record.network_ms, record.bound_ms)
 
     def hear_contention(self, slowdown: float, source: str) -> None:
         """Takes in a contention state.

@@ -16,7 +16,14 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.conditions import SlowdownTracker
-from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, Job, JobRecord, StampReading
+from deadline_perception.runtime.job import (
+    MAX_BUDGET_MS,
+    Conditions,
+    Job,
+    JobRecord,
+    Stage,
+    StampReading,
+)
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline
 from deadline_perception.runtime.task import Task
 
@@ -128,7 +135,7 @@ class DetectionStream(FrameClient):
                         raise StreamClosed(
                             'the stream was closed before the image was answered'
                         ) from None
-                    if job.is_replaced:
+                    if job.stage is Stage.SUPERSEDED:
                         raise Superseded(
                             'a newer image of the stream took the place of this one before its turn '
                             'came'

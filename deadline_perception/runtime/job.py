@@ -107,6 +107,29 @@ class Decision:
     decision_us: float
 
 
+@dataclass(frozen=True, eq=False)
+class ResultSoFar:
+    """What a network has found of an image before its end, which is an answer to it.
+
+    Attributes:
+        result: of the network's type.
+        names: of the parts of the network that it holds, such as `coarse`.
+    """
+
+    result: Any
+    names: tuple[str, ...]
+
+
+class Stage(Enum):
+    """Where a job is. It WAITS for the worker, until a newer one takes its place, which has then SUPERSEDED it, or the
+    worker takes it and it RUNS; until it is DONE, whoever answered its image meanwhile."""
+
+    WAITS = 'waits'
+    SUPERSEDED = 'superseded'
+    RUNS = 'runs'
+    DONE = 'done'
+
+
 class Job:
     """One image until it is answered and its network has ended.
 
@@ -123,13 +146,14 @@ class Job:
     Attributes:
         captured_ms: monotonic time of capture; of the arrival when the age is unknown.
         motion_s: time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival.
-        conditions: at its arrival; renewed when the worker takes it.
+        conditions: at its arrival.
         deadline_ms: when it must be answered.
+        due_ms: when its network must be done; known once it is taken.
         fallback_ms: when the watchdog has to see to it.
         phases: of the network.
         taken_ms: when the worker took it, None until then.
         superseded: images that it stands for beside its own.
-        is_replaced: a newer image has taken its place while it waited, and stands for it.
+        stage: where it is.
         attempts: to answer it.
         claimed_ms: when its answer began, for the watchdog when it should have.
         publish_ms: that its answer took; None where it was answered beside its network.
@@ -145,7 +169,10 @@ class Job:
         segment: index of the segment that it was aborted before, or that is running.
         running: of the segment that runs or ran last: how many were done before it, its phase, and when it began.
         network_ms: time of the segments that ended.
+        so_far: its newest result before the end of the network; None until there is one.
         result: what the network gave; None where it did not finish.
+        results: names of the parts of the network that its result holds, where the network declares any.
+        answer: the own result that its last answer gave, or is about to give; None where it gave something else.
         reason: why it could not be in time or was aborted, empty otherwise.
         level, planned_level: that a scheduled one runs at, and that its schedule gives it.
         bound_ms, until_ms: of a scheduled one at its level, and when it must be done for the sake of all.
@@ -163,11 +190,11 @@ class Job:
         self.captured_ms = arrived_ms - stamp.known_age_ms
         self.motion_s = stamp.stamp_ns / 1e9 if stamp.stamp_ns > 0 else arrived_ms / 1000.0
         self.conditions = Conditions(math.inf, 1.0, '')
-        self.deadline_ms = self.fallback_ms = math.inf
+        self.deadline_ms = self.due_ms = self.fallback_ms = math.inf
         self.phases: tuple[str, ...] = ()
         self.taken_ms: float | None = None
         self.superseded = dropped
-        self.is_replaced = False
+        self.stage = Stage.WAITS
         self.attempts = 0
         self.claimed_ms = math.nan
         self.publish_ms: float | None = None
@@ -181,7 +208,11 @@ class Job:
         self.ended_ms: float | None = None
         self.decisions: list[Decision] = []
         self.segment = 0
+        self.so_far: ResultSoFar | None = None
         self.result: object | None = None
+        self.results: tuple[str, ...] = ()
+        self.answer: ResultSoFar | None = None
+        self._whole: ResultSoFar | None = None
         self.reason = ''
         self.level = self.planned_level = 0
         self.bound_ms, self.until_ms = math.nan, math.inf
@@ -193,16 +224,27 @@ class Job:
     def claim(self, at_ms: float) -> bool:
         """For an answer now. Returns whether it is the first; should that hang, the watchdog will try again."""
         self.attempts += 1
+        self.answer = self.newest
         self.claimed_ms = min(at_ms, self.fallback_ms)
         self.fallback_ms = max(
             self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1)
         )
         return self.attempts == 1
 
+    @property
+    def newest(self) -> ResultSoFar | None:
+        """The best that the network has found of this image until now; None where it has found nothing."""
+        if self.result is None:
+            return self.so_far
+        if self._whole is None:
+            self._whole = ResultSoFar(self.result, self.results)
+        return self._whole
+
     def for_tracks(self) -> Job:
         """The same image once more, for a network that runs although its answer is out."""
         job = Job(self.message, self.arrived_ms, self.stamp)
-        job.deadline_ms, job.phases, job.attempts = self.deadline_ms, self.phases, self.attempts
+        job.conditions, job.deadline_ms = self.conditions, self.deadline_ms
+        job.phases, job.attempts = self.phases, self.attempts
         return job
 
     # --- its run ---
@@ -252,6 +294,7 @@ class Job:
             network_ms=network_ms,
             segment=self.segment,
             result=self.result,
+            results=() if self.answer is None else self.answer.names,
             reason=self.reason,
             failure=failure,
             superseded=self.superseded,
@@ -299,9 +342,11 @@ class JobRecord:
 
     Attributes:
         message, arrived_ms, stamp: as of the job.
-        conditions: budget and contention when it was taken, or when it arrived if it never was.
+        conditions: budget and contention when it arrived.
         outcome: what was published.
         plan, path, remaining_ms, decision_us, decisions, segment, result, reason: as of the job.
+        results: names of the parts of the network that the answer holds, such as `coarse` and `fine`; none where the
+            network declares none, or the answer is not the image's own.
         slowdown: factor from forecast to expected time.
         phase_ms: time per phase of the network, what was running when it was answered included.
         network_ms: their sum.
@@ -335,6 +380,7 @@ class JobRecord:
     network_ms: float
     segment: int = 0
     result: object | None = None
+    results: tuple[str, ...] = ()
     reason: str = ''
     failure: str = ''
     superseded: int = 0

@@ -16,12 +16,19 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.runtime.job import Conditions, Job, JobRecord, LatePolicy, Outcome
+from deadline_perception.runtime.job import (
+    Conditions,
+    Job,
+    JobRecord,
+    LatePolicy,
+    Outcome,
+    Stage,
+)
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.timed_inference import (
     ImagePeriod,
-    Late,
+    InferenceRun,
     NextImages,
     TimedInference,
 )
@@ -42,7 +49,7 @@ class FrameClient(Protocol):
     """
 
     def conditions(self, job: Job) -> Conditions:
-        """Budget of an image and contention now; asked at its arrival, and again when the worker takes it."""
+        """Budget of an image and contention now; asked once, at its arrival."""
 
     def convert(self, job: Job) -> np.ndarray | None:
         """The image as uint8 BGR `[H, W, 3]`; None when it is rejected, which then is no frame."""
@@ -96,15 +103,16 @@ class FrameRules:
             raise ValueError(f'max_coasted is {self.max_coasted}, expected a number of at least 0')
 
 
-class FramePipeline(Late):
+class FramePipeline:
     """Takes the images of one task through conversion, network and publication; answers in time whatever happens.
 
     An image is answered once, unless it is rejected or replaced by a newer one before a worker took it. When its time
-    is up, the watchdog answers with what stands in; so it does for the newest image that waits, when the time of the
+    is up, the watchdog answers with the newest result of this image, and only where there is none with what was found
+    in those before; so it does for the newest image that waits, when the time of the
     first one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its
     place.
 
-    The network goes on with an image that was answered by what stands in, on the best path that is expected to end
+    The network goes on with an image that was answered without it, on the best path that is expected to end
     before the next image, else on the cheapest; also with one that nobody took until then. Its result is not published,
     because an image has one answer: it renews what stands in for the next one, and slowdown and calibration learn
     from it. It is aborted only where the next image could be in time without it and not with it, or another task has
@@ -115,7 +123,7 @@ class FramePipeline(Late):
         client: whose images are answered.
         rules: how.
         mailbox: where its frames wait for a worker.
-        watchdog: asked to `expect` what is due; it calls `look`.
+        watchdog: armed for what is due; it calls `next_due`.
 
     Attributes:
         arrived: images that came, those left out before them included.
@@ -140,7 +148,7 @@ class FramePipeline(Late):
         self._inference = TimedInference(
             task.network, task.network.path_space, task.policy, min_score=rules.min_score
         )
-        self._stand_in = task.make_stand_in()
+        self._fallback = task.make_fallback()
         self._lock = (
             threading.Lock()
         )  # of all below and of the stand-in; never held over a call that may hang
@@ -153,7 +161,7 @@ class FramePipeline(Late):
         self._coasted = 0
         self.arrived = self.replaced = self.unpublished = self.late_results = 0
         self.busy_since_ms: float | None = None
-        watchdog.watch(self.look)
+        watchdog.watch(self.next_due)
 
     # --- on the thread that receives ---
 
@@ -164,10 +172,8 @@ class FramePipeline(Late):
 
     def arrive(self, frame: Job) -> None:
         """Leaves an image for the worker; never blocks."""
-        frame.conditions, frame.phases = (
-            self._client.conditions(frame),
-            self._task.network.path_space.phases,
-        )
+        frame.conditions = self._client.conditions(frame)
+        frame.phases = self._task.network.path_space.phases
         frame.deadline_ms = frame.captured_ms + frame.conditions.budget_ms
         with self._lock:
             if self.stopped or self.closing:
@@ -192,15 +198,15 @@ class FramePipeline(Late):
             self._open.append(frame)
             if replaced is not None and replaced.attempts == 0:
                 self._open.remove(replaced)
-                replaced.is_replaced = True
+                replaced.stage = Stage.SUPERSEDED
                 self.replaced += 1
                 frame.superseded += 1 + replaced.superseded
                 frame.fallback_ms = min(frame.fallback_ms, replaced.fallback_ms)
-        self._watchdog.expect(frame.fallback_ms)
+        self._watchdog.arm(frame.fallback_ms)
 
     # --- on a thread of the watchdog ---
 
-    def look(self, at_ms: float) -> tuple[float, Act | None]:
+    def next_due(self, at_ms: float) -> tuple[float, Act | None]:
         """When the watchdog has to look again, and what it has to do now; never blocks."""
         with self._lock:
             if self.stopped or not self._open:
@@ -215,24 +221,37 @@ class FramePipeline(Late):
                 self.unpublished += 1
                 self._not_told += 1 + frame.superseded  # the next answer stands for it too
                 return at_ms, self._client.on_ready
-            return at_ms, partial(self._answer, frame, Outcome.COASTED)
+            return at_ms, partial(self._answer, frame)
 
     # --- on the worker ---
 
     def process(self, frame: Job) -> None:
-        """Takes one frame to its answer, unless the image is rejected. Blocks until the network has let go of it."""
-        self.busy_since_ms = taken_ms = now_ms()
+        """Takes one frame to its answer, unless the image is rejected. Blocks until the network is free of it."""
+        self.busy_since_ms = now_ms()
         try:
-            conditions = self._client.conditions(frame)
-            with self._lock:
-                if self.stopped:
+            if self.stopped:
+                return
+            job, run, failure = self._take(frame, self.busy_since_ms), None, ''
+            try:
+                image = self._client.convert(job)
+                if image is None:
+                    self._drop(job)
                     return
-                if (
-                    frame.attempts
-                ):  # answered while it waited, which no longer concerns what is run here
-                    frame = frame.for_tracks()
-                due_ms = self._take(frame, conditions, taken_ms)
-            self._run(frame, due_ms)
+                run = self._begin(image, job)
+                run.until_answer()
+            except Exception as error:  # whatever a network throws, the node goes on
+                failure = self._failed(error)
+            # With its own result, the newest so far, or what stands in; unless the watchdog was faster.
+            if self._claim(job):
+                publish_ms = self._answer(job, failure)
+                if run is not None and run.ended:
+                    job.publish_ms = publish_ms
+            try:
+                if run is not None and not run.ended and not failure:
+                    run.for_tracks(self._until_ms, partial(self._abandoned, job))
+            except Exception as error:
+                failure = self._failed(error)
+            self._learn(job, failure)
         finally:
             self.busy_since_ms = None
 
@@ -244,79 +263,67 @@ class FramePipeline(Late):
                 frame.attempts += (
                     1  # as if answered, so that the network looks whether to go on with it
                 )
-        self._watchdog.forget(self.look)
+        self._watchdog.forget(self.next_due)
 
-    def _take(self, frame: Job, conditions: Conditions, taken_ms: float) -> float:
-        """Settles what a frame is run under. Returns when the network must be done."""
-        frame.taken_ms, frame.conditions = taken_ms, conditions
-        if not frame.attempts:
-            frame.superseded += self._not_told
-            self._not_told = 0
-        frame.times = self._task.times.begin(
-            conditions.slowdown, keeps_bounds=self._task.policy.keeps_bounds
+    def _take(self, frame: Job, taken_ms: float) -> Job:
+        """The job that is run for a frame, and what it is run under."""
+        with self._lock:
+            # One that was answered while it waited no longer concerns what is run here.
+            job = frame.for_tracks() if frame.attempts else frame
+            job.stage, job.taken_ms = Stage.RUNS, taken_ms
+            if not job.attempts:
+                job.superseded += self._not_told
+                self._not_told = 0
+            keeps_bounds = self._task.policy.keeps_bounds
+            job.times = self._task.times.begin(job.conditions.slowdown, keeps_bounds=keeps_bounds)
+            job.due_ms = job.deadline_ms - job.times.reserve.publishing_ms
+            # An image that is too old to be met is left to the thread at hand, which will notice at once.
+            late_ms = max(job.due_ms, taken_ms) if self._grace_ms else job.due_ms
+            job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
+        self._watchdog.arm(job.fallback_ms)
+        return job
+
+    def _begin(self, image: np.ndarray, job: Job) -> InferenceRun:
+        """A planned frame."""
+        with self._lock:
+            self._fallback.follow(image.shape[:2])
+            next_images = None
+            if self._rules.spare_next_image:
+                next_ms = self._period.next_ms(job.taken_ms)
+                next_images = NextImages(next_ms, self._period.period_ms)
+        may_abort = self._rules.late_policy is not LatePolicy.LATE
+        return self._inference.begin(
+            image, job, due_ms=job.due_ms, may_abort=may_abort, next_images=next_images
         )
-        frame.deadline_ms = frame.captured_ms + conditions.budget_ms
-        due_ms = frame.deadline_ms - frame.times.reserve.publishing_ms
-        # An image that is too old to be met is left to the thread at hand, which will notice at once.
-        late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
-        frame.fallback_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
-        return due_ms
 
-    def _run(self, frame: Job, due_ms: float) -> None:
-        failure = next_images = None
-        if self._rules.spare_next_image:
+    def _learn(self, job: Job, failure: str) -> None:
+        """What the next frames are to know of one that has ended."""
+        job.stage, newest = Stage.DONE, job.newest
+        if newest is not None:
             with self._lock:
-                next_images = NextImages(
-                    self._period.next_ms(frame.taken_ms), self._period.period_ms
-                )
-        self._watchdog.expect(frame.fallback_ms)
-        try:
-            image = self._client.convert(frame)
-            if image is None:
-                self._drop(frame)
-                return
-            with self._lock:
-                self._stand_in.follow(image.shape[:2])
-            may_abort = self._rules.late_policy is not LatePolicy.LATE
-            self._inference.run(
-                image, frame, self, due_ms=due_ms, may_abort=may_abort, next_images=next_images
-            )
-        except Exception as error:  # whatever a network throws, the node goes on
-            failure = error
-            self._client.on_failure(error)
-        renews = failure is None and frame.result is not None
-        ended_ms = now_ms()
-        is_late = not self._claim(frame, ended_ms)
-        if not is_late:
-            in_time = ended_ms <= frame.deadline_ms
-            outcome = (
-                Outcome.COASTED if not renews else Outcome.DETECTED if in_time else Outcome.LATE
-            )
-            record = self._answer(
-                frame, outcome, '' if failure is None else f'frame failed: {failure}'
-            )
-            frame.publish_ms = 0.0 if record is None else record.publish_ms
-        if renews:
-            with self._lock:
-                self._stand_in.update(frame.result, frame.motion_s)
-        if failure is None and frame.path is not None:
+                self._fallback.update(newest.result, job.motion_s)
+        if not failure and job.path is not None:
             try:
-                self._task.times.observe(frame)
+                self._task.times.observe(job)
             except (
                 ValueError
             ) as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._client.on_failure(error)
-        if renews and is_late and not self.stopped:
+        is_late = job.result is not None and job.answer is not newest
+        if is_late and not failure and not self.stopped:
             self.late_results += 1
-            self._client.on_late_record(
-                replace(frame.record(Outcome.LATE, now_ms()), evidence_age_ms=0.0)
-            )
-        self._coasted = 0 if renews else self._coasted + 1
+            late = job.record(Outcome.LATE, now_ms())
+            self._client.on_late_record(replace(late, evidence_age_ms=0.0, results=newest.names))
+        self._coasted = 0 if newest is not None else self._coasted + 1
 
-    def _claim(self, frame: Job, at_ms: float) -> bool:
+    def _failed(self, error: Exception) -> str:
+        self._client.on_failure(error)
+        return f'frame failed: {error}'
+
+    def _claim(self, frame: Job) -> bool:
         """For an answer by the worker. Returns whether nobody has begun one."""
         with self._lock:
-            return not self.stopped and frame.attempts == 0 and frame.claim(at_ms)
+            return not self.stopped and frame.attempts == 0 and frame.claim(now_ms())
 
     def _drop(self, frame: Job) -> None:
         """Takes back a frame whose image was rejected, unless the watchdog has answered in its place."""
@@ -326,12 +333,7 @@ class FramePipeline(Late):
                 self._not_told += frame.superseded
         self._client.on_ready()
 
-    def abort(self, job: Job) -> None:
-        """Answers an image that cannot be in time, unless the watchdog was faster."""
-        if self._claim(job, now_ms()):
-            self._answer(job, Outcome.COASTED)
-
-    def until_ms(self) -> float:
+    def _until_ms(self) -> float:
         """When the worker should be free for the next image: now, while one waits."""
         at_ms = now_ms()
         with self._lock:
@@ -344,7 +346,7 @@ class FramePipeline(Late):
             (frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None
         )
 
-    def abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
+    def _abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
         if self.stopped:
@@ -359,6 +361,8 @@ class FramePipeline(Late):
             waiting = self._waiting()
         if waiting is None:
             return ''
+        if job.answer is not None:  # what it has found so far is known to the tracks
+            return 'the next image waits'
         times = job.times
         remaining_ms = (
             waiting.deadline_ms - at_ms - (times.reserve.publishing_ms + times.reserve.deciding_ms)
@@ -375,29 +379,33 @@ class FramePipeline(Late):
 
     # --- on either ---
 
-    def _answer(self, frame: Job, outcome: Outcome, failure: str = '') -> JobRecord | None:
-        """Publishes the result of a claimed frame, or what stands in for it; None where that failed or came second."""
+    def _answer(self, frame: Job, failure: str = '') -> float:
+        """Publishes the newest result of a claimed frame, or where it has none what stands in for it. Returns the time
+        that this took in ms; 0 where it failed or came second."""
         try:
-            if outcome is Outcome.COASTED:
-                with self._lock:
-                    frame.evidence_s = self._stand_in.evidence_s
-                    result = self._stand_in.predict(frame.motion_s)
+            if frame.answer is not None:
+                in_time = now_ms() <= frame.deadline_ms
+                outcome = Outcome.DETECTED if in_time else Outcome.LATE
+                frame.evidence_s, result = frame.motion_s, frame.answer.result
             else:
-                frame.evidence_s, result = frame.motion_s, frame.result
+                outcome = Outcome.COASTED
+                with self._lock:
+                    frame.evidence_s = self._fallback.evidence_s
+                    result = self._fallback.predict(frame.motion_s)
             if result is not None:  # else there is nothing to say
                 self._client.publish(frame, result)
             published_ms = now_ms()
             record = frame.record(outcome, published_ms, failure)
             with self._lock:
                 if self.stopped or frame not in self._open:  # another thread was faster
-                    return None
+                    return 0.0
                 self._open.remove(frame)
                 frame.is_in_time = record.is_in_time
                 if frame.attempts == 1:
                     self._task.times.observe_publication(max(0.0, published_ms - frame.claimed_ms))
             self._client.on_ready()
             self._client.on_record(record)
-            return record
+            return record.publish_ms
         except Exception as error:  # the frame stays open, and the watchdog tries again
             self._client.on_failure(error)
-            return None
+            return 0.0

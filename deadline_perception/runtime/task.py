@@ -12,7 +12,7 @@ from deadline_perception.runtime.tracks import Tracks
 from deadline_perception.timing.time_model import TimeModel
 
 
-class StandIn(Protocol):
+class Fallback(Protocol):
     """What is published for an image whose own result does not come in time, made of the results before.
 
     Attributes:
@@ -64,6 +64,6 @@ class Task:
     times: TimeModel
     result_type: type = Detections
 
-    def make_stand_in(self) -> StandIn:
+    def make_fallback(self) -> Fallback:
         """Coasted tracks for objects; the last result for all others."""
         return Tracks() if self.result_type is Detections else LastResult()

@@ -1,8 +1,7 @@
-"""One job through the network against its deadline: plan, re-decide at every operator, and when time has run out go
-on for what the result is still worth.
+"""One job through the network against its deadline: plan, re-decide at every operator, and when its image is answered
+go on for what the result is still worth.
 
-The network is duck-typed (`path_space`, `start(image, path) -> run`), so everything here runs without torch and is
-tested with a network that only counts time.
+Nothing here answers an image: a run stops where it cannot be in time, and whoever runs it sees to the answer.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ import statistics
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace, Segment
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice, Policy
-from deadline_perception.runtime.job import Decision, Job
-from deadline_perception.timing.time_model import FrameTimes
+from deadline_perception.engines.segment_run import Network, SegmentRun
+from deadline_perception.runtime.job import Decision, Job, ResultSoFar
 
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 # That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
@@ -29,24 +28,6 @@ LONGEST_PERIOD_MS = (
     1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
 )
 _DISTANCES = 15  # between images, whose median is their period
-
-
-class Late(Protocol):
-    """What is to become of a frame whose own result comes too late; asked by the thread that runs the network, once
-    the frame is aborted or has attempts to answer it."""
-
-    def abort(self, job: Job) -> None:
-        """The frame cannot be in time any more: its image is to be answered by something else."""
-
-    def until_ms(self) -> float:
-        """Time of the monotonic clock until which the network is not needed for anything better."""
-
-    def abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
-        """Why the rest of a path is not to be run any more; empty while its result is worth something."""
-
-
-class WhateverItTakes(Late):
-    """Of a frame that nobody answers but itself, and that may not be aborted: it is run to its end."""
 
 
 @dataclass(frozen=True)
@@ -99,23 +80,8 @@ class ImagePeriod:
         return self._last_ms + periods * self.period_ms
 
 
-@dataclass
-class _Terms:
-    """What a frame is decided under once it is planned: when it is due, the image before which it should end, the
-    factor to its best case, its times, the share of its bound that has to fit, and the forecast of the path that it is
-    on; see `TimedInference.run`.
-    """
-
-    due_ms: float
-    until_ms: float
-    least: float
-    times: FrameTimes
-    likely: float
-    path_ms: float
-
-
 class TimedInference:
-    """Runs frames one after the other; holds nothing between two frames but the network and the policy.
+    """Takes frames through the network one after the other; holds nothing between two of them but network and policy.
 
     Args:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
@@ -127,75 +93,60 @@ class TimedInference:
 
     def __init__(
         self,
-        network,
+        network: Network,
         path_space: PathSpace,
         policy: Policy,
         *,
         min_score: float = 0.0,
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
-        self._network = network
-        self._segments, self._applies = path_space.segments, path_space.applies
-        self._has_alternatives = path_space.has_alternatives
-        self._places = [path_space.place.get(segment.operator) for segment in path_space.segments]
-        self._policy, self._min_score, self._clock_ms = policy, min_score, clock_ms
+        self.network, self.path_space, self.policy = network, path_space, policy
+        self.min_score, self.clock_ms = min_score, clock_ms
+        self.places = [path_space.place.get(segment.operator) for segment in path_space.segments]
 
-    def run(
+    def begin(
         self,
         image_bgr: np.ndarray,
         job: Job,
-        late: Late,
         *,
         due_ms: float,
         may_abort: bool,
         next_images: NextImages | None = None,
-    ) -> None:
-        """Takes one frame through the network.
+    ) -> InferenceRun:
+        """Plans one frame; nothing of the network has run yet.
 
         Where the next images are known, the plan is the best path that is expected to end before the next one comes;
         where none is, before the one after, and so on until the frame is due. A re-decision may take as long as the
-        plan. A frame whose image has been answered, or that is aborted here, goes on with the best path that is
-        expected, not bound, to end before `late.until_ms()`.
+        plan.
 
         Args:
             image_bgr: uint8 `[H, W, 3]`.
-            job: of the image, with its `times`; takes in how the run goes. Its result stays None when it is aborted.
-                Where the p90 share of its times is below 1 the policy may plan what later operators can take back; not
-                where it is to end before an image, which needs no bound. What its decisions take is reserved in
-                proportion to the segments that are left, since those made are in the time that has passed.
-            late: what to do when time has run out.
+            job: of the image, with its `times`; takes in how the run goes. Where the p90 share of its times is below 1
+                the policy may plan what later operators can take back; not where it is to end before an image, which
+                needs no bound. What its decisions take is reserved in proportion to the segments that are left, since
+                those made are in the time that has passed.
             due_ms: time of the monotonic clock at which the network must be done.
-            may_abort: do so at an operator once not even the best case of what remains fits. (Not once its bound does
-                not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
-                longer fits does so half the time.)
+            may_abort: the run stops at an operator once not even the best case of what remains fits. (Not once its
+                bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected
+                time no longer fits does so half the time.)
             next_images: None where the frame is not to look at them.
         """
-        policy, times = self._policy, job.times
-        job.begun_ms = self._clock_ms()
+        times = job.times
+        job.begun_ms = self.clock_ms()
         job.remaining_ms = due_ms - job.begun_ms - times.reserve.deciding_ms
         plan, until_ms = self._plan(job, next_images)
-        planned_ms = self._clock_ms()
+        planned_ms = self.clock_ms()
         job.decision_us = (planned_ms - job.begun_ms) * 1000.0
         job.path, job.plan = plan.path, plan  # in this order: who sees a plan sees a path
-        is_late, least = job.attempts > 0, times.p10_factor if may_abort else -math.inf
-        if not is_late and not plan.feasible and plan.forecast_ms * least > due_ms - planned_ms:
-            job.reason = self._too_late('the frame', plan, least, due_ms - planned_ms)
-            late.abort(job)
-            is_late = True
-        if is_late:
-            job.path = policy.plan(late.until_ms() - self._clock_ms(), times.slowdown).path
-        likely = times.p90_share if until_ms == math.inf else 1.0
-        terms = _Terms(due_ms, until_ms, least, times, likely, times.forecast.forecast_ms(job.path))
-        is_late = self._run_segments(
-            self._network.start(image_bgr, job.path), job, late, is_late, terms
-        )
-        job.ended_ms = self._clock_ms()
-        took_ms = math.inf if job.result is None or is_late else job.ended_ms - job.begun_ms
-        policy.observe(took_ms, job.remaining_ms)
+        return InferenceRun(self, image_bgr, job, due_ms, until_ms, may_abort, planned_ms)
+
+    def run(self, image_bgr: np.ndarray, job: Job, *, due_ms: float) -> None:
+        """Takes a frame to its end, whatever it takes; for whoever has nobody else to answer it. See `begin`."""
+        self.begin(image_bgr, job, due_ms=due_ms, may_abort=False).until_answer()
 
     def _plan(self, job: Job, next_images: NextImages | None) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
-        policy, times = self._policy, job.times
+        policy, times = self.policy, job.times
         factor, calibration_factor = times.factor, times.factor / times.slowdown
         image_ms = math.inf if next_images is None else next_images.first_ms
         for _ in range(_MOST_IMAGES):
@@ -213,94 +164,210 @@ class TimedInference:
             )
         return policy.plan(job.remaining_ms, factor, times.p90_share), math.inf
 
-    def _run_segments(self, run, job: Job, late: Late, is_late: bool, terms: _Terms) -> bool:
-        """Runs what there is to run. Returns whether the frame was late before its last segment."""
-        count, at_ms = len(self._segments), self._clock_ms()
-        while run.segment < count:
-            job.segment, segment = run.segment, self._segments[run.segment]
-            is_late = is_late or job.attempts > 0
-            if is_late:
-                abandoned = late.abandoned(job, run.path, run.segment)
-                if abandoned:
-                    job.reason = f'aborted before {segment.name}: {abandoned}'
-                    return True
-                at_ms = self._clock_ms()
-            comes_to_it = not self._has_alternatives or self._applies(run.segment, run.path)
-            if segment.operator is not None and comes_to_it:
-                is_late, at_ms = self._decide(run, job, late, is_late, at_ms, terms)
-            job.running = run.segment, segment.phase, at_ms
-            took_ms = run.run_segment(at_ms)
-            job.leave(segment.phase, took_ms)
-            at_ms += took_ms
-        phase = self._segments[-1].phase
-        job.running = count, phase, at_ms
-        result = run.result()
-        if self._min_score:
-            result = result.with_score(self._min_score)
-        job.leave(phase, self._clock_ms() - at_ms)
-        job.result = result
-        return is_late
+
+class InferenceRun:
+    """One planned frame on its way through the network: `until_answer`, then, where it has not ended, `for_tracks`.
+
+    Args:
+        inference: plans and decides.
+        image_bgr: uint8 `[H, W, 3]`.
+        job: of the image, planned.
+        due_ms: when the network must be done.
+        until_ms: when the image comes before which it is expected to end; inf without any.
+        may_abort: see `TimedInference.begin`.
+        planned_ms: when the plan was made.
+
+    Attributes:
+        ended: every segment has run, and the job has its result.
+    """
+
+    def __init__(
+        self,
+        inference: TimedInference,
+        image_bgr: np.ndarray,
+        job: Job,
+        due_ms: float,
+        until_ms: float,
+        may_abort: bool,
+        planned_ms: float,
+    ) -> None:
+        self._inference, self._image, self._job, times = inference, image_bgr, job, job.times
+        self._due_ms, self._until_ms, self._may_abort = due_ms, until_ms, may_abort
+        self._likely = times.p90_share if until_ms == math.inf else 1.0
+        self._planned_ms = planned_ms
+        self._run: SegmentRun | None = None
+        self._path_ms = times.forecast.forecast_ms(job.path)  # of the path that the frame is on
+        self.ended = False
+
+    def until_answer(self) -> None:
+        """Runs segments until the frame has ended, its image was answered by somebody else, or it cannot be in time
+        any more; the job says why."""
+        job, plan, least = self._job, self._job.plan, self._least
+        left_ms = self._due_ms - self._planned_ms
+        if job.attempts:
+            return
+        if not plan.feasible and plan.forecast_ms * least > left_ms:
+            job.reason = too_late('the frame', plan, least, left_ms)
+            return
+        run, at_ms = self._start(), self._inference.clock_ms()
+        while not job.attempts:
+            job.segment = run.segment
+            if run.segment == self._count:
+                self._end()
+                self._close(in_time=True)
+                return
+            if self._decides(run):
+                choice, remaining_ms, at_ms = self._decide(run, at_ms)
+                if not choice.feasible and choice.forecast_ms * self._least > remaining_ms:
+                    name = self._segments[run.segment].name
+                    job.reason = too_late(name, choice, self._least, remaining_ms)
+                    return
+            at_ms = self._advance(run, at_ms)
+
+    def for_tracks(
+        self, until_ms: Callable[[], float], abandoned: Callable[[ExecutionPath, int], str]
+    ) -> None:
+        """Goes on with a frame whose image is answered, for what its result is worth to the next ones: on the best path
+        that is expected, not bound, to end in time.
+
+        Args:
+            until_ms: says until when the network is not needed for anything better.
+            abandoned: says why the rest of a path is not to be run any more; empty while its result is worth something.
+        """
+        job, inference = self._job, self._inference
+        if self._run is None:
+            left_ms = until_ms() - inference.clock_ms()
+            job.path = inference.policy.plan(left_ms, job.times.slowdown).path
+            self._path_ms = job.times.forecast.forecast_ms(job.path)
+        run = self._run or self._start()
+        while run.segment < self._count:
+            job.segment = run.segment
+            why = abandoned(run.path, run.segment)
+            if why:
+                job.reason = f'aborted before {self._segments[run.segment].name}: {why}'
+                self._close(in_time=False)
+                return
+            at_ms = inference.clock_ms()
+            if self._decides(run):
+                at_ms = self._decide(run, at_ms, until_ms() - at_ms)[2]
+            self._advance(run, at_ms)
+        self._end()
+        self._close(in_time=False)
+
+    def _close(self, in_time: bool) -> None:
+        """Nothing more of it is run: the policy learns how it went."""
+        job = self._job
+        job.ended_ms = self._inference.clock_ms()
+        took_ms = job.ended_ms - job.begun_ms if in_time else math.inf
+        self._inference.policy.observe(took_ms, job.remaining_ms)
+
+    @property
+    def _least(self) -> float:
+        """Factor from the forecast of what is left to the time below which it is not worth a try. An image that has an
+        answer already, if not the best, never waits for one that cannot be in time."""
+        may_abort = self._may_abort or self._job.so_far is not None
+        return self._job.times.p10_factor if may_abort else -math.inf
+
+    def _start(self) -> SegmentRun:
+        self._run = self._inference.network.start(self._image, self._job.path)
+        return self._run
+
+    def _decides(self, run: SegmentRun) -> bool:
+        """The next segment begins with a decision on this path."""
+        space = self._inference.path_space
+        return self._segments[run.segment].operator is not None and (
+            not space.has_alternatives or space.applies(run.segment, run.path)
+        )
 
     def _decide(
-        self, run, job: Job, late: Late, is_late: bool, at_ms: float, terms: _Terms
-    ) -> tuple[bool, float]:
-        """Decides the operator of the next segment. Returns whether the frame is late, and when that was decided."""
-        times, segment = terms.times, run.segment
-        rest_ms = times.forecast.forecast_ms(run.path, segment)
-        progress = times.progress(terms.path_ms - rest_ms, job.network_ms)
-        if not is_late:
-            factor = times.factor_from(segment, progress)
-            reserve_ms = times.reserve.deciding_ms * (1.0 - segment / len(self._segments))
-            limit_ms = remaining_ms = terms.due_ms - at_ms - reserve_ms
-            if (
-                terms.until_ms < math.inf
-            ):  # as planned, or until the image before which it should end if that is later
-                until_ms = (terms.until_ms - at_ms) * factor / times.slowdown
-                limit_ms = min(remaining_ms, max(until_ms, rest_ms * factor * _ROUNDING))
-        while True:
-            if is_late:  # for what the result is still worth
-                factor, limit_ms = times.slowdown, late.until_ms() - at_ms
-                remaining_ms = limit_ms
-            choice = self._policy.redecide(
-                run.path,
-                segment,
-                limit_ms,
-                factor,
-                at_ms - job.begun_ms,
-                1.0 if is_late else terms.likely,
-            )
-            decided_ms = self._clock_ms()
-            if choice.path != run.path:
-                run.redirect(choice.path)
-                job.path, terms.path_ms = choice.path, times.forecast.forecast_ms(choice.path)
-            changed = (
-                choice.path.settings[self._places[segment]]
-                != job.plan.path.settings[self._places[segment]]
-            )
-            job.decisions.append(
-                Decision(
-                    self._segments[segment].operator,
-                    segment,
-                    job.network_ms,
-                    progress,
-                    changed,
-                    remaining_ms,
-                    choice.forecast_ms,
-                    choice.bound_ms,
-                    (decided_ms - at_ms) * 1000.0,
-                )
-            )
-            if is_late or choice.feasible or choice.forecast_ms * terms.least <= remaining_ms:
-                return is_late, decided_ms
-            job.reason = self._too_late(
-                self._segments[segment].name, choice, terms.least, remaining_ms
-            )
-            late.abort(job)
-            is_late, at_ms = True, self._clock_ms()  # an answer in its place takes time
+        self, run: SegmentRun, at_ms: float, for_tracks_ms: float | None = None
+    ) -> tuple[Choice, float, float]:
+        """Decides the operator of the next segment.
 
-    @staticmethod
-    def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
-        return (
-            f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
-            f'{remaining_ms:.1f} ms left'
+        Args:
+            run: before that segment.
+            at_ms: now.
+            for_tracks_ms: time that the network has for what is left where its image is answered already.
+
+        Returns:
+            The choice, the time that was left in ms, and when it was decided.
+        """
+        job, times, segment = self._job, self._job.times, run.segment
+        rest_ms = times.forecast.forecast_ms(run.path, segment)
+        progress = times.progress(self._path_ms - rest_ms, job.network_ms)
+        if for_tracks_ms is not None:
+            factor, likely, remaining_ms = times.slowdown, 1.0, for_tracks_ms
+            limit_ms = remaining_ms
+        else:
+            factor, likely = times.factor_from(segment, progress), self._likely
+            reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
+            limit_ms = remaining_ms = self._due_ms - at_ms - reserve_ms
+            if self._until_ms < math.inf:
+                # As planned, or until the image before which it should end if that is later.
+                until_ms = (self._until_ms - at_ms) * factor / times.slowdown
+                limit_ms = min(remaining_ms, max(until_ms, rest_ms * factor * _ROUNDING))
+        choice = self._inference.policy.redecide(
+            run.path, segment, limit_ms, factor, at_ms - job.begun_ms, likely
         )
+        decided_ms = self._inference.clock_ms()
+        if choice.path != run.path:
+            run.redirect(choice.path)
+            job.path, self._path_ms = choice.path, times.forecast.forecast_ms(choice.path)
+        place = self._inference.places[segment]
+        job.decisions.append(
+            Decision(
+                operator=self._segments[segment].operator,
+                segment=segment,
+                spent_ms=job.network_ms,
+                progress=progress,
+                changed=choice.path.settings[place] != job.plan.path.settings[place],
+                remaining_ms=remaining_ms,
+                forecast_ms=choice.forecast_ms,
+                bound_ms=choice.bound_ms,
+                decision_us=(decided_ms - at_ms) * 1000.0,
+            )
+        )
+        return choice, remaining_ms, decided_ms
+
+    def _advance(self, run: SegmentRun, at_ms: float) -> float:
+        """Runs the next segment; returns when it ended."""
+        job, number, space = self._job, run.segment, self._inference.path_space
+        segment = self._segments[number]
+        job.running = number, segment.phase, at_ms
+        took_ms = run.run_segment(at_ms)
+        job.leave(segment.phase, took_ms)
+        if segment.result and number + 1 < self._count:
+            names = space.results(run.path, number + 1)
+            if names and space.keys_by_segment(run.path)[number] is not None:
+                job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
+        return at_ms + took_ms
+
+    def _end(self) -> None:
+        """Takes the result of a run whose segments are done."""
+        job, run = self._job, self._run
+        phase, begun_ms = self._segments[-1].phase, self._inference.clock_ms()
+        job.running = self._count, phase, begun_ms
+        result = self._kept(run.result())
+        job.leave(phase, self._inference.clock_ms() - begun_ms)
+        job.results = self._inference.path_space.results(run.path)
+        job.result, self.ended = result, True
+
+    def _kept(self, result: Any) -> Any:
+        min_score = self._inference.min_score
+        return result.with_score(min_score) if min_score else result
+
+    @property
+    def _segments(self) -> tuple[Segment, ...]:
+        return self._inference.path_space.segments
+
+    @property
+    def _count(self) -> int:
+        return len(self._inference.path_space.segments)
+
+
+def too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
+    """Why a frame cannot be in time before some part of it."""
+    return (
+        f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
+        f'{remaining_ms:.1f} ms left'
+    )

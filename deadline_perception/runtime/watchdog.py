@@ -11,7 +11,7 @@ from deadline_perception.system.kernel_thread import name_thread
 
 Act = Callable[[], object]
 # When to look again, and what to do now: None while nothing is due.
-Look = Callable[[float], tuple[float, 'Act | None']]
+NextDue = Callable[[float], tuple[float, 'Act | None']]
 
 MAX_THREADS = 8  # so many acts may hang at once
 SPARE_THREADS = 2  # that do not hang: one watches, one relieves it
@@ -23,7 +23,7 @@ class Watchdog:
     started where none is spare; one that is spare beyond two after its act ends.
 
     Args:
-        failed: is told what an act or a look raises; the watch goes on.
+        failed: is told what an act or a question raises; the watch goes on.
         prepare: called by each thread before its first watch, so that its first act need not.
 
     Attributes:
@@ -34,7 +34,7 @@ class Watchdog:
         self, failed: Callable[[Exception], None], prepare: Callable[[], None] = lambda: None
     ) -> None:
         self._failed, self._prepare = failed, prepare
-        self._looks: list[Look] = []
+        self._polls: list[NextDue] = []
         self._lock = threading.Lock()
         self._due_changed, self._watch_free = (
             threading.Condition(self._lock),
@@ -65,18 +65,18 @@ class Watchdog:
                 else 'the threads of the watchdog have ended'
             )
 
-    def watch(self, look: Look) -> None:
+    def watch(self, next_due: NextDue) -> None:
         """From now on asks also this one what is due; it must not block, and is called by one thread at a time."""
         with self._lock:
-            self._looks.append(look)
+            self._polls.append(next_due)
 
-    def forget(self, look: Look) -> None:
+    def forget(self, next_due: NextDue) -> None:
         """Asks this one no more."""
         with self._lock:
-            if look in self._looks:
-                self._looks.remove(look)
+            if next_due in self._polls:
+                self._polls.remove(next_due)
 
-    def expect(self, due_ms: float) -> None:
+    def arm(self, due_ms: float) -> None:
         """Something will be due at a time of the monotonic clock; times that passed into nothing are harmless."""
         with self._lock:
             if due_ms < self._due_ms:
@@ -140,8 +140,8 @@ class Watchdog:
         while not self._stopped:
             self._due_ms, act = math.inf, None
             try:
-                for look in self._looks:
-                    due_ms, act = look(now_ms())
+                for next_due in self._polls:
+                    due_ms, act = next_due(now_ms())
                     if act is not None:
                         self._due_ms = -math.inf
                         return act

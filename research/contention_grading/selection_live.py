@@ -23,7 +23,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import NetworkOptions, load_task
-from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.timing.time_model import FrameTimes, limited_factor
 
@@ -109,9 +109,7 @@ class LiveDetector:
         begun_ms = now_ms()
         frame = Job(None, begun_ms, StampReading(0.0, '', 0))
         frame.times = FrameTimes(forecast, slowdown, limited_factor(slowdown, calibrator.factor))
-        self._inferences[name].run(
-            image, frame, WhateverItTakes(), due_ms=begun_ms + self._threshold_ms, may_abort=False
-        )
+        self._inferences[name].run(image, frame, due_ms=begun_ms + self._threshold_ms)
         took_ms = now_ms() - begun_ms
         if name == DETECTOR:  # the others decide by what they have seen themselves
             idle_ms = forecast.forecast_ms(frame.path)

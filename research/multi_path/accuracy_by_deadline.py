@@ -48,7 +48,7 @@ from deadline_perception.extras.evaluation.resampled_precision import bootstrap_
 from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy, warm_up
-from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, measure_profile
 from deadline_perception.timing.time_model import P90_TAIL, FrameTimes
@@ -96,7 +96,7 @@ def run_frame(
     begun_ms = now_ms()
     frame = Job(None, begun_ms, StampReading(0.0, '', 0))
     frame.times = times
-    inference.run(image, frame, WhateverItTakes(), due_ms=begun_ms + deadline_ms, may_abort=False)
+    inference.run(image, frame, due_ms=begun_ms + deadline_ms)
     return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
 

@@ -109,7 +109,11 @@ def test_refuses_times_that_are_not_positive():
 
 def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
     return SimpleNamespace(
-        outcome=outcome, forecast_ms=40.0, network_ms=40.0 * ratio, bound_ms=bound_ms
+        outcome=outcome,
+        result='found',
+        forecast_ms=40.0,
+        network_ms=40.0 * ratio,
+        bound_ms=bound_ms,
     )
 
 

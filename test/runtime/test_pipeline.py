@@ -292,10 +292,13 @@ def test_whatever_hangs_every_image_is_answered_within_its_budget_or_replaced_by
             later in heard and heard[later] <= arrival.arrived_ms + 400.0 + 1000.0
             for later in sent[number:]
         )
-    assert {record.outcome for record in bench.records[1:]} == {Outcome.COASTED}
-    assert all(
-        len(found) == 1 and found.scores[0] < FOUND.scores[0] for found in bench.published[1:4]
-    )
+    # Of an image whose own result is there, its publication is made again by another thread.
+    outcomes = [record.outcome for record in bench.records[1:]]
+    own = [outcome for outcome in outcomes if outcome is not Outcome.COASTED]
+    assert set(own) <= {Outcome.DETECTED, Outcome.LATE} and bool(own) is (where == 'publication')
+    if where != 'publication':
+        first = bench.published[1:4]
+        assert all(len(found) == 1 and found.scores[0] < FOUND.scores[0] for found in first)
     bench.network.gate, bench.budget_ms = None, 10_000.0
     gate.set()
     pipeline.arrive(arrive())
@@ -311,7 +314,7 @@ def test_images_that_were_left_out_are_answered_for_when_the_first_of_them_is_du
     time.sleep(0.4)
     second = arrive(age_ms=0.0, dropped=3)
     pipeline.arrive(second)
-    due_ms, act = pipeline.look(now_ms())
+    due_ms, act = pipeline.next_due(now_ms())
     assert act is None
     assert due_ms == pytest.approx(
         first.arrived_ms + (second.arrived_ms - first.arrived_ms) / 4 + 1980.0, abs=20.0
@@ -347,7 +350,7 @@ def test_a_publication_that_fails_is_told_and_made_again_and_the_worker_serves_o
     worker = bench.start()
     pipeline.arrive(arrive(age_ms=0.0))
     wait_until(lambda: bench.records)
-    assert bench.records[0].outcome is Outcome.COASTED
+    assert bench.published == [FOUND]
     assert [str(error) for error in bench.failures] == ['no connection']
     bench.budget_ms = 10_000.0
     pipeline.arrive(arrive())
@@ -539,7 +542,7 @@ def run_late_while_another_waits(bench, pipeline, other, fits_alone):
     policy = OnePath()
     policy.plan = lambda remaining_ms, factor, *more: Choice(PATH, 1e6, 1e6, False, 0.5)
     bench.network.gate = threading.Event()
-    pipeline._inference._policy = policy
+    pipeline._inference.policy = policy
     worker = threading.Thread(target=bench.run, args=(pipeline,))
     before, budget_ms = len(bench.network.begun), bench.budget_ms
     bench.budget_ms = 200.0

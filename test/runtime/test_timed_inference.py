@@ -146,14 +146,19 @@ def run(
         slowdown * p10_factor,
         FrameReserve(deciding_ms, 0.0),
     )
-    TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
+    inference = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms)
+    ran = inference.begin(
         IMAGE,
         job,
-        late,
         due_ms=network.now_ms + budget_ms,
         may_abort=may_abort,
         next_images=next_images,
     )
+    ran.until_answer()
+    if not ran.ended:
+        if not job.attempts:
+            late.abort(job)
+        ran.for_tracks(late.until_ms, lambda path, segment: late.abandoned(job, path, segment))
     return job.record(Outcome.DETECTED, network.now_ms), late
 
 

@@ -36,7 +36,7 @@ def watchdog():
 
 def watch(watchdog, due):
     watchdog.watch(due)
-    watchdog.expect(due.at_ms)
+    watchdog.arm(due.at_ms)
 
 
 def test_acts_when_due_and_not_before(watchdog):
@@ -68,7 +68,7 @@ def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
     watch(watchdog, Due(lambda: 1 / 0, acted.set))
     assert acted.wait(WAIT_S)
     watchdog.watch(look)
-    watchdog.expect(-1.0)
+    watchdog.arm(-1.0)
     wait_until(lambda: len(looks) > 1)
     assert [type(failure) for failure in watchdog.failures] == [ZeroDivisionError, OverflowError]
     assert watchdog.fault == ''

@@ -174,7 +174,7 @@ class NetworkScheduler:
         self._seats = {name: _Seat(self, *task) for name, task in tasks.items()}
         for seat in self._seats.values():
             executor.admit(seat)
-        self._watchdog.watch(self._look)
+        self._watchdog.watch(self._next_due)
 
     @property
     def counts(self) -> dict[str, TaskCount]:
@@ -257,7 +257,7 @@ class NetworkScheduler:
                 return
             self._begin(seat, job)
             self._at_work = seat, job
-        self._watchdog.expect(job.fallback_ms)
+        self._watchdog.arm(job.fallback_ms)
         outcome, failure = self._run(seat, job)
         record = None if outcome is None else job.record(outcome, now_ms(), failure)
         with self._lock:
@@ -340,8 +340,8 @@ class NetworkScheduler:
 
     # --- on a thread of the watchdog ---
 
-    def _look(self, at_ms: float) -> tuple[float, Act | None]:
-        """See `FramePipeline.look`: a job that does not come back is left to its thread."""
+    def _next_due(self, at_ms: float) -> tuple[float, Act | None]:
+        """See `FramePipeline.next_due`: a job that does not come back is left to its thread."""
         with self._lock:
             if self._stopped or self._at_work is None:
                 return math.inf, None

@@ -16,7 +16,7 @@ from deadline_perception.extras.external_models.model_set.model_set import (
     ModelSet,
 )
 from deadline_perception.runtime.job import Job, StampReading
-from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
 from deadline_perception.timing.time_model import FrameTimes
@@ -218,7 +218,7 @@ def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(
     frame = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
     frame.times = FrameTimes(forecast)
     TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
-        IMAGE, frame, WhateverItTakes(), due_ms=budget_ms, may_abort=False
+        IMAGE, frame, due_ms=budget_ms
     )
     assert (
         str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
