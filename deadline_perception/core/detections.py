@@ -124,3 +124,15 @@ def match_objects(
     rows, columns = linear_sum_assignment(overlap, maximize=True)
     kept = overlap[rows, columns] > 0
     return rows[kept], columns[kept]
+
+
+def box_sizes(boxes_xyxy_px: np.ndarray, image_size: tuple[int, int]) -> np.ndarray:
+    """Roots of the shares of an image that boxes cover: float64 `[N]`, in [0, 1] for boxes within it.
+
+    Args:
+        boxes_xyxy_px: `[N, 4]`.
+        image_size: height and width in px.
+    """
+    boxes = np.asarray(boxes_xyxy_px, np.float64).reshape(-1, 4)
+    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0)
+    return np.sqrt(sides.prod(axis=1) / (image_size[0] * image_size[1]))

@@ -17,7 +17,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.core.detections import Detections
+from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import (
     PASS,
@@ -87,18 +87,6 @@ class MergeRule:
             np.maximum(large / more, self.least),
             np.maximum((1.0 - large) / more, self.least),
         )
-
-
-def box_sizes(boxes_xyxy_px: np.ndarray, image_size: tuple[int, int]) -> np.ndarray:
-    """Roots of the shares of an image that boxes cover: float64 `[N]`, in [0, 1] for boxes within it.
-
-    Args:
-        boxes_xyxy_px: `[N, 4]`.
-        image_size: height and width in px.
-    """
-    boxes = np.asarray(boxes_xyxy_px, np.float64).reshape(-1, 4)
-    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0)
-    return np.sqrt(sides.prod(axis=1) / (image_size[0] * image_size[1]))
 
 
 def merged(

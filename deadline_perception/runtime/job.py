@@ -164,6 +164,7 @@ class Job:
         path: the path that runs, with all re-decisions; None without a plan.
         remaining_ms: time left when the path was planned.
         decision_us: time of the planning.
+        image_size: height and width in px; once it is converted.
         begun_ms, ended_ms: of the planning and of the network, on the monotonic clock; None until then.
         decisions: the re-decisions, in the order of execution.
         segment: index of the segment that it was aborted before, or that is running.
@@ -204,6 +205,7 @@ class Job:
         self.plan: Choice | None = None
         self.path: ExecutionPath | None = None
         self.remaining_ms = self.decision_us = self.network_ms = 0.0
+        self.image_size = (0, 0)
         self.begun_ms: float | None = None
         self.ended_ms: float | None = None
         self.decisions: list[Decision] = []

@@ -237,6 +237,7 @@ class FramePipeline:
                 if image is None:
                     self._drop(job)
                     return
+                job.image_size = image.shape[:2]
                 run = self._begin(image, job)
                 run.until_answer()
             except Exception as error:  # whatever a network throws, the node goes on
@@ -302,6 +303,8 @@ class FramePipeline:
         if newest is not None:
             with self._lock:
                 self._fallback.update(newest.result, job.motion_s)
+            if self._task.scene is not None:
+                self._task.scene.update(newest.result, job.image_size)
         if not failure and job.path is not None:
             try:
                 self._task.times.observe(job)

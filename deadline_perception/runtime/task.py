@@ -7,6 +7,7 @@ from typing import Protocol
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.decision.policy import Policy
+from deadline_perception.decision.scene import Scene
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.tracks import Tracks
 from deadline_perception.timing.time_model import TimeModel
@@ -57,12 +58,14 @@ class Task:
         policy: chooses its paths, by their quality.
         times: expected times and bounds of its paths.
         result_type: of what its runs give.
+        scene: is told what the frames hold, where the policy weighs its paths by that.
     """
 
     network: Network
     policy: Policy
     times: TimeModel
     result_type: type = Detections
+    scene: Scene | None = None
 
     def make_fallback(self) -> Fallback:
         """Coasted tracks for objects; the last result for all others."""

@@ -1,0 +1,282 @@
+"""The sequence of passes of the greatest expected quality, and the image's own answer in time with the promise.
+
+A network may declare results so far: segments after which an answer to the image exists, though not the best. What runs
+until the first of them is mandatory, and its bound has to fit; what follows is optional: whatever of it is not done in
+time costs what it would have added and no more, so it is begun where that is worth most on average,
+
+    expected quality of a path = sum over its results of P(done in time) x what each adds.
+
+A frame for which no mandatory part is bound to fit is infeasible: it runs what is expected to be best all the same.
+(Imprecise computation; an earlier policy of expected utility, research/policies, priced every late frame at three times
+what any path is worth, and so spent its time on being early.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr
+
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.policy import Choice, check_time_left
+from deadline_perception.decision.scene import Scene
+from deadline_perception.timing.time_model import Forecast
+
+_BOUND_DEVIATIONS, _P90_DEVIATIONS = 2.326, 1.282  # of a normal distribution, of 99 and 90 %
+_LEAST_DEVIATION = 0.01  # of the logarithm of a frame's time
+_NO_TIME_MS = 1e-6
+_NEGLIGIBLE = 1e-4  # quality that is not worth a pass
+
+
+class SizedQuality(Protocol):
+    """Quality of paths by class and size of object, such as `PassQuality`."""
+
+    scene: Scene
+
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """Of many paths in a scene of which nothing is known: float64 `[paths]`, in [0, 1]."""
+
+    def quality(self, path: ExecutionPath) -> float:
+        """Of one path."""
+
+    def by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """By class and size: float64 `[paths, classes * bins]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """The paths that may follow on given choices, as a segment begins.
+
+    Attributes:
+        members: numbers of the paths, int `[N]`.
+        logs: logarithm of the forecast until each result of each path, float64 `[results, N]`; of one that exists
+            already, that of no time.
+        mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
+        cheapest: place of the path with the shortest mandatory part among the members.
+        has_result: one exists already.
+    """
+
+    members: np.ndarray
+    logs: np.ndarray
+    mandatory_ms: np.ndarray
+    cheapest: int
+    has_result: bool
+
+
+class PassPolicy(FrontierPolicy):
+    """See the module; for path spaces that declare results so far.
+
+    At a re-decision the planned path is kept unless another gains more than `keep_epsilon`. Paths without a result so
+    far are begun as by `FrontierPolicy`: also where only `likely` a bound fits, and later operators can turn to a path
+    that does.
+
+    Args:
+        path_space: all paths of the network.
+        forecast: expected idle times.
+        quality: by class and size.
+        keep_epsilon: gain in expected quality that is worth a change of plan.
+        paths: those that may be chosen; None: all.
+
+    Raises:
+        ValueError: as `FrontierPolicy`, or the space declares no result so far.
+    """
+
+    def __init__(
+        self,
+        path_space: PathSpace,
+        forecast: Forecast,
+        quality: SizedQuality,
+        *,
+        keep_epsilon: float = 0.005,
+        paths: Sequence[ExecutionPath] | None = None,
+    ) -> None:
+        if not path_space.result_segments:
+            raise ValueError('the path space declares no result, expected one at least')
+        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
+        self._scene, self._by_size = quality.scene, quality.by_size(self._paths)
+        self._ends = self._result_ends()
+        self._first = self._quality_sources()
+        self._weights: np.ndarray | None = None
+        self._added = np.zeros((0, 0))
+        self._candidates: dict[tuple[int, float, int], _Candidates] = {}
+
+    def prepare(self) -> None:
+        """See `FrontierPolicy`; what may follow on every choice is gathered now as well."""
+        super().prepare()
+        for level in self._levels:
+            for segment, one in enumerate(self._space.segments):
+                if one.operator is not None:
+                    frontiers = self._frontiers_of[level][segment]
+                    for group in range(len(frontiers.begins) - 1):
+                        self._of_group(segment, level, group)
+
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+        """See `Policy.plan`."""
+        check_time_left(remaining_ms, factor, likely)
+        level = self._level(likely)
+        return self._best_expected(
+            self._of_group(0, level, 0), 0, remaining_ms, factor, likely, planned=None
+        )
+
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
+        """See `Policy.redecide`."""
+        check_time_left(remaining_ms, factor, likely)
+        level = self._level(likely)
+        frontiers, planned, _, _ = self._of_prefix(path, segment, level)
+        candidates = self._of_group(segment, level, frontiers.group_of[planned])
+        return self._best_expected(candidates, segment, remaining_ms, factor, likely, planned)
+
+    @staticmethod
+    def _level(likely: float) -> float:
+        return next(level for level in FrontierPolicy._levels if level >= likely)
+
+    def _best_expected(
+        self,
+        candidates: _Candidates,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        likely: float,
+        planned: int | None,
+    ) -> Choice:
+        members = candidates.members
+        fits = candidates.mandatory_ms * factor <= remaining_ms
+        any_fits = bool(fits.any())
+        if len(members) == 1:
+            return self._choice(
+                segment, int(members[0]), candidates, 0, factor, any_fits, remaining_ms
+            )
+        added = self._added_now()[:, members]
+        chances = self._chances(candidates.logs, remaining_ms, factor, likely)
+        expected = (chances * added).sum(axis=0)
+        if not candidates.has_result:
+            if any_fits:
+                expected = np.where(fits, expected, -1.0)
+            elif not expected.max() > _NEGLIGIBLE:
+                at = candidates.cheapest
+                return self._choice(
+                    segment, int(members[at]), candidates, at, factor, False, remaining_ms
+                )
+        at = int(expected.argmax())
+        if planned is not None:
+            here = int(np.searchsorted(members, planned))
+            if expected[at] - expected[here] <= self._keep_epsilon and (
+                not candidates.has_result or expected[here] > _NEGLIGIBLE
+            ):
+                at = here
+        return self._choice(
+            segment, int(members[at]), candidates, at, factor, any_fits, remaining_ms
+        )
+
+    def _choice(
+        self,
+        segment: int,
+        chosen: int,
+        candidates: _Candidates,
+        at: int,
+        factor: float,
+        feasible: bool,
+        remaining_ms: float,
+    ) -> Choice:
+        forecast_ms = self._remaining_ms.item(segment, chosen)
+        bound_ms = candidates.mandatory_ms.item(at) * factor
+        if (
+            candidates.has_result
+        ):  # promised already; the rest is worth a try as long as it can be in time
+            bound_ms = forecast_ms * factor
+            feasible = bound_ms <= remaining_ms
+        quality = min(max(float(self._added[:, chosen].sum()), 0.0), 1.0)
+        return Choice(self._paths[chosen], forecast_ms, bound_ms, feasible, quality)
+
+    @staticmethod
+    def _chances(logs: np.ndarray, remaining_ms: float, factor: float, likely: float) -> np.ndarray:
+        """Chance of each result to be there in time. The logarithm of a frame's time over its forecast is normal; its
+        99th and 90th percentiles are the factor and the likely share of it."""
+        if remaining_ms <= _NO_TIME_MS:
+            return (logs <= math.log(_NO_TIME_MS)).astype(np.float64)
+        if remaining_ms == math.inf:
+            return np.ones_like(logs)
+        deviation = max(-math.log(likely) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION)
+        median = math.log(factor) - _BOUND_DEVIATIONS * deviation
+        return ndtr((math.log(remaining_ms) - median - logs) / deviation)
+
+    def _added_now(self) -> np.ndarray:
+        """What each result of each path adds in the scene of now: float64 `[results, paths]`."""
+        weights = self._scene.weights
+        if weights is not self._weights:
+            quality = self._by_size @ weights
+            at_end = quality[self._first]
+            added = np.diff(at_end, axis=0, prepend=0.0)
+            self._weights, self._added = weights, added
+        return self._added
+
+    def _result_ends(self) -> np.ndarray:
+        """Segment after which each result of each path exists, int `[results, paths]`, in their order; the last one of
+        a path with fewer is repeated."""
+        results, most = self._space.result_segments, 0
+        ends = []
+        for path in self._paths:
+            keys = self._space.keys_by_segment(path)
+            own = [at for at in results if keys[at] is not None]
+            if not own or any(key is not None for key in keys[own[-1] + 1 :]):
+                own.append(len(keys) - 1)
+            ends.append(own)
+            most = max(most, len(own))
+        return np.array([one + one[-1:] * (most - len(one)) for one in ends], np.intp).T
+
+    def _quality_sources(self) -> np.ndarray:
+        """Path that ends with each result of each path, int `[results, paths]`: of those that agree with it until then
+        the one with the least left to run."""
+        sources = np.empty_like(self._ends)
+        sources[-1] = np.arange(len(self._paths))
+        last = len(self._space.segments) - 1
+        for row, ends in enumerate(self._ends[:-1]):
+            for end in np.unique(ends):
+                here = np.flatnonzero(ends == end)
+                if end == last:
+                    sources[row, here] = here
+                    continue
+                numbers = self._prefix_numbers(int(end) + 1)
+                for number in np.unique(numbers[here]):
+                    group = np.flatnonzero(numbers == number)
+                    least = group[np.argmin(self._remaining_ms[int(end) + 1, group])]
+                    sources[row, here[numbers[here] == number]] = least
+        return sources
+
+    def _of_group(self, segment: int, level: float, group: int) -> _Candidates:
+        found = self._candidates.get((segment, level, group))
+        if found is not None:
+            return found
+        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
+        members = np.flatnonzero(np.asarray(frontiers.group_of) == group)
+        ends, here_ms = self._ends[:, members], self._remaining_ms[segment, members]
+        after = np.vstack([self._remaining_ms, np.zeros(len(self._paths))])
+        until_ms = np.where(ends < segment, 0.0, here_ms - after[ends + 1, members])
+        has_result = bool((ends[0] < segment).all())
+        mandatory_ms = until_ms[0]
+        is_whole = ends[0] == len(self._space.segments) - 1
+        if not has_result:
+            needed_ms = self._needed_ms[level][segment, members]
+            mandatory_ms = np.where(is_whole, needed_ms, mandatory_ms)
+        candidates = _Candidates(
+            members,
+            np.log(np.maximum(until_ms, _NO_TIME_MS / 2.0)),
+            np.zeros(len(members)) if has_result else mandatory_ms,
+            int(np.argmin(until_ms[0] if not has_result else until_ms[-1])),
+            has_result,
+        )
+        self._candidates[segment, level, group] = candidates
+        return candidates

@@ -1,0 +1,106 @@
+"""How good a sequence of passes is: what its passes were measured to be, joined as their boxes are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.decision.policy import Quality
+from deadline_perception.decision.scene import SIZE_NAMES, Scene, SizeQuality, typical_sizes
+from deadline_perception.networks.passes import MergeRule, PassesNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class LookQuality:
+    """What is known of the paths of one network.
+
+    Attributes:
+        overall: over all objects.
+        by_size: by class and size; None where nobody measured that.
+    """
+
+    overall: Quality
+    by_size: SizeQuality | None = None
+
+
+class PassQuality:
+    """Expected average precision of the paths of a `PassesNetwork`; a `Quality`.
+
+    Args:
+        network: the passes.
+        fine: of the network of the closer look.
+        coarse: of that of the first look; None: `fine`.
+
+    Attributes:
+        scene: weighs classes and sizes; whoever has results tells it what the frames hold.
+    """
+
+    def __init__(
+        self, network: PassesNetwork, fine: LookQuality, coarse: LookQuality | None = None
+    ) -> None:
+        self._network, self._fine, self._coarse = network, fine, coarse or fine
+        self.scene = Scene(network.class_names)
+
+    def quality(self, path: ExecutionPath) -> float:
+        """Expected average precision of one path in a scene of which nothing is known, in [0, 1]."""
+        return float(self.table([path])[0])
+
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """The same for many paths: float64 `[paths]`."""
+        return self.by_size(paths) @ Scene(self._network.class_names).weights
+
+    def by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """Average precision of classes and sizes, see `Scene.weights`: float64 `[paths, classes * bins]`."""
+        parts = [self._network.parts(path) for path in paths]
+        coarse = self._looks(
+            [part[0] for part in parts], self._coarse, self._network.coarse.class_names
+        )
+        fine = self._looks([part[1] for part in parts], self._fine, self._network.fine.class_names)
+        joined = joined_quality(coarse, fine, self._network.rule)
+        has_coarse = np.array([part[0] is not None for part in parts])[:, None, None]
+        has_fine = np.array([part[1] is not None for part in parts])[:, None, None]
+        found = np.where(has_coarse & has_fine, joined, np.where(has_coarse, coarse, fine))
+        return found.reshape(len(paths), -1)
+
+    def _looks(
+        self,
+        paths: Sequence[ExecutionPath | None],
+        quality: LookQuality,
+        class_names: Sequence[str],
+    ) -> np.ndarray:
+        """Of one look on many paths: `[paths, classes, bins]`; 0 where it is left out."""
+        distinct = list(dict.fromkeys(path for path in paths if path is not None))
+        found = np.zeros((len(paths), len(self._network.class_names), len(SIZE_NAMES)))
+        if not distinct:
+            return found
+        row = {path: number for number, path in enumerate(distinct)}
+        if quality.by_size is None:
+            table = np.broadcast_to(
+                np.asarray(quality.overall.table(distinct))[:, None, None],
+                (len(distinct), len(class_names), len(SIZE_NAMES)),
+            )
+        else:
+            table = quality.by_size.table(distinct).reshape(len(distinct), len(class_names), -1)
+        places = [self._network.class_names.index(name) for name in class_names]
+        for number, path in enumerate(paths):
+            if path is not None:
+                found[number, places] = table[row[path]]
+        return found
+
+
+def joined_quality(coarse: np.ndarray, fine: np.ndarray, rule: MergeRule) -> np.ndarray:
+    """Average precision of two looks together, by size.
+
+    The look that is believed less at a size adds its boxes with lower scores: they cost little and help where the other
+    sees nothing. So the better one stands as far as it is believed.
+
+    Args:
+        coarse, fine: of each look alone, `[..., bins]`.
+        rule: how both are merged.
+    """
+    of_coarse, of_fine = rule.weights(typical_sizes())
+    together = (of_coarse**2 * coarse + of_fine**2 * fine) / (of_coarse**2 + of_fine**2)
+    return together

@@ -1,0 +1,143 @@
+"""What the objects before the camera are like, and how good paths are for them.
+
+How well a path sees depends on how large things are: far objects want scale, near ones do not. So a path has a quality
+for every class and size of object, and what is expected of it now is their mean over the objects that the last frames
+had, and over what may enter: one object of every size, of an average class.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from deadline_perception.core.detections import Detections, box_sizes
+from deadline_perception.core.execution_path import ExecutionPath
+
+# Sizes of objects, as roots of their shares of the image, that tell bins apart: below the first to above the last.
+SIZE_EDGES = (0.04, 0.08, 0.16, 0.32)
+SIZE_NAMES = ('below 4 %', '4 to 8 %', '8 to 16 %', '16 to 32 %', 'above 32 %')
+_SMALLEST, _LARGEST = 0.02, 0.7  # typical sizes of the outermost bins
+_ENTERING = 1.0  # objects of each size that may enter
+_NEWEST = 0.3  # share that the newest frame has in what is known of the last ones
+_ENOUGH = 20.0  # objects of a class and size that weigh as much as those of all classes
+_RIDGE = 0.5  # keeps effects of settings small that few measured paths tell apart
+_TRUST = 0.5  # of what a path was measured to be beyond what its settings say; the rest is chance
+_LIMIT = 1e-3
+
+
+def typical_sizes() -> np.ndarray:
+    """A size within each bin: float64 `[bins]`."""
+    edges = np.array([_SMALLEST**2 / SIZE_EDGES[0], *SIZE_EDGES, _LARGEST**2 / SIZE_EDGES[-1]])
+    return np.sqrt(edges[:-1] * edges[1:])
+
+
+class Scene:
+    """Weights of classes and sizes now. `update` belongs to one thread; any may read `weights`.
+
+    Args:
+        class_names: that labels index.
+        importance: weight of a class, such as `person`, over that of the others, > 0; 1 where none is given.
+
+    Attributes:
+        weights: float64 `[classes * bins]`, bins of the first class first; sums to 1.
+
+    Raises:
+        ValueError: a class is not there, or a weight is not positive.
+    """
+
+    def __init__(
+        self, class_names: Sequence[str], importance: Mapping[str, float] | None = None
+    ) -> None:
+        unknown = set(importance or {}) - set(class_names)
+        if unknown or not all(0.0 < one < np.inf for one in (importance or {}).values()):
+            raise ValueError(
+                f'weights of classes are {dict(importance or {})}, expected numbers above 0 for some of '
+                f'{", ".join(class_names)}'
+            )
+        self._importance = np.array([(importance or {}).get(name, 1.0) for name in class_names])
+        self._seen = np.zeros((len(class_names), len(SIZE_NAMES)))
+        self._mix()
+
+    def update(self, found: Detections, image_size: tuple[int, int]) -> None:
+        """Takes in the objects of a frame, each by its score; boxes larger than the image count to the largest size."""
+        now = np.zeros_like(self._seen)
+        bins = np.searchsorted(SIZE_EDGES, box_sizes(found.boxes_xyxy_px, image_size), 'right')
+        np.add.at(now, (found.labels, bins), found.scores)
+        self._seen += _NEWEST * (now - self._seen)
+        self._mix()
+
+    def _mix(self) -> None:
+        entering = _ENTERING / len(self._importance)
+        weights = (self._importance[:, None] * (self._seen + entering)).reshape(-1)
+        self.weights = weights / weights.sum()
+
+
+class SizeQuality:
+    """Average precision of every path for objects of each class and size.
+
+    A path lies between what it was measured to be and what its settings say, each of which adds an effect of its own
+    (on a logistic scale); one that was not measured has the latter. No setting is taken to be better for being larger.
+
+    Args:
+        measured: by path, average precision `[classes, bins]` in [0, 1]; NaN where no object was known. At least one.
+        objects: how many of each class and size were known, `[classes, bins]`.
+        overall: by path, its average precision over all objects; stands where no object of a size was known.
+    """
+
+    def __init__(
+        self,
+        measured: Mapping[ExecutionPath, np.ndarray],
+        objects: np.ndarray,
+        overall: Mapping[ExecutionPath, float],
+    ) -> None:
+        self._paths = list(measured)
+        shrunk = np.array(
+            [_shrunk(table, objects, overall[path]) for path, table in measured.items()]
+        )
+        features = self._features(self._paths)
+        logits = _logit(shrunk.reshape(len(shrunk), -1))
+        self._mean = logits.mean(axis=0)
+        ridge = _RIDGE * np.eye(features.shape[1])
+        self._effects = np.linalg.solve(
+            features.T @ features + ridge, features.T @ (logits - self._mean)
+        )
+        predicted = self._predicted(self._paths)
+        values = predicted + _TRUST * (shrunk.reshape(predicted.shape) - predicted)
+        self._known = dict(zip(self._paths, values))
+
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """Of many paths: float64 `[paths, classes * bins]`, in [0, 1]."""
+        unknown = [path for path in paths if path not in self._known]
+        predicted = iter(self._predicted(unknown)) if unknown else iter(())
+        return np.array(
+            [self._known[path] if path in self._known else next(predicted) for path in paths]
+        )
+
+    def _predicted(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        return 1.0 / (1.0 + np.exp(-self._mean - self._features(paths) @ self._effects))
+
+    @staticmethod
+    def _features(paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """One column for every setting of every operator: `[paths, settings]`."""
+        sizes = paths[0].space.sizes
+        begins = np.array([0, *itertools.accumulate(sizes)])
+        features = np.zeros((len(paths), max(int(begins[-1]), 1)))
+        for row, path in enumerate(paths):
+            features[row, begins[:-1] + path.settings] = 1.0
+        return features
+
+
+def _shrunk(table: np.ndarray, objects: np.ndarray, overall: float) -> np.ndarray:
+    """Average precision of classes and sizes, the nearer to that of all classes the fewer objects there were."""
+    known = np.where(np.isnan(table), 0.0, table)
+    counts = np.where(np.isnan(table), 0.0, objects)
+    pooled = (counts * known).sum(axis=0) + _ENOUGH * overall
+    pooled = pooled / (counts.sum(axis=0) + _ENOUGH)
+    return (counts * known + _ENOUGH * pooled) / (counts + _ENOUGH)
+
+
+def _logit(values: np.ndarray) -> np.ndarray:
+    kept = np.clip(values, _LIMIT, 1.0 - _LIMIT)
+    return np.log(kept / (1.0 - kept))
