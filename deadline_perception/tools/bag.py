@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--split', choices=('train', 'val', 'test'), help='of a data set with splits (default: val)'
     )
-    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
+    parser.add_argument('--classes', metavar='NAME|FILE', help=CLASSES_HELP)
     parser.add_argument(
         '--speed',
         metavar='M/S|FILE',

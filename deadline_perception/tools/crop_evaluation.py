@@ -29,7 +29,7 @@ _RENDERED_PX = (64.0, 72.0)  # so that each is shown at every size
 
 
 def evaluate_crops(
-    network, *, data: str, classes: Path | None, limit: int | None, file: Path
+    network, *, data: str, classes: str | None, limit: int | None, file: Path
 ) -> int:
     """Shows objects of annotated images, and rendered ones, to every level of a nested classifier; writes the table and
     prints it. Arguments are the options of `evaluate`; returns the exit status.

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='drive (rendered), a COCO, Cityscapes or BDD100K folder, a '
         'video, or a recorded bag with camera images',
     )
-    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
+    parser.add_argument('--classes', metavar='NAME|FILE', help=CLASSES_HELP)
     parser.add_argument(
         '--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report'
     )

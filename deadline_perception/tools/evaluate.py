@@ -28,6 +28,7 @@ from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
+from deadline_perception.extras.data.class_maps import best_map, with_fitting_map
 from deadline_perception.extras.data.class_names import counted, left_out, relabelled
 from deadline_perception.extras.data.joined_sequence import joined
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
@@ -83,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f'with commas: full, cheapest, sample ({_SAMPLE} telling '
         'paths), all, frontier (needs --profile and --quality), or names of paths',
     )
-    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
+    parser.add_argument('--classes', metavar='NAME|FILE', help=CLASSES_HELP)
     parser.add_argument(
         '--rank-by',
         metavar='NAMES|NUMBER',
@@ -130,9 +131,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     if args.calibrate and (not hasattr(detector, 'score_calibration') or workers.count > 1):
         raise ValueError('--calibrate is for weights of a multi-path detector, in one process')
     paths = chosen_paths(args, detector)
-    sequence = joined(
-        [open_source(source, classes=args.classes) for source in args.data], detector.class_names
-    )
+    sequences = [_sequence(source, args.classes, detector.class_names) for source in args.data]
+    sequence = joined(sequences, detector.class_names)
     annotated = annotated_frames(sequence, args.limit)
     if not set(detector.class_names) & set(sequence.class_names):
         raise ValueError(
@@ -183,6 +183,17 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         )
     print(f'wrote {args.json}')
     return 0
+
+
+def _sequence(text: str, classes: str | None, class_names: tuple[str, ...]) -> DrivingSequence:
+    """A source with its classes as the user says, else as a shipped map does where none is the network's."""
+    sequence = open_source(text, classes=classes)
+    if classes is not None:
+        return sequence
+    sequence, applied = with_fitting_map(sequence, class_names)
+    if applied:
+        print(f'{text}: {applied.told()}')
+    return sequence
 
 
 def _calibrate(detector, file: Path, frames: list, ground_truths: list) -> None:
@@ -265,8 +276,10 @@ def tell_unscored(
         print(f'not scored, because {sequence.name} does not name them: {shown}')
     unknown = left_out((frame.ground_truth for frame in frames), sequence.class_names, class_names)
     if unknown:
+        helpful = best_map([*unknown], class_names)
+        names = f'{option} {helpful.name}' if helpful else option
         print(
-            f'boxes left out, because no model finds their class: {counted(unknown)}; {option} brings names together'
+            f'boxes left out, because no model finds their class: {counted(unknown)}; {names} brings names together'
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.report import write_report
+from deadline_perception.extras.report.summary import unscored_words
 from deadline_perception.tools.support.file_arguments import check_folder
 
 
@@ -87,7 +88,7 @@ def print_closing_table(summary: dict, page: Path) -> None:
     table.add_row(
         'AP50',
         '-' if ap50 is None else f'{100 * ap50:.1f}',
-        'no ground truth' if ap50 is None else 'over all images sent',
+        unscored_words(summary) if ap50 is None else 'over all images sent',
     )
     table.add_row(
         'paths used', str(summary['distinct_paths']), f'{summary["path_switches"]} switches'

@@ -19,7 +19,8 @@ import torch
 from deadline_perception.core.records import Sequence
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
-from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
+from deadline_perception.extras.data.class_maps import read_map
+from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.evaluation.path_accuracy import readable_frames
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drives
@@ -64,8 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser, 'train', steps=5000, batch=4, learning_rate=6e-4)
     parser.add_argument(
         '--classes',
-        type=Path,
-        metavar='FILE',
+        metavar='NAME|FILE',
         help=CLASSES_HELP + '; those of --start, of all data and of the rendered drives are learnt',
     )
     parser.add_argument(
@@ -227,7 +227,7 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
         sizes=tuple(tuple(size) for size in args.size),
     )
     sequences = [_annotated(text, args.classes) for text in args.data]
-    mapping = {} if args.classes is None else read_class_mapping(args.classes)
+    mapping = {} if args.classes is None else read_map(args.classes)
     of_drives = [
         name
         for name in (mapping.get(name, name) for name in CLASS_NAMES)
@@ -273,7 +273,7 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     return ended_run(args, trainer.step, stop)
 
 
-def _annotated(text: str, classes: Path | None) -> Sequence:
+def _annotated(text: str, classes: str | None) -> Sequence:
     sequence = open_source(text, split='train', classes=classes)
     if not sequence.class_names:
         raise ValueError(f'source {text!r} has no annotations, expected some to train on')

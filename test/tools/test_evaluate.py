@@ -149,10 +149,10 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(
         ]
         == 3
     )
-    classes.write_text('{"vehicle": "car"}')
+    classes.write_text('{"vehicle": "kart"}')
     assert main(words('cheapest', '--classes', classes)) == 1
     error = capsys.readouterr().err
-    assert 'names car, tram, the weights know vehicle' in error and 'see --classes' in error
+    assert 'names kart, tram, the weights know vehicle' in error and 'see --classes' in error
 
 
 def test_several_sources_are_scored_together_and_each_class_where_it_is_named(
@@ -238,3 +238,14 @@ def test_one_line_says_what_is_wrong(words, tmp_path, refusal, arguments, said, 
     monkeypatch.chdir(tmp_path)
     assert said in refusal(*words('full', *arguments))
     assert not (tmp_path / 'q.json').exists()
+
+
+def test_names_of_a_data_set_are_brought_to_those_of_the_weights(
+    words, annotations, tmp_path, capsys
+):
+    content = json.loads(annotations.read_text())
+    content['categories'] = [{'id': 1, 'name': 'car'}, {'id': 2, 'name': 'bicycle'}]
+    annotations.write_text(json.dumps(content))
+    assert main(words('cheapest')) == 0
+    said = ' '.join(capsys.readouterr().out.split())
+    assert 'classes brought together by the map' in said and 'car as vehicle' in said

@@ -1,15 +1,24 @@
-"""Opens whatever a user names as input: a rendered drive, a data set, a video or a bag."""
+"""Opens whatever a user names as input: a rendered drive, a data set, a video, a bag or images."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from deadline_perception.core.annotation_file import read_json
-from deadline_perception.core.images.image_file import image_files, read_image_folder
-from deadline_perception.core.records import Sequence
+from deadline_perception.core.images.image_file import (
+    IMAGE_ENDINGS,
+    image_files,
+    load_image,
+    read_image_folder,
+)
+from deadline_perception.core.plain_yaml import read_yaml
+from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.extras.data.bag import read_bag
 from deadline_perception.extras.data.bdd100k import (
     read_bdd100k,
@@ -17,8 +26,13 @@ from deadline_perception.extras.data.bdd100k import (
     read_bdd100k_video,
 )
 from deadline_perception.extras.data.cityscapes import IMAGE_FOLDERS, read_cityscapes
-from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
+from deadline_perception.extras.data.class_maps import read_map
+from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.kitti import kitti_folder, read_kitti
+from deadline_perception.extras.data.pascal_voc import is_voc, read_voc
+from deadline_perception.extras.data.unread_labels import unread_labels
+from deadline_perception.extras.data.yolo import SPLIT_KEYS, is_yolo, read_yolo
 from deadline_perception.extras.rendered_drive.drive import render_drive
 
 VIDEO_ENDINGS = ('.mp4', '.avi', '.mkv', '.mov', '.m4v', '.webm', '.mpg', '.mpeg')
@@ -27,14 +41,10 @@ COCO_NAMES = ('val.json', 'test.json', 'annotations.json', 'train.json')
 SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
 TRACKS = Path('images') / 'track'
-KNOWN = (
-    "expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of "
-    'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, a bag, or a folder '
-    'of images'
-)
+_MOST_YAML_FILES = 20  # of a folder, that are opened to find YOLO's
 CLASSES_HELP = (
-    'JSON or YAML file that renames or merges classes of the data: name to new name, or to null to leave '
-    'it out'
+    'a shipped map (bdd100k, cityscapes, coco, kitti, open_images, voc) or a JSON or YAML file that renames or merges '
+    'classes of the data: name to new name, or to null to leave it out'
 )
 
 
@@ -43,22 +53,22 @@ def open_source(
     *,
     rate_hz: float | None = None,
     split: str | None = None,
-    classes: Path | None = None,
+    classes: str | Path | None = None,
 ) -> Sequence:
     """Opens a source by its name.
 
     Args:
-        text: see `KNOWN`, which errors repeat.
+        text: 'drive' with options, or a place that one of `READERS` reads; errors list them.
         rate_hz: frames per second: of rendering, of the stamps made up for single images, or of the frames kept of
             anything recorded. None for each format's own (10 Hz where it has none).
         split: of a data set that has splits, None for the first of `SPLITS` that is there.
-        classes: see `class_names.read_class_mapping`; without it classes keep their names.
+        classes: see `class_maps.read_map`; without it classes keep their names.
 
     Raises:
         FileNotFoundError: nothing has that name.
         ValueError: it is of no known kind, or its reader refuses it.
     """
-    mapping = None if classes is None else read_class_mapping(classes)
+    mapping = None if classes is None else read_map(classes)
     sequence = _open(text, rate_hz, split)
     return sequence if mapping is None else with_mapping(sequence, mapping)
 
@@ -71,51 +81,16 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
         return render_drive(**(options if rate_hz is None else {**options, 'rate_hz': rate_hz}))
     path = Path(os.path.expanduser(text))
     if not path.exists():
-        raise FileNotFoundError(f'source {text!r} does not exist, {KNOWN}')
-    made_up_hz = 10.0 if rate_hz is None else rate_hz
+        raise FileNotFoundError(f'source {text!r} does not exist, {known_sources()}')
+    for reader in READERS:
+        found = reader.find(path, split)
+        if found is not None:
+            sequence = found(10.0 if rate_hz is None else rate_hz)
+            return thin_out(sequence, rate_hz) if reader.keeps_time else sequence
     if path.is_file():
-        if path.suffix.lower() == '.json':
-            return read_coco(path, made_up_hz)
-        if path.suffix.lower() in BAG_ENDINGS:
-            return thin_out(read_bag(path), rate_hz)
-        if path.suffix.lower() in VIDEO_ENDINGS:
-            return thin_out(read_bdd100k_video(path), rate_hz)
-        raise ValueError(f'source {text!r} ends with {path.suffix!r}, {KNOWN}')
-    if (path / 'metadata.yaml').is_file():
-        return thin_out(read_bag(path), rate_hz)
-    if any((path / folder).is_dir() for folder in IMAGE_FOLDERS):
-        return thin_out(read_cityscapes(path, split or _split(path, IMAGE_FOLDERS)), rate_hz)
-    if (path / 'images' / '100k').is_dir():
-        return read_bdd100k(path, split or _split(path, ('images/100k',)), made_up_hz)
-    tracks = _tracks(path)
-    if tracks is not None:
-        root, *rest = tracks
-        return thin_out(
-            read_bdd100k_tracks(root, *(rest or [split or _split(root, (str(TRACKS),))])), rate_hz
-        )
-    annotations = _coco_file(path, split)
-    if annotations is not None:
-        return read_coco(annotations, made_up_hz)
-    bags = sorted(file for ending in BAG_ENDINGS for file in path.glob(f'*{ending}'))
-    if len(bags) == 1:
-        return thin_out(read_bag(bags[0]), rate_hz)
-    # The files of a recorder that was killed are called FOLDER_0 and so on.
-    if bags and all(bag.stem.rpartition('_')[0] == path.absolute().name for bag in bags):
-        return thin_out(read_bag(path), rate_hz)
-    if split is None and image_files(path):
-        return read_image_folder(path, made_up_hz)
-    looked_for = ', '.join(
-        (
-            'metadata.yaml',
-            *IMAGE_FOLDERS,
-            'images/100k',
-            str(TRACKS),
-            *COCO_NAMES,
-            'one .mcap or .db3 file',
-            'images',
-        )
-    )
-    raise ValueError(f'folder {text!r} holds none of {looked_for}; {KNOWN}')
+        raise ValueError(f'source {text!r} ends with {path.suffix!r}, {known_sources()}')
+    looked_for = ', '.join(reader.looked_for for reader in READERS if reader.looked_for)
+    raise ValueError(f'folder {text!r} holds none of {looked_for}; {known_sources()}')
 
 
 def drive_options(text: str) -> dict[str, float | int]:
@@ -159,6 +134,163 @@ def thin_out(sequence: Sequence, rate_hz: float | None) -> Sequence:
     return replace(sequence, frames=tuple(kept))
 
 
+Read = Callable[[float], Sequence]  # by the rate of stamps that are made up, Hz
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One format of sources.
+
+    Attributes:
+        name: of the format, for people.
+        looked_for: in a folder, what tells it; empty where a file's ending does.
+        find: takes a path that exists and the split that is asked for; gives what reads it, None where it is of another
+            format.
+        keeps_time: its images have times of their own, so that a rate leaves images out.
+    """
+
+    name: str
+    looked_for: str
+    find: Callable[[Path, str | None], Read | None]
+    keeps_time: bool = False
+
+
+def known_sources() -> str:
+    """What a source may be, for messages."""
+    names = ', '.join(dict.fromkeys(reader.name for reader in READERS))
+    return f"expected 'drive' (or 'drive:seed=3,seconds=40'), or one of: {names}"
+
+
+def _bag_file(path: Path, split: str | None) -> Read | None:
+    if path.is_file() and path.suffix.lower() in BAG_ENDINGS:
+        return lambda rate_hz: read_bag(path)
+    return None
+
+
+def _bag_folder(path: Path, split: str | None) -> Read | None:
+    return (lambda rate_hz: read_bag(path)) if (path / 'metadata.yaml').is_file() else None
+
+
+def _bags(path: Path, split: str | None) -> Read | None:
+    """A folder with one bag file, or with those of a recorder that was killed: FOLDER_0 and so on."""
+    bags = sorted(file for ending in BAG_ENDINGS for file in path.glob(f'*{ending}'))
+    if len(bags) == 1:
+        return lambda rate_hz: read_bag(bags[0])
+    if bags and all(bag.stem.rpartition('_')[0] == path.absolute().name for bag in bags):
+        return lambda rate_hz: read_bag(path)
+    return None
+
+
+def _video(path: Path, split: str | None) -> Read | None:
+    if path.is_file() and path.suffix.lower() in VIDEO_ENDINGS:
+        return lambda rate_hz: read_bdd100k_video(path)
+    return None
+
+
+def _image(path: Path, split: str | None) -> Read | None:
+    if path.is_file() and path.suffix.lower() in IMAGE_ENDINGS:
+        return lambda rate_hz: Sequence(
+            path.stem, (), (Frame(path.name, 0, partial(load_image, path)),)
+        )
+    return None
+
+
+def _cityscapes(path: Path, split: str | None) -> Read | None:
+    if any((path / folder).is_dir() for folder in IMAGE_FOLDERS):
+        return lambda rate_hz: read_cityscapes(path, split or _split(path, IMAGE_FOLDERS))
+    return None
+
+
+def _bdd100k(path: Path, split: str | None) -> Read | None:
+    if (path / 'images' / '100k').is_dir():
+        return lambda rate_hz: read_bdd100k(path, split or _split(path, ('images/100k',)), rate_hz)
+    return None
+
+
+def _bdd100k_tracks(path: Path, split: str | None) -> Read | None:
+    tracks = _tracks(path)
+    if tracks is None:
+        return None
+    root, *rest = tracks
+    return lambda rate_hz: read_bdd100k_tracks(
+        root, *(rest or [split or _split(root, (str(TRACKS),))])
+    )
+
+
+def _kitti_object(path: Path, split: str | None) -> Read | None:
+    folder = kitti_folder(path, split) if path.is_dir() else None
+    if folder is None or (folder / 'image_02').is_dir():
+        return None
+    return lambda rate_hz: read_kitti(path, split, rate_hz)
+
+
+def _kitti_tracking(path: Path, split: str | None) -> Read | None:
+    folder = kitti_folder(path, split) if path.is_dir() else None
+    return None if folder is None else lambda rate_hz: read_kitti(path, split, rate_hz)
+
+
+def _yolo(path: Path, split: str | None) -> Read | None:
+    files = [path] if path.is_file() else sorted(path.glob('*.yaml')) + sorted(path.glob('*.yml'))
+    for file in files if len(files) <= _MOST_YAML_FILES else []:
+        if file.suffix.lower() in ('.yaml', '.yml') and _is_yolo(file):
+            return partial(read_yolo, file, split)
+    return None
+
+
+def _voc(path: Path, split: str | None) -> Read | None:
+    """VOC's own lists of splits, or a folder for each as exports have them; all images where there is neither."""
+    if not path.is_dir() or not is_voc(path):
+        return None
+    lists = path / 'ImageSets' / 'Main'
+    if lists.is_dir():
+        chosen = split or next((one for one in SPLITS if (lists / f'{one}.txt').is_file()), None)
+        return partial(read_voc, path, chosen)
+    wanted = (split,) if split else SPLITS
+    names = [name for one in wanted for name in (SPLIT_KEYS[one])]
+    folder = next((path / name for name in names if (path / name).is_dir()), path)
+    return partial(read_voc, folder, None)
+
+
+def _coco(path: Path, split: str | None) -> Read | None:
+    file = _coco_file(path, split) if path.is_dir() else path
+    if file is None or file.suffix.lower() != '.json':
+        return None
+    return partial(read_coco, file)
+
+
+def _images(path: Path, split: str | None) -> Read | None:
+    if split is not None or not path.is_dir() or not image_files(path):
+        return None
+    labels = unread_labels(path)
+    if labels:
+        warnings.warn(labels, stacklevel=2)
+    return partial(read_image_folder, path)
+
+
+# The first that knows a path reads it.
+READERS = (
+    Reader('a bag (.mcap, .db3)', '', _bag_file, keeps_time=True),
+    Reader(f'a video ({", ".join(VIDEO_ENDINGS)})', '', _video, keeps_time=True),
+    Reader(f'an image ({", ".join(IMAGE_ENDINGS)})', '', _image),
+    Reader('a bag (.mcap, .db3)', 'metadata.yaml', _bag_folder, keeps_time=True),
+    Reader('the root of Cityscapes', ', '.join(IMAGE_FOLDERS), _cityscapes, keeps_time=True),
+    Reader('the root of BDD100K', 'images/100k', _bdd100k),
+    Reader('a folder of its images/track', str(TRACKS), _bdd100k_tracks, keeps_time=True),
+    Reader('the root of KITTI (object or tracking)', 'training/image_2', _kitti_object),
+    Reader(
+        'the root of KITTI (object or tracking)',
+        'training/image_02',
+        _kitti_tracking,
+        keeps_time=True,
+    ),
+    Reader('a COCO file, or a folder with one (val.json)', ', '.join(COCO_NAMES), _coco),
+    Reader("YOLO's data.yaml, or a folder with it", 'data.yaml', _yolo),
+    Reader('a folder of Pascal VOC', 'Annotations and JPEGImages', _voc),
+    Reader('a bag (.mcap, .db3)', 'one .mcap or .db3 file', _bags, keeps_time=True),
+    Reader('a folder of images', 'images', _images),
+)
+
+
 def _split(root: Path, folders: tuple[str, ...]) -> str:
     for split in SPLITS:
         if any((root / folder / split).is_dir() for folder in folders):
@@ -196,3 +328,10 @@ def _looks_like_coco(file: Path) -> bool:
     except ValueError:
         return False
     return isinstance(content, dict) and {'images', 'annotations', 'categories'} <= content.keys()
+
+
+def _is_yolo(file: Path) -> bool:
+    try:
+        return is_yolo(read_yaml(file))
+    except (OSError, ValueError):
+        return False

@@ -24,6 +24,7 @@ from deadline_perception.extras.data.bag_messages import (
     objects_of,
     speed_of,
 )
+from deadline_perception.extras.data.class_maps import fitting_map
 from deadline_perception.extras.data.class_names import left_out, relabelled
 from deadline_perception.extras.report.recording import (
     NODE_PHASES,
@@ -83,6 +84,10 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
     ]:  # what the network knows; a recording without it is scored on all that is named in it
         known = (entry.class_name for entry in messages['LabelInfo'][-1].class_map)
         class_names = tuple(dict.fromkeys([*known, *class_names_of(messages['detections'])]))
+    marked = class_names_of(messages['ground_truth'])
+    applied = fitting_map(marked, class_names) if marked else None
+    # the names of the data, each as the network calls it
+    meant = [applied.renamed.get(name, name) for name in names] if applied else names
     ground_truth = {
         _stamp(message): ground_truth_of(message, names) for message in messages['ground_truth']
     }
@@ -110,10 +115,13 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
         sent_stamps_ns=tuple(sorted(sent)),
         frames=frames,
         ground_truth={
-            stamp_ns: relabelled(objects, names, class_names)
+            stamp_ns: relabelled(objects, meant, class_names)
             for stamp_ns, objects in ground_truth.items()
         },
-        unknown_objects=left_out(ground_truth.values(), names, class_names),
+        unknown_objects=left_out(
+            ground_truth.values(), names, (*class_names, *(applied.renamed if applied else ()))
+        ),
+        class_map=applied.told() if applied else '',
         speed_mps=_samples(speeds),
         slowdown=_samples(
             [(_stamp(message), message.slowdown) for message in messages['ContentionState']]

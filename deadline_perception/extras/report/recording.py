@@ -129,6 +129,7 @@ class Recording:
         level: level of contention that the monitor saw in force, 0 the least; empty where it knew none.
         rejected: images that the detector could not use.
         middleware_lost: images that the middleware reported lost.
+        class_map: how the names of the data became those of the network, as a sentence; empty where they were.
         ending: where the recording ends that was cut off, as a sentence; empty for a whole one.
     """
 
@@ -144,6 +145,7 @@ class Recording:
     ending: str = ''
     unknown_objects: dict[str, int] = field(default_factory=dict)
     level: Samples = Samples((), ())
+    class_map: str = ''
 
     @property
     def network_phases(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from deadline_perception.extras.report import charts
 from deadline_perception.extras.report.causes import worst_frames
 from deadline_perception.extras.report.gallery import SHOWN_SCORE, Picture, gallery
 from deadline_perception.extras.report.recording import FrameRecord, Recording
-from deadline_perception.extras.report.summary import path_uses, summarise
+from deadline_perception.extras.report.summary import path_uses, summarise, unscored_words
 from deadline_perception.runtime.job import Outcome
 
 ACCEPTED_MISS_RATIO = 0.02  # on an idle machine
@@ -43,7 +43,7 @@ def write_report(
         notes: sentences that a reader must know, such as what of the source was left out.
     """
     facts = facts or {}
-    notes = [*notes, *filter(None, [recording.ending])]
+    notes = [*notes, *filter(None, [recording.ending, recording.class_map])]
     pictures: list[Picture] = []
     if source is None:
         notes.append('The images were not at hand, so no pictures are shown.')
@@ -211,7 +211,7 @@ def _quality(summary: dict) -> list[list[str]]:
 
 def _quality_note(summary: dict) -> str:
     if summary['ap50'] is None:
-        return 'The source has no ground truth, so accuracy was not scored.'
+        return f'Accuracy was not scored: {unscored_words(summary)}.'
     return (
         f'Average precision over {summary["frames_scored"]} images, 0 to 100. Every image sent counts: one that '
         f'was replaced, lost or late is scored with the detections delivered last before it, as a follower of the '
@@ -331,7 +331,7 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
         (
             'Accuracy (AP50)',
             '–' if summary['ap50'] is None else f'{100 * summary["ap50"]:.1f}',
-            'The source has no ground truth.'
+            f'Not scored: {unscored_words(summary)}.'
             if summary['ap50'] is None
             else 'Out of 100, over every image sent, including those for which only older detections were there.',
         ),

@@ -9,6 +9,8 @@ from statistics import median_high
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import GroundTruth
+from deadline_perception.extras.data.class_maps import best_map
+from deadline_perception.extras.data.class_names import counted
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.extras.report.timeliness import frame_figures, network_figures
@@ -114,6 +116,8 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
             'ap50': scored.ap50 if scored else None,
             'ap_per_class': asdict(scored)['per_class'] if scored else {},
             'frames_scored': scored.images if scored else 0,
+            'class_names': list(recording.class_names),
+            'unscored_objects': recording.unknown_objects,
             **network_figures(recording),
             'paths': {
                 use.path: {
@@ -132,6 +136,23 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
             'ros_distro': facts.get('ros_distro'),
             'device': recording.frames[-1].device,
         }
+    )
+
+
+def unscored_words(summary: dict) -> str:
+    """Why a run has no accuracy, as a clause for a person.
+
+    Args:
+        summary: of `summarise`, whose `ap50` is None.
+    """
+    boxes = summary['unscored_objects']
+    if not boxes:
+        return 'no ground truth' if not summary['frames_scored'] else 'no known object'
+    helpful = best_map([*boxes], tuple(summary['class_names']))
+    option = f'--classes {helpful.name}' if helpful else '--classes NAME|FILE'
+    return (
+        f'{sum(boxes.values())} known boxes, none of a class that the network has ({counted(boxes)}): '
+        f'{option} brings names together'
     )
 
 

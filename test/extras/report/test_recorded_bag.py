@@ -161,6 +161,33 @@ def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_p
     )
 
 
+def test_objects_under_the_names_of_a_data_set_are_scored_by_its_map(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.label_info(START_NS, ('vehicle', 'person'))
+        run.boxes('/ground_truth', START_NS, [(BOX, 'car', 1.0), (BOX, 'traffic light', 1.0)])
+        run.boxes('/detector/detections', START_NS, [(BOX, 'vehicle', 0.9)])
+        run.latency(START_NS)
+    recording = read_recording(tmp_path / 'run')
+    assert recording.ground_truth[START_NS].labels.tolist() == [0]
+    assert recording.unknown_objects == {'traffic light': 1}
+    summary = write_report(recording, tmp_path / 'report')
+    assert summary['ap'] == pytest.approx(1.0)
+    page = (tmp_path / 'report/report.html').read_text()
+    assert 'car as vehicle' in page and 'by the map' in page
+
+
+def test_known_objects_of_no_class_of_the_network_are_not_called_no_ground_truth(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.label_info(START_NS, ('vehicle',))
+        run.boxes('/ground_truth', START_NS, [(BOX, 'horse', 1.0), (BOX, 'horse', 1.0)])
+        run.latency(START_NS)
+    summary = write_report(read_recording(tmp_path / 'run'), tmp_path / 'report')
+    assert summary['ap50'] is None
+    page = (tmp_path / 'report/report.html').read_text()
+    assert 'no ground truth' not in page
+    assert '2 known boxes, none of a class that the network has (2 of horse): --classes' in page
+
+
 def test_refuses_what_is_no_bag_or_holds_no_run(tmp_path):
     with RunWriter(tmp_path / 'camera_only') as run:
         run.camera(START_NS)

@@ -1,0 +1,112 @@
+"""Pascal VOC (Everingham et al. 2010): one XML file of boxes for each image, as labelImg and CVAT write them too."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+from deadline_perception.core.annotation_file import GroundTruthCollector, expected_format
+from deadline_perception.core.images.image_file import image_files, image_size, load_image
+from deadline_perception.core.records import Frame, Sequence
+from deadline_perception.core.untrusted_file import MIB, read_bytes, read_text
+
+ANNOTATIONS, IMAGES, LISTS = 'Annotations', 'JPEGImages', Path('ImageSets') / 'Main'
+_FORM = 'an annotation of Pascal VOC (XML with annotation/object/bndbox)'
+_MOST_BYTES = 8 * MIB
+
+Box = tuple[str, tuple[float, float, float, float], bool]  # class, corners in px, is difficult
+
+
+def is_voc(folder: Path) -> bool:
+    """Whether a folder holds `Annotations` and `JPEGImages`, or images each with an XML file of its name beside it."""
+    if (folder / ANNOTATIONS).is_dir():
+        return (folder / IMAGES).is_dir()
+    return any(image.with_suffix('.xml').is_file() for image in image_files(folder)[:50])
+
+
+def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> Sequence:
+    """Images in the order of their names, with stamps made up at a fixed rate.
+
+    Classes are those that occur, in the order of the alphabet. Objects marked `difficult` are crowd regions, neither hits
+    nor misses, as in the challenge. Pixels are counted from 1 there and from 0 here. An image without an XML file has no
+    ground truth.
+
+    Args:
+        folder: holds `Annotations` and `JPEGImages` (`VOCdevkit/VOC2012`), or images with XML files beside them.
+        split: the images that `ImageSets/Main/SPLIT.txt` lists; None for all.
+        rate_hz: of the made-up stamps, > 0.
+
+    Raises:
+        FileNotFoundError: there is no such list.
+        ValueError: there is no image, or a file is not in its format.
+    """
+    folder = Path(folder)
+    in_folders = (folder / ANNOTATIONS).is_dir()
+    images = image_files(folder / IMAGES if in_folders else folder)
+    if split is not None:
+        images = _listed(folder / LISTS / f'{split}.txt', images)
+    if not images:
+        raise ValueError(f'{folder} has no images{f" of {split}" if split else ""}, expected some')
+    files = [
+        folder / ANNOTATIONS / f'{image.stem}.xml' if in_folders else image.with_suffix('.xml')
+        for image in images
+    ]
+    marked = [_boxes(file) if file.is_file() else None for file in files]
+    names = tuple(sorted({name for boxes in marked for name, _, _ in boxes or ()}))
+    collector = GroundTruthCollector(str(folder))
+    frames = []
+    for index, (image, boxes) in enumerate(zip(images, marked)):
+        ground_truth = (
+            boxes
+            if boxes is None
+            else collector.collect(
+                [box for _, box, _ in boxes],
+                [names.index(name) for name, _, _ in boxes],
+                [difficult for _, _, difficult in boxes],
+                *image_size(image),
+            )
+        )
+        frames.append(
+            Frame(
+                image.stem if in_folders else image.relative_to(folder).as_posix(),
+                round(index * 1e9 / rate_hz),
+                partial(load_image, image),
+                None,
+                ground_truth,
+            )
+        )
+    collector.report()
+    return Sequence(f'{folder.absolute().name}{f"-{split}" if split else ""}', names, tuple(frames))
+
+
+def _listed(file: Path, images: list[Path]) -> list[Path]:
+    if not file.is_file():
+        raise FileNotFoundError(f'{file} does not exist, expected the list of images of that split')
+    with expected_format(file, 'a list of images of Pascal VOC'):
+        wanted = {line.split()[0] for line in read_text(file).splitlines() if line.strip()}
+    return [image for image in images if image.stem in wanted]
+
+
+def _boxes(file: Path) -> list[Box]:
+    with expected_format(file, _FORM):
+        content = read_bytes(file, _MOST_BYTES)
+        if b'<!DOCTYPE' in content or b'<!ENTITY' in content:
+            raise ValueError('it declares types or entities, expected plain elements')
+        try:
+            root = ElementTree.fromstring(content)
+        except ElementTree.ParseError as error:
+            raise ValueError(f'it is no XML: {error}') from error
+        if root.tag != 'annotation':
+            raise ValueError(f'its root is {root.tag!r}, expected annotation')
+        return [_box(element) for element in root.iter('object')]
+
+
+def _box(element: ElementTree.Element) -> Box:
+    name = (element.findtext('name') or '').strip()
+    edges = [element.findtext(f'bndbox/{edge}') for edge in ('xmin', 'ymin', 'xmax', 'ymax')]
+    if not name or None in edges:
+        raise ValueError('an object lacks its name or a bndbox with xmin, ymin, xmax, ymax')
+    left, top, right, bottom = (float(edge) for edge in edges)
+    difficult = (element.findtext('difficult') or '0').strip() == '1'
+    return name, (left - 1.0, top - 1.0, right, bottom), difficult

@@ -1,0 +1,79 @@
+"""Labels that lie beside images in a form that no reader takes, so that nobody believes that they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+_LOOKED_AT = 200  # files of a kind, at most
+_TRIED = 5
+
+
+def unread_labels(folder: Path) -> str:
+    """One line about labels beside the images of a folder, which say what could be read; empty where there are none."""
+    places = (
+        folder,
+        folder / 'labels',
+        folder.parent / 'labels',
+        folder.parent / 'labels' / folder.name,
+    )
+    for form, pattern, is_form, remedy in _FORMS:
+        for place in dict.fromkeys(places):
+            files = list(islice(place.rglob(pattern), _LOOKED_AT)) if place.is_dir() else []
+            if any(is_form(file) for file in files[:_TRIED]):
+                many = f'{len(files)}' if len(files) < _LOOKED_AT else f'{_LOOKED_AT} and more'
+                return f'{folder}: {many} label files in the form of {form} lie in {place} and are not read; {remedy}'
+    return ''
+
+
+def _first_line(file: Path) -> str:
+    try:
+        with open(file, encoding='utf-8') as stream:
+            return stream.readline(4096)
+    except (OSError, UnicodeDecodeError):
+        return ''
+
+
+def _is_numbers(least: int) -> Callable[[Path], bool]:
+    def is_row(file: Path) -> bool:
+        words = _first_line(file).replace(',', ' ').split()
+        try:
+            return len([float(word) for word in words]) >= least
+        except ValueError:
+            return False
+
+    return is_row
+
+
+def _is_kitti(file: Path) -> bool:
+    words = _first_line(file).split()
+    return len(words) in (15, 16) and words[0].isalpha()
+
+
+def _says(*texts: str) -> Callable[[Path], bool]:
+    def says(file: Path) -> bool:
+        try:
+            with open(file, encoding='utf-8') as stream:
+                head = stream.read(4096)
+        except (OSError, UnicodeDecodeError):
+            return False
+        return all(text in head for text in texts)
+
+    return says
+
+
+# Form, names of its files, what tells it, and what to do.
+_FORMS = (
+    ('MOT', 'gt.txt', _is_numbers(6), 'convert them to COCO'),
+    (
+        'YOLO',
+        '*.txt',
+        _is_numbers(5),
+        'name the classes and folders in a data.yaml (names: [...], val: images) and name that as the source',
+    ),
+    ('KITTI', '*.txt', _is_kitti, 'put images into image_2 and labels into label_2'),
+    ('LabelMe', '*.json', _says('"shapes"', '"imagePath"'), 'convert them to COCO'),
+    ('CVAT', '*.xml', _says('<annotations>'), 'export them as COCO, YOLO or Pascal VOC'),
+    ('CSV', '*.csv', _says('xmin', 'ymin'), 'convert them to COCO'),
+)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from deadline_perception.datasets import bdd100k, cityscapes, kitti
+from deadline_perception.extras.data.class_maps import best_map, fitting_map, map_names, read_map
+from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+
+STREET = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign', 'person')
+
+
+@pytest.mark.parametrize(
+    ('name', 'classes'),
+    [
+        ('bdd100k', bdd100k.CLASS_NAMES),
+        ('cityscapes', cityscapes.CLASS_NAMES),
+        ('kitti', kitti.CLASS_NAMES),
+        ('coco', COCO_NAMES),
+    ],
+)
+def test_maps_name_classes_that_their_data_sets_have_and_the_weights_know(name, classes):
+    mapping = read_map(name)
+    older = {'motor', 'caravan'}  # names of other versions of the files
+    assert set(mapping) - older <= set(classes) and set(mapping.values()) <= set(STREET)
+
+
+def test_the_map_that_fits_is_found_where_no_name_is_the_networks():
+    applied = fitting_map(bdd100k.CLASS_NAMES, STREET)
+    assert applied.name == 'bdd100k' and applied.renamed['pedestrian'] == 'person'
+    assert 'car, truck, bus as vehicle' in applied.told() and '--classes' in applied.told()
+    assert fitting_map(kitti.CLASS_NAMES, STREET).name == 'kitti'
+    assert fitting_map(COCO_NAMES, STREET) is None  # person is known
+    assert best_map(['car', 'stop sign', 'dog'], STREET).name == 'coco'
+    assert (
+        fitting_map(('dog',), STREET) is None and fitting_map(bdd100k.CLASS_NAMES, ('x',)) is None
+    )
+
+
+def test_refuses_a_name_that_is_neither_map_nor_file():
+    with pytest.raises(
+        FileNotFoundError, match="'nosuch' is neither a file nor one of bdd100k, ci"
+    ):
+        read_map('nosuch')
+    assert {'bdd100k', 'cityscapes', 'coco', 'kitti', 'voc', 'open_images'} == set(map_names())

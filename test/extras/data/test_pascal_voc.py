@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.data.pascal_voc import read_voc
+from deadline_perception.extras.data.source import open_source
+
+cv2 = pytest.importorskip('cv2')
+
+OBJECT = (
+    '<object><name>{}</name><difficult>{}</difficult><bndbox><xmin>{}</xmin><ymin>{}</ymin>'
+    '<xmax>{}</xmax><ymax>{}</ymax></bndbox></object>'
+)
+
+
+def annotation(*objects) -> str:
+    return f'<annotation>{"".join(OBJECT.format(*one) for one in objects)}</annotation>'
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Two images; the first has a car and a difficult person."""
+    for folder in ('Annotations', 'JPEGImages', 'ImageSets/Main'):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ('a', 'b'):
+        cv2.imwrite(str(tmp_path / f'JPEGImages/{name}.jpg'), np.zeros((50, 100, 3), np.uint8))
+        (tmp_path / f'Annotations/{name}.xml').write_text(annotation())
+    (tmp_path / 'Annotations/a.xml').write_text(
+        annotation(('person', 1, 1, 1, 100, 50), ('car', 0, 11, 6, 30, 20))
+    )
+    (tmp_path / 'ImageSets/Main/val.txt').write_text('a\n')
+    (tmp_path / 'ImageSets/Main/train.txt').write_text('b\n')
+    return tmp_path
+
+
+def test_pixels_count_from_0_and_difficult_objects_are_crowd_regions(root):
+    sequence = open_source(str(root))
+    assert sequence.class_names == ('car', 'person') and len(sequence.frames) == 1
+    known = sequence.frames[0].ground_truth
+    np.testing.assert_allclose(known.boxes_xyxy_px, [[0, 0, 100, 50], [10, 5, 30, 20]])
+    assert known.labels.tolist() == [1, 0] and known.crowd.tolist() == [True, False]
+    assert [frame.name for frame in open_source(str(root), split='train').frames] == ['b']
+    assert len(read_voc(root).frames) == 2
+
+
+def test_files_beside_the_images_as_labelimg_writes_them(root, tmp_path):
+    folder = tmp_path / 'mine'
+    folder.mkdir()
+    (root / 'JPEGImages/a.jpg').rename(folder / 'a.jpg')
+    (root / 'Annotations/a.xml').rename(folder / 'a.xml')
+    (root / 'JPEGImages/b.jpg').rename(folder / 'b.jpg')
+    sequence = open_source(str(folder), split='train')  # which it does not have: all images
+    assert [frame.ground_truth is None for frame in sequence.frames] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ('content', 'message'),
+    [
+        ('<annotation>', 'it is no XML'),
+        ('<note/>', "its root is 'note', expected annotation"),
+        ('<!DOCTYPE a [<!ENTITY x "y">]><annotation/>', 'declares types or entities'),
+        (
+            '<annotation><object><name>car</name></object></annotation>',
+            'lacks its name or a bndbox',
+        ),
+        (annotation(('car', 0, 'x', 1, 2, 3)), 'could not convert'),
+    ],
+)
+def test_refuses_files_of_another_form(root, content, message):
+    (root / 'Annotations/a.xml').write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_voc(root)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.data.yolo import read_yolo
+
+cv2 = pytest.importorskip('cv2')
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Two images for validation, one without objects, and one to train on, as Roboflow lays them out."""
+    for name in ('valid/images/a.jpg', 'valid/images/b.jpg', 'train/images/c.jpg'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(tmp_path / name), np.zeros((50, 100, 3), np.uint8))
+    for name in ('valid', 'train'):
+        (tmp_path / name / 'labels').mkdir()
+    (tmp_path / 'valid/labels/a.txt').write_text('1 0.5 0.5 0.2 0.4\n0 0.1 0.2 0.3 0.2 0.3 0.6\n')
+    (tmp_path / 'train/labels/c.txt').write_text('0 0.5 0.5 1 1\n')
+    (tmp_path / 'data.yaml').write_text(
+        'train: ../train/images\nval: ../valid/images\nnc: 2\nnames: [car, dog]\n'
+    )
+    return tmp_path
+
+
+def test_boxes_and_outlines_become_corners_in_px(root):
+    sequence = open_source(str(root))
+    assert sequence.class_names == ('car', 'dog')
+    assert [frame.name for frame in sequence.frames] == ['a.jpg', 'b.jpg']
+    known = sequence.frames[0].ground_truth
+    np.testing.assert_allclose(known.boxes_xyxy_px, [[40, 15, 60, 35], [10, 10, 30, 30]], atol=1e-4)
+    assert known.labels.tolist() == [1, 0]
+    assert len(sequence.frames[1].ground_truth) == 0  # known to hold nothing
+
+
+def test_splits_and_the_file_itself_are_sources(root):
+    assert len(open_source(str(root / 'data.yaml')).frames) == 2
+    assert len(open_source(str(root), split='train').frames) == 1
+    with pytest.raises(FileNotFoundError, match='has no images of test'):
+        open_source(str(root), split='test')
+
+
+def test_names_by_number_key_points_and_lists_of_images(root):
+    (root / 'data.yaml').write_text(
+        'path: .\nval: list.txt\nkpt_shape: [1, 3]\nnames:\n  0: car\n  1: dog\n'
+    )
+    (root / 'list.txt').write_text('valid/images/a.jpg\n')
+    (root / 'valid/labels/a.txt').write_text('1 0.5 0.5 0.2 0.4 0.5 0.5 2\n')
+    sequence = read_yolo(root / 'data.yaml')
+    assert sequence.class_names == ('car', 'dog')
+    np.testing.assert_allclose(
+        sequence.frames[0].ground_truth.boxes_xyxy_px, [[40, 15, 60, 35]], atol=1e-4
+    )
+
+
+def test_without_any_label_file_nothing_is_known(root):
+    (root / 'valid/labels/a.txt').unlink()
+    assert all(frame.ground_truth is None for frame in read_yolo(root / 'data.yaml').frames)
+
+
+@pytest.mark.parametrize(
+    ('line', 'message'),
+    [
+        ('2 0.5 0.5 0.2 0.4', 'class is 2, expected 0 to 1'),
+        ('0 0.5 0.5 0.2', 'has 3 numbers after the class'),
+        ('0 0.5 0.5 0.2 nan', 'NaN or infinity'),
+        ('car 0.5 0.5 0.2 0.4', 'a.txt is not in the form of YOLO'),
+    ],
+)
+def test_refuses_lines_that_are_no_boxes(root, line, message):
+    (root / 'valid/labels/a.txt').write_text(line)
+    with pytest.raises(ValueError, match=message):
+        read_yolo(root / 'data.yaml')
+
+
+def test_refuses_a_yaml_of_another_form(root):
+    (root / 'data.yaml').write_text('names: {0: car, 2: dog}\nval: valid/images\n')
+    with pytest.raises(ValueError, match=r'names has the numbers \[0, 2\], expected 0, 1, 2'):
+        read_yolo(root / 'data.yaml')
+
+
+def test_labels_without_a_data_yaml_are_told_and_not_passed_over(root):
+    (root / 'data.yaml').unlink()
+    with pytest.warns(UserWarning, match='1 label files in the form of YOLO .* not read; name the'):
+        sequence = open_source(str(root / 'valid/images'))
+    assert sequence.class_names == ()
+    (root / 'valid/labels/a.txt').unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        open_source(str(root / 'valid/images'))
