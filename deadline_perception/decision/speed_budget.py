@@ -41,6 +41,27 @@ class Budget:
             )
 
 
+class FixedBudget:
+    """The same budget at any speed, also while none is known.
+
+    Args:
+        budget_ms: longest allowed time.
+
+    Raises:
+        ValueError: it is not above 0.
+    """
+
+    name = 'fixed'
+
+    def __init__(self, budget_ms: float) -> None:
+        _check('budget_ms', budget_ms, 0.0 < budget_ms < math.inf, 'above 0 ms')
+        self.min_budget_ms = self.max_budget_ms = budget_ms
+
+    def budget_ms(self, speed_mps: float | None) -> Budget:
+        """The budget, whatever the speed. Never raises."""
+        return Budget(self.max_budget_ms, False, '', self.max_budget_ms)
+
+
 class StoppingDistanceBudget:
     """The time left for perception when the vehicle must be able to stop within what it sees.
 

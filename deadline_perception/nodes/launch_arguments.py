@@ -29,7 +29,7 @@ class Argument:
         description: one line.
         launch: also an argument of `perception.launch.py`.
         choices: legal texts; empty allows all.
-        minimum: smallest legal number.
+        minimum: smallest legal number; of a text, which may be empty, it makes one.
         maximum: largest legal number.
     """
 
@@ -61,7 +61,7 @@ class Argument:
             if str(given).lower() not in ('true', 'false'):
                 raise ArgumentError(f'{problem} true or false')
             return str(given).lower() == 'true'
-        if isinstance(self.default, float):
+        if self.maximum and given != '':
             return self._number(given)
         if self.choices and given not in self.choices:
             shown = [choice or 'nothing' for choice in self.choices]
@@ -110,6 +110,21 @@ ARGUMENTS = (
         '',
         'raw or compressed; empty: as in the parameter files, and of a replay as in the bag',
         choices=('', 'raw', 'compressed'),
+    ),
+    Argument(
+        'source',
+        '',
+        'bring up camera_player, which plays this as image_topic: number of a webcam, video or folder of images',
+    ),
+    Argument(
+        'budget_ms',
+        '',
+        'longest time for an image, in ms, whatever the speed; empty: it follows the speed',
+        minimum=0.1,
+        maximum=60000.0,
+    ),
+    Argument(
+        'view', False, 'bring up live_view: the detector at work, in the browser (needs rerun-sdk)'
     ),
     Argument(
         'model',

@@ -37,7 +37,7 @@ class NodeEntry:
 _VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
 NODES = (  # started again when they end by themselves
     NodeEntry('vehicle_speed', remaps=_VEHICLE),
-    NodeEntry('time_budget', unless='tasks'),
+    NodeEntry('time_budget', unless='tasks', parameters=(('fixed_budget_ms', 'budget_ms'),)),
     NodeEntry(
         'contention_monitor',
         lifecycle=True,
@@ -78,6 +78,19 @@ OPTIONAL_NODES = (  # the same of those that an argument asks for
             ('image_transport', 'image_transport'),
         ),
         wanted_by='tasks',
+    ),
+    NodeEntry(
+        'camera_player',
+        remaps=(('image', 'image_topic'),),
+        parameters=(('source', 'source'),),
+        wanted_by='source',
+    ),
+    NodeEntry(
+        'live_view',
+        remaps=(('image', 'image_topic'),),
+        parameters=(('image_transport', 'image_transport'),),
+        wanted_by='view',
+        unless='tasks',
     ),
 )
 # What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.

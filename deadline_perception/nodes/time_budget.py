@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from geometry_msgs.msg import TwistStamped
 from rclpy.node import Node
 
-from deadline_perception.decision.speed_budget import Budget, StoppingDistanceBudget, TableBudget
+from deadline_perception.decision.speed_budget import (
+    Budget,
+    FixedBudget,
+    StoppingDistanceBudget,
+    TableBudget,
+)
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
@@ -82,17 +87,27 @@ PARAMETERS = (
     ),
     Parameter('max_budget_ms', 250.0, 'Largest budget, at standstill.', 'ms', 0.1, 60000.0),
     Parameter(
+        'fixed_budget_ms',
+        0.0,
+        'Budget that is in force whatever the speed; 0: it follows the speed.',
+        'ms',
+        0.0,
+        60000.0,
+    ),
+    Parameter(
         'speed_timeout_s', 0.5, 'Age above which the speed counts as unknown.', 's', 0.01, 60.0
     ),
 )
 
 
-def make_policy(values: Mapping) -> StoppingDistanceBudget | TableBudget:
+def make_policy(values: Mapping) -> FixedBudget | StoppingDistanceBudget | TableBudget:
     """The policy that the parameters describe.
 
     Raises:
         ValueError: values do not fit each other.
     """
+    if values['fixed_budget_ms'] > 0.0:
+        return FixedBudget(values['fixed_budget_ms'])
     limits = values['min_budget_ms'], values['max_budget_ms']
     if values['policy'] == 'stopping_distance':
         return StoppingDistanceBudget(
@@ -144,6 +159,8 @@ class TimeBudgetNode(Node):
 
     def _current(self) -> tuple[Budget, float]:
         """The budget now and the speed behind it, NaN when that is unknown."""
+        if isinstance(self._policy, FixedBudget):
+            return self._policy.budget_ms(self._speed_mps), self._known_speed()
         if self._heard_ns is None:
             return self._unknown('no speed has come yet on vehicle_speed/speed'), math.nan
         now_ns = self._clock_of_ages.now().nanoseconds
@@ -160,6 +177,9 @@ class TimeBudgetNode(Node):
             return self._unknown('vehicle_speed does not know the speed, and says why'), math.nan
         return self._policy.budget_ms(self._speed_mps), self._speed_mps
 
+    def _known_speed(self) -> float:
+        return math.nan if self._speed_mps is None else self._speed_mps
+
     def _unknown(self, reason: str) -> Budget:
         return Budget(self._policy.budget_ms(None).budget_ms, True, reason, math.nan)
 
@@ -174,14 +194,18 @@ class TimeBudgetNode(Node):
         concern = ''
         if budget.degraded:
             concern = f'{budget.budget_ms:g} ms is in force: {budget.reason}'
-        elif budget.unclamped_ms < self._policy.min_budget_ms:
+        elif (
+            not self._values['fixed_budget_ms'] and budget.unclamped_ms < self._policy.min_budget_ms
+        ):
             concern = (
                 f'{speed_mps:.1f} m/s is too fast: it asks for {budget.unclamped_ms:.0f} ms, less than the '
                 f'smallest budget of {self._policy.min_budget_ms:g} ms'
             )
         return report_of(
             values,
-            f'{budget.budget_ms:.0f} ms at {speed_mps:.1f} m/s',
+            f'{budget.budget_ms:g} ms, fixed'
+            if isinstance(self._policy, FixedBudget)
+            else f'{budget.budget_ms:.0f} ms at {speed_mps:.1f} m/s',
             concerns=(concern, self._intake.concern),
         )
 

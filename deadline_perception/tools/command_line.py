@@ -18,6 +18,8 @@ from deadline_perception.core.errors import DeadlinePerceptionError, printable, 
 _PROGRAM = 'deadline-perception'
 _LONGEST_WARNING = 2000  # characters
 COMMANDS = {
+    'detect': 'find objects in a photo, folder, video, bag or webcam, and draw them',
+    'watch': 'the same, live in the browser',
     'demo': 'play a drive through the running nodes and write a report',
     'doctor': 'say what this machine has and what is missing',
     'profile': 'measure how long every part of a network takes on this device',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -390,3 +391,19 @@ def test_an_executor_is_not_left_to_the_garbage_collector(start_script):
     )
     assert node.wait_ended() == 0
     assert node.output == 'closed\n'
+
+
+def test_help_of_nodes_prints_usage_and_parameters_and_starts_none():
+    def said(*words):
+        command = [sys.executable, '-m', 'deadline_perception.nodes', *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    for words, told in (
+        (('--help',), 'NAME is one of bag_player'),
+        (('time_budget', '--help'), 'fixed_budget_ms: 0.0'),
+        (('bringup', '--help'), '--budget-ms'),
+    ):
+        done = said(*words)
+        assert done.returncode == 0 and told in done.stdout, done.stderr
+    wrong = said('wheel')
+    assert wrong.returncode == 1 and "node is 'wheel', expected one of" in wrong.stderr

@@ -139,3 +139,13 @@ def test_policy_changes_while_running_and_a_wrong_set_does_not(
     assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
     wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
     assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)
+
+
+def test_a_fixed_budget_is_in_force_at_any_speed_and_without_one(start_node, observer, wait_for):
+    fixed = policy(fixed_budget_ms=80.0)
+    assert fixed.name == 'fixed'
+    assert [fixed.budget_ms(speed).budget_ms for speed in (None, 0.0, 50.0)] == [80.0] * 3
+    start_node('time_budget', {'fixed_budget_ms': 80.0})
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    wait_for(lambda: heard, 'a budget without any speed')
+    assert heard[-1].budget_ms == 80.0 and not heard[-1].degraded and heard[-1].policy == 'fixed'

@@ -1,0 +1,204 @@
+"""Find objects in a photo, a folder, a video, a bag or the webcam, and draw them.
+
+Every image is answered within --budget milliseconds, on the best path that fits. Into --out go the annotated pictures,
+or a video of them, and what was found as COCO JSON and CSV. SOURCE may also be a data set, or 'drive' for a rendered
+one; a number is a webcam, of which Ctrl-C ends it. `deadline-perception watch` shows the same live in a browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.core.share_folder import DEFAULT_MODEL
+from deadline_perception.extras.data.shown_source import ShownImage, ShownSource, open_shown
+from deadline_perception.tools.support.file_arguments import (
+    THREADS,
+    add_device_arguments,
+    check_folder,
+    check_numbers,
+)
+from deadline_perception.tools.support.stop_request import StopRequest
+from deadline_perception.tools.support.terminal import progress_bar, say
+
+MOST_BUDGET_MS = 60_000.0
+_LISTED = 10  # pictures, each with a line of its own
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    add_view_arguments(parser)
+    parser.add_argument(
+        '--out', type=Path, default=Path('out/detect'), help='folder for pictures, JSON and CSV'
+    )
+    parser.add_argument(
+        '--show', action='store_true', help='live in the browser as well (needs the extra [view])'
+    )
+
+
+def add_view_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares what both commands that show a source are told."""
+    parser.add_argument(
+        'source',
+        metavar='SOURCE',
+        help='photo, folder, video, bag, data set, drive; 0 for the webcam',
+    )
+    parser.add_argument(
+        '--budget', type=float, default=100.0, metavar='MS', help='longest time for an image'
+    )
+    parser.add_argument(
+        '--model',
+        default=DEFAULT_MODEL,
+        help='name of shipped weights, a weights file, a set.yaml, or a detector of your own (ONNX, ...)',
+    )
+    parser.add_argument('--min-score', type=float, default=0.3, help='of objects that are shown')
+    add_device_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Detects, draws and says where the pictures are; returns the exit status."""
+    check_view_arguments(args)
+    check_folder('--out', args.out)
+    source = open_shown(args.source)
+    stop = StopRequest()
+    from deadline_perception.extras.report.answer_view import drawn, viewed
+    from deadline_perception.extras.report.found_objects import FoundObjects
+
+    view = open_view(args, source) if args.show else None
+    in_time = 0
+    with open_detector(args) as detector:
+        found = FoundObjects(detector.class_names)
+        pictures = _Pictures(args.out, source)
+        with (
+            stop.listening(),
+            progress_bar(
+                'detecting', source.count, 'count', 'passed', shown=source.count != 1
+            ) as update,
+        ):
+            for image in source.images():
+                answer = detector.detect(image.image_bgr, args.budget, stamp_ns=image.stamp_ns)
+                in_time += answer.in_time
+                time_s = image.stamp_ns / 1e9 if image.stamp_ns else found.images / source.rate_hz
+                frame = viewed(image.image_bgr, answer, time_s, args.min_score)
+                file = pictures.add(image, drawn(frame))
+                found.add(_name(image, args.out), frame)
+                if view is not None:
+                    view.show(frame)
+                if not source.is_video and found.images <= _LISTED:
+                    print(f'{file}: {_objects(frame)}; {answer.latency_ms:.0f} ms, {answer.reason}')
+                update(completed=found.images)
+                if stop():
+                    break
+        pictures.close()
+    found.write(args.out / 'detections.json', args.out / 'detections.csv')
+    kinds = ', '.join(f'{count} {name}' for name, count in found.counts.most_common()) or 'nothing'
+    print(f'found on {found.images} images: {kinds}; {in_time} answered within {args.budget:g} ms')
+    print(
+        f'wrote {pictures.place}, {args.out / "detections.json"} (COCO), {args.out / "detections.csv"}'
+    )
+    if view is not None:
+        view.close()
+    return 0
+
+
+def check_view_arguments(args: argparse.Namespace) -> None:
+    """Refuses numbers out of their range before anything is loaded."""
+    check_numbers(args, threads=THREADS, min_score=(0.0, 1.0))
+    if not 0.0 < args.budget <= MOST_BUDGET_MS:
+        raise ValueError(f'--budget is {args.budget:g} ms, expected more than 0, at most 60000 ms')
+
+
+def open_detector(args: argparse.Namespace):
+    """The detector that the arguments mean; may prepare it for this machine first, which takes a minute, once."""
+    from deadline_perception.deadline_detector import DeadlineDetector
+    from deadline_perception.runtime.loading import NetworkOptions
+
+    say(f'loading {args.model}')
+    options = NetworkOptions(str(args.model), device=args.device, threads=args.threads)
+    return DeadlineDetector(options)
+
+
+def open_view(args: argparse.Namespace, source: ShownSource):
+    """The live page; its address is printed."""
+    from deadline_perception.extras.report.live_view import LiveView
+
+    view = LiveView(f'{source.name}, {args.model}', opens_browser=_has_screen())
+    say(f'live view: {view.address}')
+    return view
+
+
+def _has_screen() -> bool:
+    return bool(os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY'))
+
+
+def _objects(frame) -> str:
+    names = [frame.class_names[label] for label in frame.detections.labels.tolist()]
+    counts = {name: names.count(name) for name in dict.fromkeys(names)}
+    return ', '.join(f'{count} {name}' for name, count in counts.items()) or 'nothing found'
+
+
+def _name(image: ShownImage, out: Path) -> str:
+    if image.file is None:
+        return image.name
+    return Path(os.path.relpath(image.file.absolute(), out.absolute())).as_posix()
+
+
+class _Pictures:
+    """Annotated images of a source: a JPEG each, or one video.
+
+    Attributes:
+        place: the video, the picture where there is one alone, else their folder.
+    """
+
+    def __init__(self, out: Path, source: ShownSource) -> None:
+        self._out, self._source = out, source
+        self._video = None
+        self.place = out / f'{Path(source.name).name}.mp4' if source.is_video else out
+        out.mkdir(parents=True, exist_ok=True)
+
+    def add(self, image: ShownImage, picture_bgr: np.ndarray) -> Path:
+        """Writes one; gives its file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        import cv2
+
+        if self._source.is_video:
+            self._add_to_video(picture_bgr)
+            return self.place
+        file = self._out / Path(image.name).with_suffix('.jpg')
+        if image.file is not None and file.absolute() == image.file.absolute():
+            file = file.with_name(f'{file.stem}.found.jpg')
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not cv2.imwrite(str(file), picture_bgr):
+            raise OSError(f'{file} cannot be written')
+        self.place = file if self._source.count == 1 else self._out
+        return file
+
+    def _add_to_video(self, picture_bgr: np.ndarray) -> None:
+        import cv2
+
+        height, width = (
+            side - side % 2 for side in picture_bgr.shape[:2]
+        )  # which the codec asks for
+        if self._video is None:
+            self._size = (width, height)
+            rate_hz = self._source.rate_hz if math.isfinite(self._source.rate_hz) else 10.0
+            self._video = cv2.VideoWriter(
+                str(self.place), cv2.VideoWriter_fourcc(*'mp4v'), rate_hz, self._size
+            )
+            if not self._video.isOpened():
+                raise OSError(f'{self.place} cannot be written as a video')
+        if (width, height) != self._size:
+            picture_bgr = cv2.resize(picture_bgr, self._size)
+        self._video.write(picture_bgr[: self._size[1], : self._size[0]])
+
+    def close(self) -> None:
+        """Ends the video."""
+        if self._video is not None:
+            self._video.release()

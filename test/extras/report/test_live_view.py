@@ -1,0 +1,69 @@
+"""The live view serves a page and its data; what it says of a frame is checked without the SDK."""
+
+from __future__ import annotations
+
+import math
+import socket
+import sys
+import urllib.request
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.extras.report.live_view import LiveView, ViewedFrame, ViewError, described
+from deadline_perception.extras.report.recording import OperatorRecord
+
+SCALE = OperatorRecord('scale', 'scale', '0.53', 1, 3, True, True, 20.0, 30.0)
+FRAME = ViewedFrame(
+    time_s=1.0,
+    image_bgr=np.zeros((48, 64, 3), np.uint8),
+    detections=Detections([[1, 2, 30, 40]], [0.9], [0]),
+    class_names=('vehicle',),
+    ids=(7,),
+    budget_ms=50.0,
+    bound_ms=40.0,
+    latency_ms=23.4,
+    path='r0.53',
+    outcome='detected',
+    in_time=True,
+    operators=(SCALE,),
+    reason='the best path that fits',
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(('localhost', 0))
+        return probe.getsockname()[1]
+
+
+def test_a_frame_in_words_names_time_path_and_every_decision():
+    words = described(FRAME)
+    assert '**23 of 50 ms**, bound 40: detected, in time' in words and '`r0.53`' in words
+    assert '| scale | 0.53 | 2 of 3 | changed |' in words
+    late = described(replace(FRAME, in_time=False, bound_ms=math.nan, path='', operators=()))
+    assert '**missed**' in late and 'bound' not in late and 'no path' in late and '|' not in late
+
+
+def test_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'rerun', None)
+    with pytest.raises(ViewError, match=r'pip install "deadline_perception\[view\]"'):
+        LiveView('run')
+
+
+def test_serves_a_page_that_needs_nothing_outside():
+    pytest.importorskip('rerun')
+    data, web = free_port(), free_port()
+    view = LiveView('run', grpc_port=data, web_port=web)
+    try:
+        view.show(FRAME)
+        view.show(replace(FRAME, time_s=2.0, detections=Detections.none(), ids=(), in_time=False))
+        with urllib.request.urlopen(f'http://localhost:{web}/', timeout=20) as page:
+            assert b'<html' in page.read().lower()
+        assert (
+            view.address.startswith(f'http://localhost:{web}/?url=') and str(data) in view.address
+        )
+    finally:
+        view.close()

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.tools.command_line import main
+
+MODEL = 'invented_networks:make_magnifier'
+AMPLE_MS = '20000'  # nothing is late by accident on a busy machine
+
+
+@pytest.fixture(scope='module')
+def cache(tmp_path_factory) -> Path:
+    """Keeps the profile that the first test measures."""
+    return tmp_path_factory.mktemp('cache')
+
+
+@pytest.fixture(autouse=True)
+def in_cache(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(cache))
+    monkeypatch.chdir(tmp_path)
+
+
+def detect(source: object, *more: str) -> int:
+    return main(['detect', str(source), '--model', MODEL, '--budget', AMPLE_MS, *more])
+
+
+def photographs(folder: Path, count: int) -> Path:
+    folder.mkdir()
+    for number in range(count):
+        cv2.imwrite(str(folder / f'{number}.png'), np.full((48, 64, 3), 90, np.uint8))
+    return folder
+
+
+def test_a_photo_is_drawn_and_its_objects_are_written_for_other_programs(tmp_path, capsys):
+    photo = photographs(tmp_path / 'photos', 1) / '0.png'
+    assert detect(photo) == 0
+    said = capsys.readouterr().out
+    assert '1 thing' in said and '1 answered within 20000 ms' in said
+    picture = cv2.imread('out/detect/0.jpg')
+    assert picture.shape[0] > 48 and picture.shape[1] == 64  # the strip below the image
+    content = json.loads(Path('out/detect/detections.json').read_text())
+    assert content['annotations'][0]['bbox'] == [16.0, 12.0, 16.0, 12.0]
+    assert (Path('out/detect') / content['images'][0]['file_name']).resolve() == photo.resolve()
+    (row,) = csv.DictReader(Path('out/detect/detections.csv').read_text().splitlines())
+    assert (row['class'], row['left'], row['bottom']) == ('thing', '16.0', '24.0')
+
+
+def test_what_was_found_in_a_folder_can_be_read_as_a_data_set(tmp_path, capsys):
+    from deadline_perception.extras.data.source import open_source
+
+    assert detect(photographs(tmp_path / 'photos', 3), '--out', 'found', '--min-score', '0.1') == 0
+    assert sorted(file.name for file in Path('found').glob('*.jpg')) == ['0.jpg', '1.jpg', '2.jpg']
+    known = open_source('found/detections.json')
+    assert [len(frame.ground_truth) for frame in known.frames] == [1, 1, 1]
+    assert detect(tmp_path / 'photos', '--out', 'found', '--min-score', '1') == 0
+    assert 'found on 3 images: nothing' in capsys.readouterr().out
+
+
+def test_a_video_becomes_a_video(tmp_path, capsys):
+    writer = cv2.VideoWriter(
+        str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48)
+    )
+    for value in range(6):
+        writer.write(np.full((48, 64, 3), 10 * value, np.uint8))
+    writer.release()
+    assert detect(tmp_path / 'drive.avi') == 0
+    assert 'wrote out/detect/drive.mp4' in capsys.readouterr().out
+    video = cv2.VideoCapture('out/detect/drive.mp4')
+    assert int(video.get(cv2.CAP_PROP_FRAME_COUNT)) == 6
+    assert round(video.get(cv2.CAP_PROP_FPS)) == 20
+
+
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (('nowhere.jpg',), "source 'nowhere.jpg' does not exist"),
+        (('97',), r'webcam 97 \(/dev/video97\) cannot be opened'),
+        (('x.jpg', '--budget', '0'), '--budget is 0 ms, expected more than 0'),
+        (('x.jpg', '--min-score', '2'), '--min-score is 2.0, expected 0 to 1'),
+        (('x.jpg', '--out', 'x.txt'), '--out is x.txt, which is a file; expected a folder'),
+    ],
+)
+def test_arguments_are_looked_at_before_a_network_is_loaded(words, message, capfd, tmp_path):
+    (tmp_path / 'x.txt').write_text('')
+    assert main(['detect', *words]) == 1
+    import re
+
+    error = capfd.readouterr().err
+    assert re.search(message, error) and 'loading' not in error
