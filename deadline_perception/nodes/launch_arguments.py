@@ -61,7 +61,7 @@ class Argument:
             if str(given).lower() not in ('true', 'false'):
                 raise ArgumentError(f'{problem} true or false')
             return str(given).lower() == 'true'
-        if self.maximum and given != '':
+        if isinstance(self.default, float) or (self.maximum and given != ''):
             return self._number(given)
         if self.choices and given not in self.choices:
             shown = [choice or 'nothing' for choice in self.choices]
