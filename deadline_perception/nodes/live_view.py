@@ -9,8 +9,8 @@ from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.images.image_message import ImageError
+from deadline_perception.core.records import OperatorRecord
 from deadline_perception.extras.report.live_view import LiveView, ViewedFrame
-from deadline_perception.extras.report.recording import OperatorRecord
 from deadline_perception.msg import FrameLatency, PathDecision
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT, ImageInput
@@ -20,7 +20,7 @@ from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.nodes.stamp_cache import StampCache
-from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.job import Outcome
 
 PARAMETERS = (
     replace(TRANSPORT, read_only=True),

@@ -7,8 +7,8 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import setting_text
 from deadline_perception.core.images.annotate import annotate
+from deadline_perception.core.records import OperatorRecord
 from deadline_perception.extras.report.live_view import ViewedFrame
-from deadline_perception.extras.report.recording import OperatorRecord
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.job import JobRecord
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadline_perception.datasets import bdd100k, cityscapes, kitti
+from deadline_perception.extras.data import bdd100k, cityscapes, kitti
 from deadline_perception.extras.data.class_maps import best_map, fitting_map, map_names, read_map
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.core.records import OperatorRecord
 from deadline_perception.extras.report.live_view import LiveView, ViewedFrame, ViewError, described
-from deadline_perception.extras.report.recording import OperatorRecord
 
 SCALE = OperatorRecord('scale', 'scale', '0.53', 1, 3, True, True, 20.0, 30.0)
 FRAME = ViewedFrame(
