@@ -1,4 +1,4 @@
-"""A recording of the nodes as a page with figures and pictures.   python examples/bag_to_report.py RUN.mcap [OUT]
+"""A recording of the nodes as a page with figures and pictures.   .venv/bin/python examples/bag_to_report.py RUN.mcap [OUT]
 
 The launch file records with `record:=run.mcap`; `make demo` leaves one in out/demo.
 """

@@ -1,6 +1,6 @@
 """A network of your own: it says what can be decided, and computes one segment after the other.
 
-This one finds bright regions, on the whole image or on a smaller one.   python examples/custom_network.py
+This one finds bright regions, on the whole image or on a smaller one.   .venv/bin/python examples/custom_network.py
 """
 
 import cv2

@@ -1,11 +1,12 @@
-"""A policy of your own: this one leaves half of the time to others.   python examples/custom_policy.py [MODEL]"""
+"""A policy of your own: this one leaves half of the time to others.   .venv/bin/python examples/custom_policy.py [MODEL]"""
 
 import sys
+from pathlib import Path
 
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import Choice
-from deadline_perception.extras.data.source import open_source
 from deadline_perception.runtime.loading import NetworkOptions
 
 
@@ -17,7 +18,7 @@ class HalfTheTime(FrontierPolicy):
 
 
 def main(model: str = 'street', budget_ms: float = 100.0) -> None:
-    image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
+    image_bgr = load_image(Path(__file__).with_name('street.jpg'))
     for policy in ('frontier', HalfTheTime):  # called with path space, forecast and quality
         with DeadlineDetector(NetworkOptions(model, policy=policy)) as detector:
             answer = detector.detect(image_bgr, budget_ms)

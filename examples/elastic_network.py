@@ -1,16 +1,17 @@
-"""A network at any share of its neurons.   python examples/elastic_network.py ELASTIC.safetensors
+"""A network at any share of its neurons.   .venv/bin/python examples/elastic_network.py ELASTIC.safetensors
 
 `deadline-perception network elastic resnet18 --weights resnet18.pth --data IMAGES` writes such a file.
 """
 
 import sys
+from pathlib import Path
 
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.extras.data.source import open_source
 
 
 def main(weights: str, budgets_ms: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0)) -> list:
-    image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
+    image_bgr = load_image(Path(__file__).with_name('street.jpg'))
     with DeadlineDetector(weights) as detector:
         answers = [detector.detect(image_bgr, budget_ms) for budget_ms in budgets_ms]
     for answer in answers:
@@ -20,4 +21,6 @@ def main(weights: str, budgets_ms: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0
 
 
 if __name__ == '__main__':
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -1,26 +1,35 @@
-"""What is in an image, in 100 ms.   python examples/image.py [FILE] [MODEL]"""
+"""What is in an image, in 100 ms, drawn.   .venv/bin/python examples/image.py [FILE] [MODEL]"""
 
 import sys
+from pathlib import Path
 
 import cv2
 
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.report.answer_view import draw_answer
+
+STREET = Path(__file__).with_name('street.jpg')
 
 
-def main(file: str = '', model: str = 'street') -> None:
-    image_bgr = (
-        cv2.imread(file) if file else next(iter(open_source('drive:seconds=1').frames)).load_bgr()
-    )
+def main(
+    file: str | Path = STREET, model: str = 'street', out: str = 'out/examples/image.jpg'
+) -> None:
+    image_bgr = load_image(Path(file))
     with DeadlineDetector(model) as detector:
         answer = detector.detect(image_bgr, budget_ms=100.0)
-    print(
-        f'{answer.latency_ms:.1f} ms of {answer.budget_ms:.0f}, in time: {answer.in_time}, path {answer.path}'
-    )
+    print(f'{answer.latency_ms:.1f} ms of {answer.budget_ms:.0f}, in time: {answer.in_time}')
+    print(f'path {answer.path or "none"}: {answer.reason}')
     for name, score, box in zip(answer.names, answer.scores, answer.boxes_xyxy_px):
         if score >= 0.3:
             print(f'{name} {score:.2f} at {box.round()} px')
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(out, draw_answer(image_bgr, answer))
+    print(f'drawn in {out}')
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except ValueError as error:  # of a file that is no image
+        sys.exit(str(error))

@@ -1,15 +1,16 @@
-"""The same image in less and less time: which path runs.   python examples/several_budgets.py [MODEL]"""
+"""The same image in less and less time: which path runs.   .venv/bin/python examples/several_budgets.py [MODEL]"""
 
 import sys
+from pathlib import Path
 
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.extras.data.source import open_source
 
 
 def main(
     model: str = 'street', budgets_ms: tuple[float, ...] = (200.0, 100.0, 50.0, 25.0, 10.0, 1.0)
 ) -> None:
-    image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
+    image_bgr = load_image(Path(__file__).with_name('street.jpg'))
     with DeadlineDetector(model) as detector:
         for budget_ms in budgets_ms:
             answer = detector.detect(image_bgr, budget_ms)

@@ -1,17 +1,21 @@
-"""Two networks on one thread: the image of the earliest deadline goes first.   python examples/several_networks.py"""
+"""Two networks on one thread: the image of the earliest deadline goes first.
+
+.venv/bin/python examples/several_networks.py
+"""
 
 import sys
 import threading
+from pathlib import Path
 
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.extras.data.source import open_source
 from deadline_perception.runtime.executor import Executor
 
 
 def main(
     far: str = 'street', near: str = 'street', budgets_ms: tuple[float, float] = (200.0, 400.0)
 ) -> list[str]:
-    image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
+    image_bgr = load_image(Path(__file__).with_name('street.jpg'))
     told: list[str] = []
     with Executor() as executor:
         detectors = {

@@ -1,8 +1,12 @@
-"""The time model alone: what paths are expected to take, and a bound that learns.   python examples/time_model.py"""
+"""The time model alone: what paths are expected to take, and a bound that learns.
+
+.venv/bin/python examples/time_model.py
+"""
 
 import sys
+from pathlib import Path
 
-from deadline_perception.extras.data.source import open_source
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.path_bound import PathForecast
@@ -12,7 +16,7 @@ from deadline_perception.timing.time_model import TimeModel
 
 def main(model: str = 'street', seconds: float = 10.0, frames: int = 30) -> None:
     network, _ = load_network(model, 'cpu')
-    image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
+    image_bgr = load_image(Path(__file__).with_name('street.jpg'))
     profile = measure_profile(
         network, [image_bgr], repeats=4, whole_paths=8, path_repeats=3, time_limit_s=seconds
     )

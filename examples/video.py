@@ -1,39 +1,59 @@
-"""A video or a webcam, the newest image whenever the network is free.   python examples/video.py [FILE|0] [MODEL]"""
+"""A video or a webcam, the newest image whenever the network is free; the answers become a video.
+
+.venv/bin/python examples/video.py [FILE|0] [MODEL]
+"""
 
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import cv2
 
 from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.report.answer_view import draw_answer
 from deadline_perception.runtime.answer import Answer
 
 
 def main(
-    source: str = '0', model: str = 'street', budget_ms: float = 80.0, seconds: float = 30.0
+    source: str = '0',
+    model: str = 'street',
+    budget_ms: float = 80.0,
+    seconds: float = 30.0,
+    out: str = 'out/examples/video.mp4',
 ) -> Counter:
     video = cv2.VideoCapture(int(source) if source.isdecimal() else source)
     if not video.isOpened():
         sys.exit(f'{source} cannot be opened, expected a video or the number of a camera')
-    period_s = 0.0 if source.isdecimal() else 1.0 / (video.get(cv2.CAP_PROP_FPS) or 30.0)
+    rate_hz = video.get(cv2.CAP_PROP_FPS) or 30.0
     outcomes: Counter = Counter()
+    images, answers = {}, []
 
-    def show(answer: Answer) -> None:  # on a thread of the detector: short
+    def keep(answer: Answer) -> None:  # on a thread of the detector: short
         outcomes[answer.outcome.name] += 1
         outcomes['superseded'] += answer.superseded
+        answers.append(answer)
 
-    with DeadlineDetector(model) as detector, detector.stream(show) as stream:
+    with DeadlineDetector(model) as detector, detector.stream(keep) as stream:
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             is_there, image_bgr = video.read()
             if not is_there:
                 break
-            stream.submit(image_bgr, time.time_ns(), budget_ms)
-            time.sleep(
-                period_s
-            )  # a file gives its images at once; a camera's are waited for, or would queue
-    print(dict(outcomes))
+            stamp_ns = time.time_ns()
+            images[stamp_ns] = image_bgr
+            stream.submit(image_bgr, stamp_ns, budget_ms)
+            if not source.isdecimal():  # a file gives its images at once; a camera's are waited for
+                time.sleep(1.0 / rate_hz)
+    pictures = [draw_answer(images[a.record.stamp.stamp_ns], a) for a in answers]
+    if pictures:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        size = pictures[0].shape[1::-1]
+        written = cv2.VideoWriter(out, cv2.VideoWriter_fourcc(*'mp4v'), rate_hz, size)
+        for picture in pictures:
+            written.write(picture)
+        written.release()
+    print(f'{dict(outcomes)}, drawn in {out}')
     return outcomes
 
 

@@ -106,6 +106,11 @@ def test_image(example, capsys, tmp_path):
     example('image').main(str(tmp_path / 'one.png'), MODEL)
     told = capsys.readouterr().out
     assert 'ms of 100, in time: ' in told and 'path z' in told
+    drawn = cv2.imread(str(tmp_path / 'out/examples/image.jpg'))
+    assert drawn.shape[1] == 64 and 'drawn in out/examples/image.jpg' in told
+    example('image').main(model=MODEL)  # without a file: the photograph that ships
+    with pytest.raises(ValueError, match='absent.jpg cannot be read, expected a JPEG or PNG'):
+        example('image').main('absent.jpg', MODEL)
 
 
 def test_video(example, tmp_path):
@@ -118,6 +123,7 @@ def test_video(example, tmp_path):
     outcomes = example('video').main(str(tmp_path / 'drive.avi'), MODEL, AMPLE_MS)
     assert outcomes['DETECTED'] >= 1
     assert outcomes['DETECTED'] + outcomes['superseded'] == 12
+    assert cv2.VideoCapture(str(tmp_path / 'out/examples/video.mp4')).isOpened()
     with pytest.raises(SystemExit, match='absent.avi cannot be opened'):
         example('video').main('absent.avi', MODEL)
 
@@ -175,6 +181,7 @@ def test_labels_from_a_bag(example, tmp_path):
     content = json.loads((tmp_path / 'labels.json').read_text())
     assert [row['bbox'] for row in content['annotations']] == [[16.0, 12.0, 16.0, 12.0]] * 3
     assert content['categories'] == [{'id': 1, 'name': 'thing'}] and len(content['images']) == 3
+    assert all((tmp_path / image['file_name']).is_file() for image in content['images'])
 
 
 def test_time_model(example, capsys):

@@ -67,6 +67,11 @@ def viewed(image_bgr: np.ndarray, answer: Answer, time_s: float, min_score: floa
     )
 
 
+def draw_answer(image_bgr: np.ndarray, answer: Answer, min_score: float = 0.3) -> np.ndarray:
+    """The image with the objects from a score on, and below it a strip with time and path; see `drawn`."""
+    return drawn(viewed(image_bgr, answer, 0.0, min_score))
+
+
 def drawn(frame: ViewedFrame) -> np.ndarray:
     """The image with boxes, and below it a strip with time and path; uint8 `[H + strip, W, 3]` BGR."""
     return annotate(
