@@ -6,16 +6,20 @@ import math
 import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from statistics import median
 
+from deadline_perception.core.errors import command_line
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.image_flow import TOLD_MS
-from deadline_perception.runtime.job import JobRecord
+from deadline_perception.runtime.job import JobRecord, Outcome
 from deadline_perception.runtime.pipeline import FramePipeline
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0
 MAX_CAUSES = 20
 FURTHER = 'further causes'
+LOOSE = 3.0  # times that a bound lies above what frames take; beyond it paths that would fit are not taken
+_LEAST_RATIOS = 30  # frames, before that is told
 
 
 @dataclass
@@ -31,6 +35,9 @@ class DetectorStatus:
     failed_ms: float = -math.inf
     rejected_ms: float = -math.inf
     last: JobRecord | None = None
+    misses: Counter = field(default_factory=Counter)
+    last_miss: str = ''
+    _bound_ratios: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
     _missed: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
     _missed_in_a_row: int = 0
     _delayed_since_ms: float | None = None
@@ -58,6 +65,11 @@ class DetectorStatus:
             self.replaced += record.superseded
             self.last = record
             self._missed.append(missed)
+            if missed:
+                self.misses[miss_cause(record)] += 1
+                self.last_miss = record.explanation
+            elif record.network_ms > 0.0 and math.isfinite(record.bound_ms):
+                self._bound_ratios.append(record.bound_ms / record.network_ms)
             self._missed_in_a_row = self._missed_in_a_row + 1 if missed else 0
             if not missed:
                 self._delayed_since_ms = None
@@ -84,6 +96,13 @@ class DetectorStatus:
         with self._lock:
             return sum(self._missed) / len(self._missed) if self._missed else 0.0
 
+    @property
+    def bound_ratio(self) -> float:
+        """How many times what frames took their bounds were, median of the recent ones in time; NaN before enough."""
+        with self._lock:
+            ratios = list(self._bound_ratios)
+        return median(ratios) if len(ratios) >= _LEAST_RATIOS else math.nan
+
     def values(self) -> dict[str, str]:
         """Keys and values of the diagnostic."""
         last = self.last
@@ -95,6 +114,11 @@ class DetectorStatus:
             'failures': str(self.failures),
             'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}',
         }
+        values |= {f'misses: {cause}': str(count) for cause, count in list(self.misses.items())}
+        if self.last_miss:
+            values['last_miss'] = self.last_miss
+        if not math.isnan(self.bound_ratio):
+            values['bound_over_network'] = f'{self.bound_ratio:.2f}'
         if last is not None:
             since_ms = self._delayed_since_ms  # read once: the worker may clear it meanwhile
             delayed_ms = 0.0 if since_ms is None else now_ms() - since_ms
@@ -124,7 +148,28 @@ class DetectorStatus:
             found.append(f'{self.rejected_total} images rejected, {count} of them: {cause}')
         if self._missed_in_a_row:
             found.append(f'{self._missed_in_a_row} deadlines missed in a row')
+        if self.bound_ratio > LOOSE:
+            found.append(
+                f'bounds are {self.bound_ratio:.1f} times what frames take, so smaller paths run than would fit; measure '
+                f'again on an idle machine: {command_line("profile")}'
+            )
         return tuple(found)
+
+
+def miss_cause(record: JobRecord) -> str:
+    """What is to blame that a frame's own result was not in time, in a few words."""
+    if record.failure:
+        return 'failure'
+    if record.plan is None:
+        return 'waited for the frame before'
+    if not record.feasible:
+        late = record.stamp.known_age_ms > 0.5 * record.conditions.budget_ms
+        return 'image arrived late' if late else 'budget too short'
+    if record.network_ms > record.bound_ms:
+        return 'bound exceeded'
+    if record.outcome is Outcome.COASTED:
+        return 'aborted, the rest no longer fitted'
+    return 'time outside the network'
 
 
 def hanging(busy_since_ms: float | None) -> str:

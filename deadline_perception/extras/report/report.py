@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 
 from deadline_perception.core import records
+from deadline_perception.core.errors import command_line
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.extras.data.class_names import counted
 from deadline_perception.extras.report import charts
@@ -22,6 +23,12 @@ from deadline_perception.runtime.job import Outcome
 
 ACCEPTED_MISS_RATIO = 0.02  # on an idle machine
 _MOST_PATHS = 14
+_LOOSE_BOUNDS = 2.5  # times what the network took, median
+_MOST_SMALLER = 0.1  # share of frames that ran a smaller network than would have fitted
+_BESIDE_NOTE = (
+    'What the moving choice of a path is worth here, by the qualities that it counts with: an estimate, in which a fixed '
+    'path has its quality on the frames whose time its median fits, and none on the others.'
+)
 _OUTCOME_WORDS = {Outcome.DETECTED: 'detected', Outcome.COASTED: 'coasted', Outcome.LATE: 'late'}
 
 
@@ -102,6 +109,9 @@ def report_page(
         subtitle=f'{summary["frames_sent"]} camera images in {lasts_s:.0f} s, on {summary["device"] or "?"}',
         grade=grade,
         sentence=sentence,
+        waste=waste(summary),
+        beside=_beside(summary),
+        beside_note=_BESIDE_NOTE,
         numbers=numbers(summary),
         sent=summary['frames_sent'],
         accounting=_accounting(summary),
@@ -112,8 +122,13 @@ def report_page(
         quality=_quality(summary),
         quality_note=_quality_note(summary),
         paths=_paths(recording),
+        path_words=path_words(recording),
         paths_note=_paths_note(recording),
-        worst=[(seconds(blame.frame), blame) for blame in worst_frames(recording)],
+        worst=[
+            (seconds(blame.frame), blame)
+            for blame in worst_frames(recording)
+            if summary['deadline_misses']
+        ],
         pictures=[(seconds(picture.frame), picture) for picture in pictures],
         shown_score=SHOWN_SCORE,
         coasted=Outcome.COASTED.value,
@@ -267,6 +282,48 @@ def _readout(frame: FrameRecord, time_s: float) -> str:
 
 def _share(value: float | None) -> str:
     return '–' if value is None else f'{100 * value:.1f}'
+
+
+def waste(summary: dict) -> str:
+    """What makes frames worse than they need be, and the remedy, as markup; empty where bounds are tight enough."""
+    ratio, smaller = summary['bound_over_network'], summary['smaller_frames']
+    delivered = summary['frames_delivered']
+    if ratio is None or not (ratio > _LOOSE_BOUNDS or smaller > _MOST_SMALLER * delivered):
+        return ''
+    lost = 100 * summary['smaller_quality']
+    cost = f' (about {lost:.0f} points of expected AP)' if lost >= 1.0 else ''
+    smaller_words = (
+        f': {smaller} of {delivered} frames ran a smaller network than would have fitted{cost}'
+        if smaller
+        else ''
+    )
+    return (
+        f'<b>Bounds are {ratio:.1f} times what frames took</b>{smaller_words}. Times were measured on a busy machine, or '
+        f'too few of them: measure again while nothing else runs, <code>{escape(command_line("profile"))}</code>.'
+    )
+
+
+def path_words(recording: Recording) -> dict[str, str]:
+    """Name of a path -> what its operators were set to, of those that ran."""
+    words: dict[str, str] = {}
+    for frame in recording.frames:
+        if frame.path in words or frame.decision is None:
+            continue
+        by_kind: dict[str, list[str]] = {}
+        for operator in frame.decision.operators:
+            by_kind.setdefault(operator.kind, []).append(operator.setting)
+        words[frame.path] = ', '.join(
+            f'{kind} {"/".join(dict.fromkeys(settings)) if len(set(settings)) == 1 else "/".join(settings)}'
+            for kind, settings in by_kind.items()
+        )
+    return words
+
+
+def _beside(summary: dict) -> list[list[str]]:
+    return [
+        [row['label'], row['path'], f'{100 * row["in_time"]:.0f} %', _share(row['quality'])]
+        for row in summary['beside_fixed_paths']
+    ]
 
 
 def verdict(summary: dict) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from dataclasses import asdict, dataclass
 from statistics import median_high
 
+import numpy as np
+
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.records import GroundTruth
 from deadline_perception.extras.data.class_maps import best_map
@@ -15,6 +17,9 @@ from deadline_perception.extras.evaluation.average_precision import average_prec
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.extras.report.timeliness import frame_figures, network_figures
 from deadline_perception.runtime.job import Outcome
+
+_TIMED_FRAMES = 5  # of a path, before its times are used to say where it would have fitted
+_SMALLEST_LOSS = 0.005  # of expected average precision, that is told
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class PathUse:
     path: str
     frames: int
     network_p50_ms: float
+    network_p95_ms: float
     network_max_ms: float
     bound_p50_ms: float
     quality: float | None
@@ -48,6 +54,7 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
             path,
             len(frames),
             median_high([frame.network_ms for frame in frames]),
+            float(np.quantile([frame.network_ms for frame in frames], 0.95, method='higher')),
             max(frame.network_ms for frame in frames),
             median_high([frame.bound_ms for frame in frames]),
             _quality(frames),
@@ -80,6 +87,80 @@ def level_uses(recording: Recording) -> dict[str, dict]:
         }
         for level, frames in sorted(by_level.items())
     }
+
+
+def wasted_time(recording: Recording) -> dict[str, float | int | None]:
+    """What bounds that lie far above what frames take cost; keys of summary.json.
+
+    A frame ran a smaller network than would have fitted when another path of this run expects more quality, and took at
+    most the time that the frame had left on 95 of 100 of its frames.
+
+    Keys:
+        bound_over_network: how many times what the network took its bound was, median; None without bounds.
+        smaller_frames: frames that ran such a smaller network.
+        smaller_quality: expected average precision that they lost, mean over all frames.
+    """
+    ratios = [
+        frame.bound_ms / frame.network_ms
+        for frame in recording.frames
+        if frame.in_time and frame.network_ms > 0 and math.isfinite(frame.bound_ms)
+    ]
+    uses = [
+        use
+        for use in path_uses(recording)
+        if use.quality is not None and use.frames >= _TIMED_FRAMES
+    ]
+    own = {use.path: use for use in uses}
+    lost = []
+    for frame in recording.frames:
+        if frame.decision is None or frame.path not in own or not frame.in_time:
+            continue
+        best = max(
+            use.quality
+            for use in uses
+            if use.network_p95_ms <= frame.decision.remaining_ms or use is own[frame.path]
+        )
+        lost.append(best - own[frame.path].quality)
+    smaller = [loss for loss in lost if loss > _SMALLEST_LOSS]
+    return {
+        'bound_over_network': median_high(ratios) if ratios else None,
+        'smaller_frames': len(smaller),
+        'smaller_quality': sum(smaller) / len(recording.frames),
+    }
+
+
+def beside_fixed_paths(recording: Recording) -> list[dict[str, object]]:
+    """What this run expects, beside what one path for every frame would have; empty where qualities are not known.
+
+    An estimate: a fixed path is in time on a frame where its median time fits the time that the frame had left; it has
+    its expected quality there and none elsewhere, as the run has on frames that it missed.
+
+    Keys of each: `label`, `path`, `in_time` (share), `quality` (expected average precision, mean over frames).
+    """
+    frames = [frame for frame in recording.frames if frame.decision is not None]
+    uses = [
+        use
+        for use in path_uses(recording)
+        if use.quality is not None and use.frames >= _TIMED_FRAMES
+    ]
+    if len(uses) < 2:
+        return []
+    quality = {use.path: use.quality for use in uses}
+
+    def fixed(use: PathUse) -> tuple[float, float]:
+        fits = sum(use.network_p50_ms <= frame.decision.remaining_ms for frame in frames)
+        return fits / len(frames), use.quality * fits / len(frames)
+
+    own = [quality.get(frame.path, 0.0) for frame in frames if frame.in_time]
+    largest = max(uses, key=lambda use: use.network_p50_ms)
+    best = max(uses, key=lambda use: fixed(use)[1])
+    rows = [('this run', '', (len(own) / len(frames), sum(own) / len(frames)))]
+    rows += [('longest path always', largest.path, fixed(largest))]
+    rows += [('best fixed path', best.path, fixed(best))]
+    return [
+        {'label': label, 'path': path, 'in_time': share, 'quality': expected}
+        for label, path, (share, expected) in rows
+    ]
 
 
 def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundTruth]]:
@@ -119,6 +200,8 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
             'class_names': list(recording.class_names),
             'unscored_objects': recording.unknown_objects,
             **network_figures(recording),
+            **wasted_time(recording),
+            'beside_fixed_paths': beside_fixed_paths(recording),
             'paths': {
                 use.path: {
                     'frames': use.frames,
@@ -169,6 +252,8 @@ def _finite(value):
     """The same tree with None in place of NaN and infinity, which JSON does not know."""
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

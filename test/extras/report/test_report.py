@@ -12,7 +12,14 @@ from html.parser import HTMLParser
 import pytest
 
 from deadline_perception.extras.report.gallery import PICTURES, Picture
-from deadline_perception.extras.report.report import numbers, report_page, verdict, write_report
+from deadline_perception.extras.report.report import (
+    numbers,
+    path_words,
+    report_page,
+    verdict,
+    waste,
+    write_report,
+)
 from deadline_perception.extras.report.summary import summarise
 
 VOID = {'meta', 'img', 'br'}
@@ -33,6 +40,10 @@ SUMMARY = {
     'frames_scored': 300,
     'class_names': ['vehicle'],
     'unscored_objects': {},
+    'bound_over_network': 1.2,
+    'smaller_frames': 0,
+    'smaller_quality': 0.0,
+    'beside_fixed_paths': [],
     'distinct_paths': 11,
     'path_switches': 40,
     'replanned_frames': 12,
@@ -218,3 +229,21 @@ def test_numbers_are_explained_and_missing_ones_shown_as_a_dash():
         for label, value, _ in numbers(SUMMARY | {'ap50': None, 'feasible_miss_ratio': None})
     }
     assert unknown['Accuracy (AP50)'] == unknown['Missed although possible'] == '–'
+
+
+def test_bounds_far_above_what_frames_take_are_told_with_their_price_and_the_remedy():
+    assert waste(SUMMARY) == ''
+    loose = {**SUMMARY, 'bound_over_network': 7.42, 'smaller_frames': 195, 'smaller_quality': 0.093}
+    said = waste(loose)
+    assert 'Bounds are 7.4 times what frames took' in said
+    assert '195 of 300 frames ran a smaller network than would have fitted (about 9 points' in said
+    assert 'deadline-perception profile' in said
+    assert waste({**SUMMARY, 'smaller_frames': 60}).startswith('<b>Bounds are 1.2 times')
+    assert waste({**SUMMARY, 'bound_over_network': None}) == ''
+
+
+def test_names_of_paths_are_explained(drive):
+    words = path_words(drive)
+    decided = next(frame for frame in drive.frames if frame.decision and frame.decision.operators)
+    first = decided.decision.operators[0]
+    assert f'{first.kind} ' in words[decided.path] and first.setting in words[decided.path]

@@ -135,3 +135,28 @@ def test_what_ran_is_told_for_each_level_of_contention(recorded):
         ('2', 2, 1, 2),
     ]
     assert uses['2']['quality'] == pytest.approx(0.3) and uses['2']['infeasible'] == 0
+
+
+def test_frames_that_ran_a_smaller_network_than_fitted_are_counted(recorded):
+    """Six frames of either path take 10 and 40 ms under bounds of 100 ms; the small one had 50 ms left, then 20."""
+
+    def frame(path, network_ms, quality, remaining_ms):
+        return {
+            'path': path,
+            'network_ms': network_ms,
+            'bound_ms': 100.0,
+            'total_ms': network_ms + 5.0,
+            'decision': {'quality': quality, 'remaining_ms': remaining_ms},
+        }
+
+    large = [frame(PATH, 40.0, 0.6, 90.0)] * 6
+    small = [frame(OTHER_PATH, 10.0, 0.4, left) for left in (50.0, 50.0, 50.0, 20.0, 20.0, 20.0)]
+    summary = summarise(recorded(*large, *small), {})
+    assert summary['smaller_frames'] == 3
+    assert summary['smaller_quality'] == pytest.approx(3 * 0.2 / 12)
+    assert summary['bound_over_network'] == pytest.approx(10.0)
+    rows = {row['label']: row for row in summary['beside_fixed_paths']}
+    assert rows['this run']['quality'] == pytest.approx(0.5)
+    assert rows['longest path always']['path'] == PATH
+    assert rows['longest path always']['in_time'] == pytest.approx(9 / 12)
+    assert rows['best fixed path']['quality'] == pytest.approx(0.45)
