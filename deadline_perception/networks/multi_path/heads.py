@@ -193,12 +193,15 @@ def region_boxes(deltas: Tensor, regions: Tensor, input_size: tuple[int, int]) -
 
 
 def suppressed(
-    boxes: Tensor, scores: Tensor, input_size: tuple[int, int]
+    boxes: Tensor,
+    scores: Tensor,
+    input_size: tuple[int, int],
+    least_score: float = _SCORE_THRESHOLD,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `decode_detections` gives them."""
     # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
     flat = ((boxes[:, 2:] - boxes[:, :2]) <= 0.5).any(1, keepdim=True)
-    which, labels = (~((scores <= _SCORE_THRESHOLD) | flat)).nonzero(as_tuple=True)
+    which, labels = (~((scores <= least_score) | flat)).nonzero(as_tuple=True)
     scores, boxes = scores[which, labels], boxes[which]
     apart = (labels * (2 * max(input_size))).to(boxes.dtype)[
         :, None

@@ -93,8 +93,8 @@ def test_boxes_lie_where_the_cells_say(network):
         maps += [boxes, objectness, classes]
     boxes, scores = network.decoded(maps, (96, 160))
     assert boxes.numpy() == pytest.approx(np.array([[40.0, 16.0, 72.0, 32.0]]))
-    bus, person = torch.tensor([1.0, -1.0]).sigmoid()
-    assert scores.numpy()[0] == pytest.approx([float(bus), float(person)])
+    car, bus, person = torch.tensor([0.0, 1.0, -1.0]).sigmoid().tolist()
+    assert scores.numpy()[0] == pytest.approx([1 - (1 - car) * (1 - bus), person])
 
 
 def test_boxes_are_in_px_of_the_image(network, image):

@@ -102,7 +102,7 @@ def decoded(raw, image):
     rows, labels, scores = [], [], []
     for label, names in enumerate(ROAD_SOURCES.values()):
         columns = [5 + COCO_NAMES.index(name) for name in names]
-        score = raw[:, columns].max(1) * raw[:, 4]
+        score = (1 - (1 - raw[:, columns]).prod(1)) * raw[:, 4]
         rows.append(boxes[score > 0.01])
         labels += [label] * int((score > 0.01).sum())
         scores.append(score[score > 0.01])

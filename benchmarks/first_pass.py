@@ -1,0 +1,378 @@
+"""Two networks as two passes: YOLOX-Nano sees what is near and common, `street` after it what is far.
+
+    python benchmarks/first_pass.py [--data ../shared/data] [--fit]
+
+Eight kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
+by `street` at two, in 8 bit where their segments are prepared for one thread; what each found is kept below
+out/first_pass, so that a run that was stopped goes on. Then each first look is merged with the full path of `street`.
+
+With `--fit` two things are found anew, on other images of the kinds that training may see: the calibration of
+YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the rule of merging. Of the rules
+that lose no vehicle and no person on dashcams it is the one with the best mean over the kinds.
+
+Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
+`street_accuracy.py` counts them. Writes results/first_pass.json.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from parts.harness import ROOT, Run, run_script, show
+from street_accuracy import CLASSES, HIGHWAY, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.device import use_threads
+from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.average_precision import average_precision
+from deadline_perception.extras.evaluation.reliability import scored_detections
+from deadline_perception.extras.external_models.model_set.model_reference import (
+    find_weights,
+    load_network,
+)
+from deadline_perception.networks.multi_path.score_calibration import (
+    ScoreCalibration,
+    fit_calibration,
+)
+from deadline_perception.networks.passes import SUFFIX, MergeRule, PassesFile, merged
+from deadline_perception.networks.yolox.checkpoint import load_yolox, save_yolox
+from deadline_perception.networks.yolox.public_weights import FACTS
+
+FINE, FIRST = 'street', 'yolox-nano'
+FULL = 'street 1248x704'
+LOOKS = {
+    'street 448x256': (FINE, 'r0.36-s00000-w1.00-p100-h2'),
+    FULL: (FINE, 's00000-w1.00-p100-h2'),
+    'yolox-nano 320x192': (FIRST, 'r0.50'),
+    'yolox-nano 416x256': (FIRST, 'r0.65'),
+    'yolox-nano 640x384': (FIRST, 'r1.00'),
+}
+FITTED_LOOK = 'yolox-nano 640x384'
+GRID = {
+    'side': (0.08, 0.12, 0.16, 0.22),
+    'log_width': (0.15, 0.3, 0.4),
+    'least': (0.3, 0.5),
+    'iou': (0.6,),
+}
+MOST_LOSS = 0.3  # AP50 of vehicles and of persons that a rule may cost on dashcams
+NEGATIVES, VIDEO = 'negatives', 'highway'
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Images of one sort.
+
+    Attributes:
+        measured: file below the data, which of its images, and how many of them spread over these.
+        fitted: the same of the images that calibration and rule are fitted on; None where there are none.
+        classes: that are marked; none where nothing that is found is right.
+    """
+
+    measured: tuple[str, slice, int]
+    fitted: tuple[str, slice, int] | None = None
+    classes: tuple[str, ...] = ()
+
+
+EVEN, ODD, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
+KINDS = {
+    'bdd100k': Kind(
+        ('bdd100k/val.json', ODD, 80), ('bdd100k/val.json', EVEN, 60), ('vehicle', 'person', 'bike')
+    ),
+    'photographs': Kind(
+        ('vehicles_openimages/train.json', ODD, 60),
+        ('vehicles_openimages/train.json', EVEN, 60),
+        ('vehicle', 'bike'),
+    ),
+    'coco': Kind(
+        ('coco_small/val.json', ALL, 60),
+        ('coco_small/train.json', ALL, 100),
+        ('vehicle', 'person', 'bike'),
+    ),
+    'penn_fudan': Kind(('penn_fudan/val.json', ALL, 60), None, ('person',)),
+    'dhaka': Kind(
+        ('road_vehicle_dhaka/val.json', ALL, 60),
+        ('road_vehicle_dhaka/train_more.json', ALL, 60),
+        ('vehicle', 'bike'),
+    ),
+    'signs': Kind(
+        ('road_signs/val.json', ALL, 60),
+        ('road_signs/train.json', ALL, 60),
+        ('traffic_light', 'traffic_sign'),
+    ),
+    NEGATIVES: Kind(('coco_small/train.json', EVEN, 60)),
+    VIDEO: Kind((HIGHWAY, ALL, 30)),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images of one kind, and what is known of them.
+
+    Attributes:
+        kind: name.
+        frames: the images.
+        known: objects of each, their labels index `CLASSES`.
+    """
+
+    kind: str
+    frames: Sequence[Frame]
+    known: Sequence[GroundTruth]
+
+    @classmethod
+    def open(cls, data: Path, kind: str, chosen: tuple[str, slice, int], limit: int | None):
+        """Those of a file that show something of `CLASSES`, or of negatives nothing."""
+        file, part, count = chosen
+        sequence = open_source(str(data / file))
+        if kind == VIDEO:
+            frames = spread_evenly(list(sequence.frames), min(count, limit or count))
+            return cls(kind, frames, [])
+        sequence = with_mapping(sequence, NAMES)
+        pairs = [
+            (frame, relabelled(frame.ground_truth, sequence.class_names, CLASSES))
+            for frame in sequence.frames
+        ]
+        if kind == NEGATIVES:
+            pairs = [pair for pair in pairs if not len(pair[1].labels)][part]
+        else:
+            pairs = [pair for pair in pairs[part] if len(pair[1].labels)]
+        pairs = spread_evenly(pairs, min(count, limit or count))
+        return cls(kind, *map(list, zip(*pairs)))
+
+
+Found = Mapping[str, Sequence[Detections]]  # by look, of each image
+
+
+def main(run: Run) -> None:
+    use_threads(1)
+    limit = 4 if run.quick else None
+    folder = ROOT / 'out/first_pass' / ('quick' if run.quick else '')
+    networks = {name: load_network(name, 'cpu')[0] for name in (FINE, FIRST)}
+    calibration, rule = of_classes(networks[FIRST]), rule_in_use()
+    networks[FIRST].score_calibration = None
+    if run.args.fit:
+        fitted = [
+            Images.open(run.args.data, kind, of.fitted, limit)
+            for kind, of in KINDS.items()
+            if of.fitted
+        ]
+        seen = [look_at(networks, images, folder / 'fit') for images in fitted]
+        calibration = calibrated_on(fitted, seen)
+        rule = best_rule(fitted, [with_scores(found, calibration) for found in seen])
+        if not run.quick:
+            keep_calibration(calibration)
+    scores, counts = {}, {}
+    for kind, of in KINDS.items():
+        images = Images.open(run.args.data, kind, of.measured, limit)
+        seen = with_scores(look_at(networks, images, folder), calibration)
+        scores[kind] = scores_of(images, with_pairs(images, seen, rule))
+        counts[kind] = len(images.frames)
+        show(
+            f'{kind}, {counts[kind]} images',
+            ('looks', *next(iter(scores[kind].values()))),
+            [(name, *row.values()) for name, row in scores[kind].items()],
+        )
+    run.write(
+        threads=1,
+        engines={name: network.engine.identity for name, network in networks.items()},
+        images=counts,
+        rule=asdict(rule),
+        found=scores,
+    )
+
+
+def look_at(networks: Mapping[str, Network], images: Images, folder: Path) -> Found:
+    """What every look finds in every image, with labels that index `CLASSES`; of earlier runs where it is kept."""
+    seen = {}
+    for look, (name, path) in LOOKS.items():
+        network = networks[name]
+        place = f'{images.kind}-{look.replace(" ", "-")}-{network.weights_hash}.npz'
+        if not (folder / place).is_file():
+            found = [
+                network.start(frame.load_bgr(), network.path_space.parse(path)).finish()
+                for frame in images.frames
+            ]
+            keep_detections(folder / place, [merged_classes(one, network) for one in found])
+        seen[look] = kept_detections(folder / place)
+    return seen
+
+
+def merged_classes(found: Detections, network: Network) -> Detections:
+    """With labels that index `CLASSES`, where a motorbike is a bike."""
+    labels = [CLASSES.index(NAMES.get(name, name)) for name in network.class_names]
+    return Detections(found.boxes_xyxy_px, found.scores, np.array(labels)[found.labels])
+
+
+def keep_detections(file: Path, found: Sequence[Detections]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    parts = {
+        name: np.concatenate([getattr(one, name) for one in found])
+        for name in ('boxes_xyxy_px', 'scores', 'labels')
+    }
+    whole = file.with_suffix('.part.npz')
+    np.savez(whole, counts=[len(one) for one in found], **parts)
+    whole.replace(file)
+
+
+def kept_detections(file: Path) -> list[Detections]:
+    with np.load(file) as kept:
+        ends = np.cumsum(kept['counts'])[:-1]
+        parts = [np.split(kept[name], ends) for name in ('boxes_xyxy_px', 'scores', 'labels')]
+    return [Detections(*of_image) for of_image in zip(*parts)]
+
+
+def with_scores(seen: Found, calibration: ScoreCalibration) -> Found:
+    """With calibrated scores of the first look's network."""
+
+    def calibrated(found: Detections) -> Detections:
+        scores = calibration.apply(found.scores, found.labels)
+        return Detections(found.boxes_xyxy_px, scores, found.labels)
+
+    return {
+        look: [calibrated(one) for one in found] if LOOKS[look][0] == FIRST else found
+        for look, found in seen.items()
+    }
+
+
+def pair(images: Images, seen: Found, first: str, rule: MergeRule) -> list[Detections]:
+    """A first look and the full path after it."""
+    return [
+        merged(coarse, fine, frame_size(frame), rule)
+        for frame, coarse, fine in zip(images.frames, seen[first], seen[FULL])
+    ]
+
+
+@cache
+def frame_size(frame: Frame) -> tuple[int, int]:
+    height, width = frame.load_bgr().shape[:2]
+    return height, width
+
+
+def with_pairs(images: Images, seen: Found, rule: MergeRule) -> Found:
+    """Every look alone, and each but the full path before it."""
+    pairs = {
+        f'{look}, then {FULL}': pair(images, seen, look, rule) for look in LOOKS if look != FULL
+    }
+    return {**seen, **pairs}
+
+
+def scores_of(images: Images, answers: Found) -> dict[str, dict[str, float]]:
+    """AP50 of each class in percent by answer; where nothing that is found is right, false boxes an image."""
+    rows = {}
+    for name, found in answers.items():
+        if images.kind in (NEGATIVES, VIDEO):
+            least = PHANTOM_SHARE if images.kind == VIDEO else 0.0
+            false = [
+                int(((one.scores >= PHANTOM_SCORE) & (areas(one, frame) >= least)).sum())
+                for one, frame in zip(found, images.frames)
+            ]
+            rows[name] = {'false boxes an image': round(statistics.mean(false), 3)}
+        else:
+            of_class = average_precision(found, images.known, CLASSES).per_class
+            rows[name] = {
+                one: round(100 * (of_class[one].ap50 or 0.0), 1)
+                for one in KINDS[images.kind].classes
+            }
+    return rows
+
+
+def areas(found: Detections, frame: Frame) -> np.ndarray:
+    """Shares of the image that boxes cover, `[N]`."""
+    height, width = frame_size(frame)
+    return (found.boxes_xyxy_px[:, 2:] - found.boxes_xyxy_px[:, :2]).prod(1) / (height * width)
+
+
+def calibrated_on(fitted: Sequence[Images], seen: Sequence[Found]) -> ScoreCalibration:
+    """One curve for each of `CLASSES`, of all sizes of the first look's input."""
+    scores: dict[str, list[np.ndarray]] = {name: [] for name in CLASSES}
+    hits: dict[str, list[np.ndarray]] = {name: [] for name in CLASSES}
+    for images, found in zip(fitted, seen):
+        for look, (name, _) in LOOKS.items():
+            if name != FIRST:
+                continue
+            scored = scored_detections(found[look], images.known, CLASSES)
+            for one in KINDS[images.kind].classes:
+                scores[one].append(scored[one].scores)
+                hits[one].append(scored[one].hits)
+    return fit_calibration(
+        [np.concatenate(scores[name]) for name in CLASSES],
+        [np.concatenate(hits[name]) for name in CLASSES],
+    )
+
+
+def best_rule(fitted: Sequence[Images], seen: Sequence[Found]) -> MergeRule:
+    """Of the rules that lose little on dashcams the one with the best mean AP50 over kinds and classes, prints them."""
+    alone = {
+        images.kind: scores_of(images, {FULL: found[FULL]})[FULL]
+        for images, found in zip(fitted, seen)
+    }
+    tried = []
+    for settings in itertools.product(*GRID.values()):
+        rule = MergeRule(**dict(zip(GRID, settings)))
+        rows = {
+            images.kind: scores_of(images, {'': pair(images, found, FITTED_LOOK, rule)})['']
+            for images, found in zip(fitted, seen)
+        }
+        loss = max(
+            alone['bdd100k'][name] - rows['bdd100k'][name] for name in ('vehicle', 'person')
+        )
+        mean = statistics.mean(value for row in rows.values() for value in row.values())
+        tried.append((loss <= MOST_LOSS, mean, loss, rule))
+    show(
+        f'{FITTED_LOOK}, then {FULL}: mean AP50 of the kinds, loss on dashcams',
+        (*GRID, 'mean', 'loss'),
+        [
+            (*asdict(rule).values(), f'{mean:.1f}', f'{loss:.1f}')
+            for _, mean, loss, rule in sorted(tried, key=lambda row: -row[1])
+        ],
+    )
+    return max(tried, key=lambda row: row[:2])[3]
+
+
+def of_classes(network: Network) -> ScoreCalibration:
+    """The calibration in the weights file, for labels that index `CLASSES`."""
+    names = [name if name in network.class_names else '' for name in CLASSES]
+    own = network.score_calibration
+    if own is None:
+        return ScoreCalibration((1.0,) * len(CLASSES), (0.0,) * len(CLASSES))
+    places = [network.class_names.index(name) for name in names]
+    return ScoreCalibration(
+        tuple(own.slopes[at] for at in places), tuple(own.offsets[at] for at in places)
+    )
+
+
+def keep_calibration(calibration: ScoreCalibration) -> None:
+    """Writes it into the weights file of the first look; a motorbike has the curve of a bike."""
+    file = find_weights(FIRST)
+    network = load_yolox(file)
+    places = [CLASSES.index(NAMES.get(name, name)) for name in network.class_names]
+    network.score_calibration = ScoreCalibration(
+        tuple(calibration.slopes[at] for at in places),
+        tuple(calibration.offsets[at] for at in places),
+    )
+    save_yolox(network, file, **FACTS)
+
+
+def rule_in_use() -> MergeRule:
+    """That of the shipped passes."""
+    file = ROOT / f'models/{FINE}{SUFFIX}'
+    return PassesFile.load(file).rule if file.is_file() else MergeRule()
+
+
+if __name__ == '__main__':
+    run_script(
+        main,
+        {
+            '--data': {'type': Path, 'default': Path('../shared/data')},
+            '--fit': {'action': 'store_true', 'help': 'fit calibration and rule first'},
+        },
+        quick='four images of each kind',
+    )
