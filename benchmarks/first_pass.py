@@ -39,13 +39,13 @@ from deadline_perception.extras.external_models.model_set.model_reference import
     find_weights,
     load_network,
 )
+from deadline_perception.extras.external_models.public_yolox import FACTS
 from deadline_perception.networks.multi_path.score_calibration import (
     ScoreCalibration,
     fit_calibration,
 )
 from deadline_perception.networks.passes import SUFFIX, MergeRule, PassesFile, merged
 from deadline_perception.networks.yolox.checkpoint import load_yolox, save_yolox
-from deadline_perception.networks.yolox.public_weights import FACTS
 
 FINE, FIRST = 'street', 'yolox-nano'
 FULL = 'street 1248x704'
@@ -321,9 +321,7 @@ def best_rule(fitted: Sequence[Images], seen: Sequence[Found]) -> MergeRule:
             images.kind: scores_of(images, {'': pair(images, found, FITTED_LOOK, rule)})['']
             for images, found in zip(fitted, seen)
         }
-        loss = max(
-            alone['bdd100k'][name] - rows['bdd100k'][name] for name in ('vehicle', 'person')
-        )
+        loss = max(alone['bdd100k'][name] - rows['bdd100k'][name] for name in ('vehicle', 'person'))
         mean = statistics.mean(value for row in rows.values() for value in row.values())
         tried.append((loss <= MOST_LOSS, mean, loss, rule))
     show(

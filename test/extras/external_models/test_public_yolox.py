@@ -10,12 +10,15 @@ from torchvision.ops import box_iou
 
 from deadline_perception.core.records import spread_evenly
 from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.external_models import public_yolox
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.model_set.model_reference import load_weights
-from deadline_perception.networks.yolox import public_weights
+from deadline_perception.extras.external_models.public_yolox import (
+    WeightsRefused,
+    take_public_weights,
+)
 from deadline_perception.networks.yolox.checkpoint import build_yolox
 from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO
-from deadline_perception.networks.yolox.public_weights import WeightsRefused, take_public_weights
 
 DATA = Path(__file__).parents[4] / 'shared/data'
 PUBLIC = DATA / 'public_models/yolox_nano.onnx'
@@ -112,7 +115,7 @@ def decoded(raw, image):
 @needs_data
 def test_command_writes_weights_that_load(tmp_path):
     file = tmp_path / 'yolox-nano.safetensors'
-    assert public_weights.main([str(PUBLIC), str(file)]) == 0
+    assert public_yolox.main([str(PUBLIC), str(file)]) == 0
     network = load_weights(file)
     assert network.class_names == tuple(ROAD_SOURCES)
     assert [str(path) for path in network.path_space] == ['r1.00', 'r0.65', 'r0.50'][::-1]
@@ -121,7 +124,7 @@ def test_command_writes_weights_that_load(tmp_path):
 def test_another_file_is_refused_in_one_line(tmp_path, capsys):
     file = tmp_path / 'other.onnx'
     file.write_bytes(b'no model')
-    assert public_weights.main([str(file), str(tmp_path / 'out.safetensors')]) == 1
+    assert public_yolox.main([str(file), str(tmp_path / 'out.safetensors')]) == 1
     told = capsys.readouterr().err
     assert 'cannot be read as ONNX' in told and told.count('\n') == 1
     assert not (tmp_path / 'out.safetensors').exists()
