@@ -134,8 +134,9 @@ def use_threads(threads: int) -> None:
     """
     if threads < 1:
         raise ValueError(f'threads is {threads}, expected at least 1')
-    import cv2
     import torch
+
+    from deadline_perception.core.opencv import cv2
 
     torch.set_num_threads(threads)
     cv2.setNumThreads(1)

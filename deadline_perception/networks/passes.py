@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from deadline_perception.core.detections import Detections, box_sizes
@@ -27,6 +26,7 @@ from deadline_perception.core.execution_path import (
     Segment,
 )
 from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
 

@@ -7,10 +7,10 @@ import re
 import zlib
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import GroundTruth, OperatorRecord
 
 Colour = tuple[int, int, int]

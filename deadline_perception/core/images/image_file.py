@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import io
-import struct
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.images.coded_image import (
+    FORMATS,
+    IMAGE_ENDINGS,
+    CodedImageError,
+    decoded,
+    stated_size,
+)
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
 
-MOST_PX = 2**26  # of an image; it takes three bytes of memory each
 _MOST_BYTES = 256 * MIB
-IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp')
 
 
 def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
@@ -30,27 +31,17 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
             `image_size` counts.
 
     Raises:
-        ValueError: the file is missing or no image, or too large.
+        ValueError: the file is missing, no image of `coded_image.FORMATS`, cut off, or too large.
     """
     try:
         content = read_bytes(file, _MOST_BYTES)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
-    width, height = stated_size(io.BytesIO(content)) or (1, 1)
-    if width * height > MOST_PX:
-        raise ValueError(f'{file} is {width} x {height} px, expected at most {MOST_PX} px')
-    image = None
-    if content:
-        with suppress(
-            cv2.error
-        ):  # of a size that the header of a format states which is not read here
-            flags = (
-                cv2.IMREAD_COLOR if upright else cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-            )
-            image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
-    if image is None:
-        raise ValueError(f'{file} cannot be decoded, expected a JPEG or PNG image')
-    return image
+    flags = cv2.IMREAD_COLOR if upright else cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+    try:
+        return decoded(content, flags)
+    except CodedImageError as error:
+        raise ValueError(f'{file} {error}') from error
 
 
 def file_of(load_bgr: Callable[[], np.ndarray]) -> Path | None:
@@ -60,7 +51,7 @@ def file_of(load_bgr: Callable[[], np.ndarray]) -> Path | None:
 
 
 def image_size(file: Path) -> tuple[int, int]:
-    """Width and height in px; from the header alone for PNG and JPEG.
+    """Width and height in px; as stored, from the header alone.
 
     Raises:
         ValueError: the file is missing or no image.
@@ -70,7 +61,7 @@ def image_size(file: Path) -> tuple[int, int]:
             size = stated_size(stream)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
-    return size or load_image(file).shape[1::-1]
+    return size or load_image(file).shape[1::-1]  # which says what is wrong
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -102,39 +93,5 @@ def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
 
 def _unreadable(file: Path, error: OSError | FileRefused) -> ValueError:
     return ValueError(
-        f'{file} cannot be read, expected a JPEG or PNG image: {getattr(error, "strerror", error)}'
+        f'{file} cannot be read, expected a {FORMATS} image: {getattr(error, "strerror", error)}'
     )
-
-
-def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
-    """Width and height in px that a PNG or JPEG file states; None for anything else."""
-    try:
-        return _png_size(stream) or _jpeg_size(stream)
-    except struct.error:
-        return None
-
-
-def _png_size(stream) -> tuple[int, int] | None:
-    head = stream.read(24)
-    if head[:8] == b'\x89PNG\r\n\x1a\n' and head[12:16] == b'IHDR':
-        return struct.unpack('>II', head[16:24])
-    return None
-
-
-def _jpeg_size(stream) -> tuple[int, int] | None:
-    """Walks the segments to the frame header (ITU-T T.81, table B.2)."""
-    stream.seek(0)
-    if stream.read(2) != b'\xff\xd8':
-        return None
-    while True:
-        marker = stream.read(2)
-        if len(marker) < 2 or marker[0] != 0xFF:
-            return None
-        if marker[1] == 0xFF:
-            stream.seek(-1, 1)
-            continue
-        (length,) = struct.unpack('>H', stream.read(2))
-        if 0xC0 <= marker[1] <= 0xCF and marker[1] not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack('>xHH', stream.read(5))
-            return width, height
-        stream.seek(length - 2, 1)

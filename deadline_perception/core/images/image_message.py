@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import cv2
 import numpy as np
 
-from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.images.coded_image import CodedImageError, decoded
+from deadline_perception.core.opencv import cv2
 
 # Encoding -> channels per pixel and OpenCV's conversion to BGR; None: it is BGR already. The names of OpenCV's Bayer
 # patterns start at the second pixel of the second row, those of ROS at the first of the first.
@@ -34,8 +35,6 @@ _ENCODINGS = {
     'bayer_grbg8': (1, cv2.COLOR_BayerGB2BGR),
 }
 ACCEPTED_ENCODINGS = tuple(_ENCODINGS)
-_JPEG_START, _JPEG_END = b'\xff\xd8', b'\xff\xd9'
-_JPEG_TAIL = 4096  # cameras pad their files; the end marker cannot occur within the pixels
 
 
 class ImageError(DeadlinePerceptionError):
@@ -54,7 +53,8 @@ def to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = Non
 
     Raises:
         ImageError: the encoding is not accepted, size, step and data length contradict each other, or compressed data
-            is empty, cut off, not an image, or of more than 8 bits a sample.
+            is empty, cut off, of another format than `coded_image.FORMATS`, of too many pixels, or of more than 8
+            bits a sample.
     """
     return _decompressed(message) if hasattr(message, 'format') else _converted(message, convert)
 
@@ -95,23 +95,20 @@ def _converted(message: object, convert: Callable[[object], np.ndarray] | None) 
 
 
 def _decompressed(message: object) -> np.ndarray:
-    data = np.frombuffer(message.data, dtype=np.uint8)
-    described = f'compressed image (format {message.format!r}, {len(data)} bytes)'
-    if not len(data):
+    content = bytes(message.data)
+    described = (
+        f'compressed image (format {printable(repr(message.format), 60)}, {len(content)} bytes)'
+    )
+    if not content:
         raise ImageError(f'{described} is empty, expected JPEG or PNG data')
-    # OpenCV fills what a cut JPEG lacks with grey and says nothing.
-    if data[:2].tobytes() == _JPEG_START and _JPEG_END not in data[-_JPEG_TAIL:].tobytes():
-        raise ImageError(f'{described} is cut off: expected the JPEG end marker')
     try:
         # Without ANYDEPTH, deeper samples would be cut to their upper 8 bits: depth images would pass for pictures.
-        decoded = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
-    except cv2.error as error:
-        raise ImageError(f'{described} cannot be decoded: {error.err}') from error
-    if decoded is None:
-        raise ImageError(f'{described} cannot be decoded, expected valid JPEG or PNG data')
-    if decoded.dtype != np.uint8:
+        image = decoded(content, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+    except CodedImageError as error:
+        raise ImageError(f'{described} {error}') from error
+    if image.dtype != np.uint8:
         raise ImageError(
-            f'{described} has samples of more than 8 bits ({decoded.dtype}), expected 8-bit colour or '
+            f'{described} has samples of more than 8 bits ({image.dtype}), expected 8-bit colour or '
             'grey'
         )
-    return decoded
+    return image

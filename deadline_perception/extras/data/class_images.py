@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Sequence, check_class_names
 
 _LEAST_SIDE_PX = 8  # width and height of an object that is cut out

@@ -7,9 +7,9 @@ import threading
 from functools import partial
 from pathlib import Path
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.untrusted_file import FileRefused, check_kind
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-import cv2
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from deadline_perception.core.execution_path import (
     PathSpace,
     Segment,
 )
+from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Eager, Inputs, Values, as_tensors
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.torch_network import TorchNetwork

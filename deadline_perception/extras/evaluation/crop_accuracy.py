@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.opencv import cv2
 from deadline_perception.extras.rendered_drive.object_views import ObjectView
 from deadline_perception.extras.several_networks.classifier.crop import crop_box
 

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.workers import Workers

@@ -9,9 +9,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.rendered_drive import pedestrians, street, street_furniture
 from deadline_perception.extras.rendered_drive.camera import Camera, View

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.extras.rendered_drive.camera import MOUNTING_HEIGHT_M, View
 from deadline_perception.extras.rendered_drive.painter import Light, Thing, fixed
 from deadline_perception.extras.rendered_drive.street import LANE_M, Course, Layout

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame
 from deadline_perception.extras.several_networks.classifier.classes import (
     BACKGROUND,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.extras.rendered_drive.camera import NEAR_M, View, project
 from deadline_perception.extras.rendered_drive.shapes import Shape
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame
 from deadline_perception.extras.rendered_drive import road_users, street, street_furniture
 from deadline_perception.extras.rendered_drive.camera import Camera, View

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.extras.rendered_drive.shapes import Colour, Shape, ShapeBuilder
 
 TOWARDS = np.array([-1.0, 0.0, 0.0])

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.extras.evaluation.crop_accuracy import shrunk
 from deadline_perception.extras.rendered_drive.object_views import ObjectView
 from deadline_perception.extras.several_networks.classifier.classes import BACKGROUND, LAMPS

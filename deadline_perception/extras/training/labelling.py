@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, GroundTruth
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.training.box_fusion import fuse, intersection_over_union

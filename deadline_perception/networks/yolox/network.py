@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, partial
 
-import cv2
 import numpy as np
 import torch
 from torch import Tensor
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.multi_path import boxes as box_ops

@@ -17,7 +17,7 @@ from deadline_perception.core.images.image_file import (
 from deadline_perception.extras.data.source import open_source
 
 
-@pytest.mark.parametrize('name', ['a.png', 'a.jpg', 'a.bmp'])
+@pytest.mark.parametrize('name', ['a.png', 'a.jpg', 'a.bmp', 'a.webp'])
 @pytest.mark.parametrize('stored', [(37, 53, 3), (37, 53)])  # grey images get three channels
 def test_size_and_pixels(tmp_path, name, stored):
     cv2.imwrite(str(tmp_path / name), np.full(stored, 80, np.uint8))
@@ -31,7 +31,8 @@ def test_says_whether_a_file_is_absent_or_broken(tmp_path):
         with pytest.raises(ValueError, match='a.jpg cannot be decoded'):
             reader(tmp_path / 'a.jpg')
         with pytest.raises(
-            ValueError, match='b.jpg cannot be read, expected a JPEG or PNG image: No such file'
+            ValueError,
+            match='b.jpg cannot be read, expected a JPEG, PNG, BMP or WebP image: No such file',
         ):
             reader(tmp_path / 'b.jpg')
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from functools import partial
 
+import cv2
 import numpy as np
 import pytest
 from recorded_run import RunWriter
@@ -263,3 +264,17 @@ def test_a_bag_with_a_damaged_middle_is_refused(tmp_path):
     file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
     with pytest.raises(BagError, match='damaged.mcap is damaged: .+'):
         read_bag(file)
+
+
+def test_objects_of_an_image_that_is_turned_as_its_camera_was_held_keep_their_place(tmp_path):
+    """The pixels are turned, so the size that boxes are cut to is."""
+    plain = cv2.imencode('.jpg', np.full((24, 60, 3), 90, np.uint8))[1].tobytes()
+    note = b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'
+    turned = plain[:2] + b'\xff\xe1' + (len(note) + 2).to_bytes(2, 'big') + note + plain[2:]
+    with RunWriter(tmp_path / 'bag') as run:
+        image = run.messages.compressed_image(100, np.frombuffer(turned, np.uint8))
+        run.write('/camera/compressed', image, 100)
+        run.boxes('/ground_truth', 100, [([2.0, 40.0, 20.0, 58.0], 'car', 1.0)], 100)
+    (frame,) = read_bag(tmp_path / 'bag').frames
+    assert frame.load_bgr().shape == (60, 24, 3)
+    assert frame.ground_truth.boxes_xyxy_px.tolist() == [[2, 40, 20, 58]]

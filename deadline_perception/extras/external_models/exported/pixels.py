@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 
 LETTERBOX, CORNER, STRETCH = 'letterbox', 'letterbox-corner', 'stretch'

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 
+from deadline_perception.core.opencv import cv2
 from deadline_perception.extras.external_models.exported.head import MIN_SCORE, Objects
 
 MAX_IOU = 0.6  # between objects of one class

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-import cv2
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -28,6 +27,7 @@ from deadline_perception.core.execution_path import (
     PathSpace,
     Segment,
 )
+from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.segment_run import SegmentRun, check_image
 from deadline_perception.engines.sliced_layers import Cut
 from deadline_perception.engines.torch_network import TorchModule

@@ -1,0 +1,153 @@
+"""Coded images of each format, whole, cut, padded, and of more pixels than the memory takes."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from deadline_perception.core.images.coded_image import CodedImageError, decoded, stated_size
+from deadline_perception.core.opencv import MOST_PX
+
+SIDE = 16_000
+
+
+def coded(ending, image=None):
+    image = np.full((37, 53, 3), 80, np.uint8) if image is None else image
+    return cv2.imencode(ending, image)[1].tobytes()
+
+
+def piece(kind, content):
+    return (
+        struct.pack('>I', len(content))
+        + kind
+        + content
+        + struct.pack('>I', zlib.crc32(kind + content))
+    )
+
+
+def bombs():
+    """Small files of 256 million pixels, by the name of their format."""
+    jpeg = coded('.jpg')
+    at = jpeg.find(b'\xff\xc0')
+    yield 'JPEG', jpeg[: at + 5] + struct.pack('>HH', SIDE, SIDE) + jpeg[at + 9 :]
+    rows = zlib.compress((b'\0' + bytes(SIDE // 8)) * SIDE, 9)
+    head = struct.pack('>IIBBBBB', SIDE, SIDE, 1, 0, 0, 0, 0)
+    yield (
+        'PNG',
+        b'\x89PNG\r\n\x1a\n' + piece(b'IHDR', head) + piece(b'IDAT', rows) + piece(b'IEND', b''),
+    )
+    yield (
+        'BMP',
+        b'BM' + struct.pack('<IHHIIiiHHIIiiII', 154, 0, 0, 54, 40, SIDE, -SIDE, 1, 24, *[0] * 6),
+    )
+    yield 'BMP of OS/2', b'BM' + struct.pack('<IHHIIHHHH', 154, 0, 0, 26, 12, SIDE, SIDE, 1, 24)
+    for kind in (b'VP8X' + bytes(8) + (SIDE - 1).to_bytes(3, 'little') * 2,
+                 b'VP8L' + bytes(4) + b'\x2f' + (SIDE - 1 | SIDE - 1 << 14).to_bytes(4, 'little'),
+                 b'VP8 ' + bytes(7) + b'\x9d\x01\x2a' + struct.pack('<HH', SIDE, SIDE)):  # fmt: skip
+        yield kind[:4].decode(), b'RIFF' + bytes(4) + b'WEBP' + kind + bytes(20)
+
+
+@pytest.mark.parametrize(('name', 'content'), [pytest.param(*bomb, id=bomb[0]) for bomb in bombs()])
+def test_more_pixels_than_the_limit_are_refused_by_the_stated_size_of_each_format(name, content):
+    with pytest.raises(CodedImageError, match=f'is {SIDE} x {SIDE} px, expected at most {MOST_PX}'):
+        decoded(content)
+
+
+@pytest.mark.parametrize(
+    'ending', ['.jpg', '.png', '.bmp', '.webp', '.tiff', '.jp2', '.gif', '.ppm', '.pgm', '.pfm',
+               '.hdr', '.sr', '.avif'])  # fmt: skip
+def test_only_four_formats_are_decoded_whatever_else_opencv_can(ending, monkeypatch):
+    image = np.full((40, 56, 3), 80, np.uint8)
+    if ending == '.pgm':
+        image = image[..., 0]
+    content = coded(ending, image.astype(np.float32) if ending in ('.pfm', '.hdr') else image)
+    if ending in ('.jpg', '.png', '.bmp', '.webp'):
+        assert stated_size(io.BytesIO(content)) == (56, 40) and decoded(content).shape == (
+            40,
+            56,
+            3,
+        )
+    else:
+        monkeypatch.setattr(cv2, 'imdecode', None)
+        with pytest.raises(CodedImageError, match='expected a JPEG, PNG, BMP or WebP image'):
+            decoded(content)
+
+
+@pytest.mark.parametrize('options', [{}, {'lossless': True}, {'exif': b'Exif\0\0MM\0*' + bytes(8)}])
+def test_each_kind_of_webp_states_its_size(options):
+    stream = io.BytesIO()
+    Image.new('RGB', (53, 37)).save(stream, 'WEBP', **options)
+    assert stated_size(io.BytesIO(stream.getvalue())) == (53, 37)
+    assert decoded(stream.getvalue()).shape == (37, 53, 3)
+
+
+@pytest.mark.parametrize(
+    'behind', [b'', bytes(100), bytes(500_000), b'\xff' * 5000, b'\x55' * 9000]
+)
+def test_what_stands_behind_a_jpeg_is_of_no_account_but_a_cut_one_is_refused(behind):
+    jpeg = coded('.jpg', np.random.default_rng(0).integers(0, 255, (120, 160, 3), np.uint8))
+    np.testing.assert_array_equal(decoded(jpeg + behind), decoded(jpeg))
+    with pytest.raises(CodedImageError, match='is cut off'):
+        decoded(jpeg[: len(jpeg) // 2] + behind)
+
+
+def test_a_thumbnail_does_not_pass_for_the_end_of_a_cut_jpeg():
+    jpeg = coded('.jpg', np.random.default_rng(0).integers(0, 255, (120, 160, 3), np.uint8))
+    thumbnail = b'Exif\0\0' + coded('.jpg')
+    whole = jpeg[:2] + b'\xff\xe1' + struct.pack('>H', len(thumbnail) + 2) + thumbnail + jpeg[2:]
+    assert decoded(whole).shape == (120, 160, 3)
+    with pytest.raises(CodedImageError, match='is cut off'):
+        decoded(whole[:2500])
+
+
+def test_bytes_between_segments_do_not_hide_the_size():
+    """libjpeg skips them, so whoever looks at segments alone would not see the frame header."""
+    (_, bomb), jpeg = next(bombs()), coded('.jpg')
+    for content, size in ((bomb, (SIDE, SIDE)), (jpeg, (53, 37))):
+        stray = content[:20] + bytes(300) + b'\xff\0\xff\xff\xd0' + content[20:]
+        assert stated_size(io.BytesIO(stray)) == size
+    assert stated_size(io.BytesIO(jpeg[:20] + bytes(10**5) + jpeg[20:])) is None
+
+
+def test_a_jpeg_of_hundreds_of_scans_is_refused():
+    jpeg = cv2.imencode('.jpg', np.zeros((64, 64, 3), np.uint8), (cv2.IMWRITE_JPEG_PROGRESSIVE, 1))[
+        1
+    ]
+    jpeg = jpeg.tobytes()
+    assert decoded(jpeg).shape == (64, 64, 3)
+    at = jpeg.rfind(b'\xff\xda')
+    with pytest.raises(CodedImageError, match='scans, expected at most 100'):
+        decoded(jpeg[:at] + jpeg[at:-2] * 200 + jpeg[-2:])
+
+
+def test_opencv_is_imported_in_one_place_which_limits_it_first(repository):
+    package = repository / 'deadline_perception'
+    importing = {
+        str(file.relative_to(package))
+        for file in package.rglob('*.py')
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Import) and any(name.name == 'cv2' for name in node.names)
+        or isinstance(node, ast.ImportFrom) and str(node.module).startswith('cv2')
+    }  # fmt: skip
+    assert importing == {str(Path('core/opencv.py'))}
+    refused = (
+        'import numpy as np\nfrom deadline_perception.core.opencv import cv2\n'
+        'wide = cv2.imencode(".tiff", np.zeros((8200, 8200), np.uint8))[1]\n'
+        'try:\n    cv2.imdecode(wide, cv2.IMREAD_COLOR)\nexcept cv2.error:\n    print("refused")'
+    )
+    environment = {k: v for k, v in os.environ.items() if k != 'OPENCV_IO_MAX_IMAGE_PIXELS'}
+    said = subprocess.run(
+        [sys.executable, '-c', refused], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert said == 'refused\n'
