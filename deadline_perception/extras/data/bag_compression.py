@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
 
 import lz4.frame
 import zstandard
@@ -36,22 +35,3 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
     if compression:
         raise ValueError(f'compression {compression[:40]!r}, expected zstd, lz4 or none')
     return data
-
-
-def limit_rosbags() -> None:
-    """Has rosbags, which takes apart whatever size results, do so within the same limits."""
-    from rosbags.rosbag2 import reader, storage_mcap
-
-    for compression in ('zstd', 'lz4'):
-        storage_mcap.DECOMPRESSORS[compression] = lambda data, size, compression=compression: (
-            decompressed(data, compression, size)
-        )
-    # As much of a zstd module as rosbags uses, for messages that are compressed one by one.
-    reader.zstd = SimpleNamespace(decompress=_decompressed_message)
-
-
-def _decompressed_message(data: bytes) -> bytes:
-    content = decompressed(data, 'zstd')
-    if len(content) > MOST_CHUNK_BYTES:
-        raise ValueError(f'a message of more than {MOST_CHUNK_BYTES} bytes')
-    return content

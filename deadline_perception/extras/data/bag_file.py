@@ -6,19 +6,18 @@ import shutil
 import sqlite3
 import struct
 import tempfile
+import zlib
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.plain_yaml import read_yaml
-from deadline_perception.core.untrusted_file import MIB, check_kind
+from deadline_perception.core.untrusted_file import check_kind, read_text
 from deadline_perception.extras.data.message_definitions import message_types
 
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
-_MOST_METADATA_BYTES = MIB
 _COMPRESSED_ENDING = (
     '.zstd'  # of a storage file that `ros2 bag record --compression-mode file` wrote
 )
@@ -78,6 +77,7 @@ class BagFile:
         self.file, self._open, self.ending = file, ExitStack(), ''
         if not parts or not _is_storage(parts[0]):
             raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
+        self._file_bytes = sum(part.stat().st_size for part in parts)
         try:
             paths = [file]
             if any(part.suffix == _COMPRESSED_ENDING for part in parts):
@@ -101,18 +101,20 @@ class BagFile:
     def _open_reader(self, paths: list) -> None:
         from rosbags.highlevel import AnyReader
 
-        from deadline_perception.extras.data.bag_compression import limit_rosbags
+        from deadline_perception.extras.data.bag_limits import limited_rosbags
 
-        limit_rosbags()
         for path in paths:
             _check(path)
-        self._reader = AnyReader(paths, default_typestore=message_types())
-        self._reader.open()
+        with limited_rosbags(self._file_bytes):
+            self._reader = AnyReader(paths, default_typestore=message_types())
+            self._reader.open()
         self._open.callback(self._reader.close)
 
     def _decompress(self, parts: list[Path]) -> list[Path]:
         """The parts with those that are compressed as files of a temporary folder, as far as they are whole."""
         from backports.zstd import ZstdError, ZstdFile
+
+        from deadline_perception.extras.data.bag_limits import most_bytes
 
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
         paths = [
@@ -122,8 +124,15 @@ class BagFile:
             if path == part:
                 continue
             check_kind(part)
+            bytes_left = most_bytes(part.stat().st_size)
             with ZstdFile(part) as stream, path.open('wb') as out, suppress(ZstdError, EOFError):
                 while block := stream.read(_BLOCK_BYTES):
+                    bytes_left -= len(block)
+                    if bytes_left < 0:
+                        raise BagError(
+                            f'{part} has {part.stat().st_size} bytes and becomes more than '
+                            f'{most_bytes(part.stat().st_size)}, expected a bag'
+                        )
                     if shutil.disk_usage(folder).free < _SPARE_BYTES + len(block):
                         raise BagError(
                             f'{part} cannot be decompressed: {folder.parent} has no room for it; on another '
@@ -134,6 +143,7 @@ class BagFile:
 
     def _open_parts(self, parts: list[Path], cause: Exception | None = None) -> None:
         """Without the description of the folder, which alone may be the cause; else what there is of the parts."""
+        from deadline_perception.extras.data.bag_limits import most_bytes
         from deadline_perception.extras.data.incomplete_bag import IncompleteMcap, salvage_sqlite
 
         if cause is not None:
@@ -148,14 +158,21 @@ class BagFile:
                 return
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
         salvaged = [
-            IncompleteMcap(part) if part.suffix == '.mcap' else salvage_sqlite(part, folder)
+            IncompleteMcap(part, most_bytes(self._file_bytes))
+            if part.suffix == '.mcap'
+            else salvage_sqlite(part, folder)
             for part in parts
         ]
         readable = [
             part for part in salvaged if not isinstance(part, IncompleteMcap) or part.messages
         ]
         if readable:
-            self._open_reader(readable)
+            try:
+                self._open_reader(readable)
+            except damage_errors():  # of what was salvaged, which says less than the cause
+                if cause is not None:
+                    raise cause
+                raise
         if not readable or not self._reader.message_count:
             raise BagError(
                 f'{self.file} cannot be read as a ROS 2 bag and holds no whole message: '
@@ -169,7 +186,7 @@ class BagFile:
     def _described_messages(self) -> int:
         """How many the description counts; 0 where there is none that can be read."""
         with suppress(*damage_errors()):
-            content = read_yaml(self.file / 'metadata.yaml', _MOST_METADATA_BYTES)
+            content = _description(self.file)
             return int(content['rosbag2_bagfile_information']['message_count'])
         return 0
 
@@ -199,12 +216,19 @@ class BagFile:
         wanted = [
             connection for connection in self._reader.connections if connection.topic in names
         ]
-        count = 0
+        from deadline_perception.extras.data.bag_limits import most_bytes
+
+        count, bytes_left = 0, most_bytes(self._file_bytes)
         try:
             for connection, time_ns, raw in (
                 self._reader.messages(wanted, start_ns, stop_ns) if wanted else ()
             ):
                 count += 1
+                bytes_left -= len(raw)
+                if bytes_left < 0:
+                    raise ValueError(
+                        f'its messages have more than {most_bytes(self._file_bytes)} bytes'
+                    )
                 yield connection.topic, connection.msgtype, time_ns, raw
         except damage_errors() as error:
             raise BagError(f'{self.file} is damaged: {_one_line(error)}') from error
@@ -254,6 +278,7 @@ def _is_storage(part: Path) -> bool:
 def damage_errors() -> tuple[type[Exception], ...]:
     """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes and texts that lie."""
     import apsw
+    import zstandard
     from backports.zstd import ZstdError
     from rosbags.highlevel import AnyReaderError
     from rosbags.rosbag2 import ReaderError
@@ -266,19 +291,21 @@ def damage_errors() -> tuple[type[Exception], ...]:
         SerdeError,
         TypesysError,
         ZstdError,
+        zstandard.ZstdError,
+        zlib.error,
         apsw.Error,
         sqlite3.Error,
         AssertionError,
         struct.error,
         OSError,
         LookupError,
+        ArithmeticError,
         ValueError,
         TypeError,
         AttributeError,
         SyntaxError,
         NameError,
         EOFError,
-        OverflowError,
         MemoryError,
         RuntimeError,
     )
@@ -297,22 +324,27 @@ def _check(path) -> None:
             _check_tables(part)
     if not path.is_dir():
         return
-    content = read_yaml(path / 'metadata.yaml', _MOST_METADATA_BYTES)
+    content = _description(path)
     facts = content.get('rosbag2_bagfile_information') if isinstance(content, dict) else None
     if isinstance(facts, dict) and str(facts.get('compression_mode')).lower() == 'file':
         raise ValueError('its files are compressed as a whole')
 
 
+def _description(folder: Path) -> object:
+    from deadline_perception.extras.data.bag_limits import MOST_METADATA_BYTES, parse_metadata
+
+    return parse_metadata(read_text(folder / 'metadata.yaml', MOST_METADATA_BYTES))
+
+
 def _check_tables(part: Path) -> None:
+    from deadline_perception.extras.data.incomplete_bag import computing_statement
+
     with closing(sqlite3.connect(f'{part.resolve().as_uri()}?immutable=1', uri=True)) as database:
-        computing = database.execute(
-            "SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE TABLE %' AND "
-            "sql NOT LIKE 'CREATE INDEX %'"
-        ).fetchall()
-    if computing:
+        computing = computing_statement(database)
+    if computing is not None:
         raise ValueError(
-            f'{part.name} holds {printable(computing[0][0], 60)}, which is no table; expected tables '
-            f'alone'
+            f'{part.name} holds {printable(computing, 60)}, which is no plain table of rows; expected '
+            f'such tables alone'
         )
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,7 +32,14 @@ from mcap.writer import MCAP0_MAGIC
 from rosbags.rosbag2 import ReaderError, storage_mcap
 
 from deadline_perception.core.untrusted_file import check_kind
-from deadline_perception.extras.data.bag_compression import MOST_CHUNK_BYTES, limit_rosbags
+from deadline_perception.extras.data.bag_compression import MOST_CHUNK_BYTES
+from deadline_perception.extras.data.bag_limits import (
+    limit_rosbags,
+    limited_records,
+    most_bytes,
+    most_records,
+    step_counter,
+)
 
 _DAMAGE = (
     McapError,
@@ -52,6 +60,10 @@ _TABLES = (
     'messages',
 )  # of rosbag2, all its versions
 # Columns in words alone: such a statement computes nothing and names no other file.
+_INDEX = re.compile(
+    r'CREATE (UNIQUE )?INDEX\s+[\w"\'`\[\]]+\s+ON\s+[\w\s"\'`\[\]]+\([\w\s,"\'`\[\]]+\)',
+    re.IGNORECASE,
+)
 _STATEMENT = re.compile(
     rf'CREATE TABLE\s+["\'`]?({"|".join(_TABLES)})["\'`]?\s*\([\w\s,]+\)', re.IGNORECASE
 )
@@ -68,6 +80,10 @@ _FORBIDDEN = (
 class IncompleteMcap:
     """An mcap file as rosbags takes a path, but with a new index behind its last whole chunk; the file stays as it is.
 
+    Args:
+        file: where it lies.
+        most: bytes that its chunks may have once decompressed; what comes behind is not read.
+
     Attributes:
         messages: number of messages up to there.
 
@@ -76,13 +92,15 @@ class IncompleteMcap:
         FileRefused: it is no ordinary file.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, most: int | None = None) -> None:
         self._file = file
         self.suffix, self.stem, self.name = file.suffix, file.stem, file.name
         check_kind(file)
         limit_rosbags()
         with file.open('rb') as stream:
-            index = _Index(stream, file.stat().st_size)
+            size = file.stat().st_size
+            with limited_records([most_records(size)]):
+                index = _Index(stream, size, most_bytes(size) if most is None else most)
         self.messages, self._size, self._end = index.messages, index.end_byte, index.as_bytes()
 
     def exists(self) -> bool:
@@ -148,7 +166,8 @@ def _records(stream: BinaryIO, size: int) -> Iterator[tuple[int, int, int]]:
 class _Index:
     """What the end of an mcap file says of its content, gathered from the content itself."""
 
-    def __init__(self, stream: BinaryIO, size: int) -> None:
+    def __init__(self, stream: BinaryIO, size: int, most: int) -> None:
+        self._bytes_left = most
         self._schemas: dict[int, Schema] = {}
         self._channels: dict[int, Channel] = {}
         self._counts: Counter[int] = Counter()
@@ -182,6 +201,9 @@ class _Index:
 
     def _take_chunk(self, chunk: Chunk, at: int, length: int) -> None:
         facts = chunk.compression, chunk.uncompressed_size, chunk.uncompressed_crc
+        self._bytes_left -= chunk.uncompressed_size
+        if self._bytes_left < 0:
+            raise ValueError('more than such a file may hold once decompressed')
         content = storage_mcap.decompress(chunk.data, *facts)
         size, stream, found = len(content), io.BytesIO(content), {}
         for code, inner_at, inner_length in _records(stream, size):
@@ -278,10 +300,12 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
         OSError: it cannot be copied.
         FileRefused: it is no ordinary file.
     """
+    copied = []
     for journal in ('', '-wal', '-journal'):
         if Path(f'{file}{journal}').exists():
             check_kind(Path(f'{file}{journal}'))
-            shutil.copy(f'{file}{journal}', folder / f'cut_{file.name}{journal}')
+            copied.append(folder / f'cut_{file.name}{journal}')
+            shutil.copy(f'{file}{journal}', copied[-1])
     with (
         closing(sqlite3.connect(folder / f'cut_{file.name}')) as source,
         closing(sqlite3.connect(folder / file.name)) as target,
@@ -290,6 +314,10 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
             'PRAGMA writable_schema = ON'
         )  # or a file that is shorter than it says is refused as a whole
         source.execute('PRAGMA trusted_schema = OFF')
+        bytes_left = file_bytes = sum(part.stat().st_size for part in copied)
+        if sys.version_info >= (3, 11):
+            source.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_CHUNK_BYTES)
+        source.set_progress_handler(step_counter(file_bytes, 10_000), 10_000)
         source.text_factory = lambda raw: raw.decode(errors='replace')
         for database in (source, target):
             database.set_authorizer(
@@ -299,6 +327,9 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
             target.execute(statement)
             try:
                 for row in source.execute(f'SELECT * FROM "{name}"'):
+                    bytes_left -= sum(len(v) for v in row if isinstance(v, (bytes, str)))
+                    if bytes_left < 0:  # pages that are listed again and again
+                        break
                     target.execute(
                         f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(row))})', row
                     )
@@ -306,6 +337,23 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
                 pass
         target.commit()
     return folder / file.name
+
+
+def computing_statement(database: sqlite3.Connection) -> str | None:
+    """The name of what a database would compute as it is read; None of one with rows alone, as rosbag2 makes them."""
+    for kind, name, statement in database.execute('SELECT type, name, sql FROM sqlite_master'):
+        words = str(statement).strip()
+        if kind == 'table' and str(name).lower() not in _TABLES:  # of which nothing is read
+            is_plain = words.upper().startswith('CREATE TABLE ')
+        elif kind == 'table':
+            is_plain = _STATEMENT.fullmatch(words) is not None
+        else:
+            is_plain = kind == 'index' and (
+                statement is None or _INDEX.fullmatch(words) is not None
+            )
+        if not is_plain:
+            return str(name)
+    return None
 
 
 def _plain_tables(database: sqlite3.Connection) -> dict[str, str]:

@@ -1,0 +1,397 @@
+"""Small bags that would become gigabytes, millions of records, or endless work of SQLite or of a parser."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from contextlib import closing
+
+import pytest
+import yaml
+import zstandard
+from mcap.data_stream import RecordBuilder
+from mcap.records import Channel, Chunk, ChunkIndex, DataEnd, Footer, Schema, Statistics
+from mcap.writer import MCAP0_MAGIC, IndexType
+from mcap.writer import Writer as McapWriter
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+
+from deadline_perception.extras.data import bag_limits
+from deadline_perception.extras.data.bag_file import BagError, BagFile
+from deadline_perception.extras.data.message_definitions import message_types
+
+STRING = 'std_msgs/msg/String'
+HEAD = MCAP0_MAGIC + b'\x01' + struct.pack('<QI', 12, 4) + b'ros2' + bytes(4)
+SCHEMA = Schema(id=1, name=STRING, encoding='ros2msg', data=b'string data')
+WORD = b'\0\x01\0\0\x02\0\0\0a\0'
+
+
+def message(data=WORD):
+    body = struct.pack('<HIQQ', 1, 0, 0, 0) + data
+    return b'\x05' + struct.pack('<Q', len(body)) + body
+
+
+def records(*given):
+    builder = RecordBuilder()
+    for one in given:
+        one.write(builder)
+    return builder.end()
+
+
+def mcap(
+    content,
+    messages,
+    *,
+    listed=1,
+    compression='zstd',
+    qos=None,
+    apart=0,
+    index=True,
+    definition=None,
+):
+    """A file of one chunk, which its index lists so often, each `apart` ns later and one byte further."""
+    channel = Channel(
+        id=1,
+        schema_id=1,
+        topic='/word',
+        message_encoding='cdr',
+        metadata={} if qos is None else {'offered_qos_profiles': qos},
+    )
+    schema = SCHEMA if definition is None else Schema(1, definition, 'ros2msg', STRING)
+    data = zstandard.ZstdCompressor(level=3).compress(content) if compression else content
+    chunk = records(
+        Chunk(
+            compression=compression,
+            data=data,
+            message_start_time=0,
+            message_end_time=1,
+            uncompressed_crc=0,
+            uncompressed_size=len(content),
+        )
+    )
+    body = HEAD + records(schema, channel)
+    at = len(body)
+    body += chunk + records(DataEnd(0))
+    if not index:
+        return body + records(Footer(0, 0, 0)) + MCAP0_MAGIC
+    rows = [
+        ChunkIndex(
+            chunk_length=len(chunk),
+            chunk_start_offset=at,
+            compression=compression,
+            compressed_size=len(data),
+            message_end_time=1 + apart * number,
+            message_index_length=15 + 16 * messages,
+            message_index_offsets={1: at + len(chunk)},
+            message_start_time=apart * number,
+            uncompressed_size=len(content),
+        )
+        for number in range(listed)
+    ]
+    known = Statistics(
+        attachment_count=0,
+        channel_count=1,
+        channel_message_counts={1: messages * listed},
+        chunk_count=listed,
+        message_count=messages * listed,
+        message_start_time=0,
+        message_end_time=1,
+        metadata_count=0,
+        schema_count=1,
+    )
+    start = len(body)
+    return body + records(schema, channel, *rows, known, Footer(start, 0, 0)) + MCAP0_MAGIC
+
+
+def read(file):
+    with closing(BagFile(file)) as bag:
+        return [
+            bag.parse(raw, kind).data
+            for _, kind, _, raw in bag.messages({topic.name for topic in bag.topics})
+        ]
+
+
+@pytest.mark.parametrize('apart', [0, 10])
+def test_an_index_that_lists_one_chunk_often_is_not_believed(tmp_path, apart):
+    """Each would be decompressed for itself; the chunk is read once, as by who never saw the index."""
+    (tmp_path / 'a.mcap').write_bytes(mcap(message() * 5, 5, listed=300, apart=apart))
+    assert read(tmp_path / 'a.mcap') == ['a'] * 5
+
+
+def test_equal_messages_are_no_attack(tmp_path):
+    (tmp_path / 'a.mcap').write_bytes(mcap(message() * 20_000, 20_000))
+    assert read(tmp_path / 'a.mcap') == ['a'] * 20_000
+
+
+@pytest.mark.parametrize('index', [True, False])
+@pytest.mark.parametrize('record', [message(), b'\x0f' + bytes(8)])
+def test_more_records_than_bytes_are_refused(tmp_path, index, record):
+    content = record * (150_000_000 // len(record) // 10)
+    (tmp_path / 'a.mcap').write_bytes(mcap(content, 1, index=index))
+    with pytest.raises(BagError, match='cannot be read|is damaged'):
+        read(tmp_path / 'a.mcap')
+
+
+@pytest.mark.parametrize('index', [True, False])
+def test_chunks_that_become_gigabytes_together_are_refused(tmp_path, index, monkeypatch):
+    monkeypatch.setattr(bag_limits, 'most_bytes', lambda file_bytes: 1000 * file_bytes)
+    filler = b'\x0f' + struct.pack('<Q', 9_999_991) + bytes(9_999_991)
+    data = zstandard.compress(filler, 3)
+    chunk = records(Chunk('zstd', data, 0, 0, 0, len(filler)))
+    body = HEAD + records(SCHEMA, Channel(1, '/word', 'cdr', {}, 1))
+    at = len(body)
+    body += chunk * 20 + records(DataEnd(0))
+    rows = [
+        ChunkIndex(len(chunk), at + number * len(chunk), 'zstd', len(data), number, 0, {}, number,
+                   len(filler))
+        for number in range(20)
+    ]  # fmt: skip
+    summary = records(SCHEMA, Channel(1, '/word', 'cdr', {}, 1), *rows) if index else b''
+    footer = records(Footer(len(body) if index else 0, 0, 0))
+    (tmp_path / 'a.mcap').write_bytes(body + summary + footer + MCAP0_MAGIC)
+    with pytest.raises(BagError, match='cannot be read as a ROS 2 bag and holds no whole message: '
+                                       'its [0-9]+ bytes state 200000000 bytes'):  # fmt: skip
+        BagFile(tmp_path / 'a.mcap')
+
+
+def test_large_chunks_at_the_same_time_are_refused(monkeypatch):
+    monkeypatch.setattr(bag_limits, '_MOST_OVERLAPPING_BYTES', 250)
+
+    def chunk(number, start, end):
+        return bag_limits.storage_mcap.ChunkInfo(
+            start, end, 100 * number, 90, {}, 0, '', 1, 100, {}
+        )
+
+    bag_limits._check_chunks([chunk(n, 10 * n, 10 * n + 10) for n in range(5)], 500)
+    with pytest.raises(
+        ValueError, match='300 bytes of chunks at the same time, expected at most 250'
+    ):
+        bag_limits._check_chunks([chunk(n, 0, 10) for n in range(3)], 500)
+    with pytest.raises(ValueError, match='at the same time'):
+        bag_limits._check_chunks([chunk(n, 10, -5) for n in range(3)], 500)
+
+
+def test_messages_that_become_gigabytes_together_are_refused(tmp_path, monkeypatch):
+    writer = Writer(tmp_path / 'bag', version=8, storage_plugin=StoragePlugin.SQLITE3)
+    writer.set_compression(CompressionMode.MESSAGE, CompressionFormat.ZSTD)
+    types = message_types()
+    long = types.serialize_cdr(types.types[STRING]('a' * 2_000_000), STRING)
+    with writer:
+        topic = writer.add_connection('/word', STRING, typestore=types)
+        for number in range(100):
+            writer.write(topic, number, long)
+    monkeypatch.setattr(bag_limits, 'most_bytes', lambda file_bytes: 1000 * file_bytes)
+    with pytest.raises(BagError, match='is damaged: its messages have more than [0-9]+ bytes'):
+        read(tmp_path / 'bag')
+
+
+def test_a_compressed_file_that_becomes_gigabytes_is_refused(tmp_path):
+    (tmp_path / 'a.mcap.zstd').write_bytes(
+        zstandard.ZstdCompressor(level=3).compress(MCAP0_MAGIC + bytes(2**30 + 2**27))
+    )
+    with pytest.raises(BagError, match='has [0-9]+ bytes and becomes more than'):
+        BagFile(tmp_path / 'a.mcap.zstd')
+
+
+# --- quality of service, definitions, description ---
+
+MERGE = '- &a0 {x: 1}\n' + ''.join(
+    f'- &a{n} {{<<: [{", ".join([f"*a{n - 1}"] * 4)}], y{n}: 1}}\n' for n in range(1, 25)
+)
+
+
+@pytest.mark.parametrize(
+    ('text', 'latched'),
+    [
+        ('', False),
+        ('~', False),
+        ('not: [yaml', False),
+        ('- {depth: 10}', False),
+        (MERGE, False),
+        ('- {history: 1, depth: 1}\n' * 200_000, False),
+        ('[' * 100_000, False),
+        ('- history: 3\n  depth: 1\n  durability: 2\n', False),
+        ('- durability: 1\n', True),
+        ('- durability: 10\n', False),
+        ('- {"durability": "transient_local"}', True),
+        ('- history: keep_last\n  durability: volatile\n- durability: transient_local', True),
+    ],
+)
+def test_of_qualities_of_service_only_durability_is_looked_for(tmp_path, text, latched):
+    (tmp_path / 'a.mcap').write_bytes(mcap(message() * 2, 2, qos=text))
+    with closing(BagFile(tmp_path / 'a.mcap')) as bag:
+        assert [topic.latched for topic in bag.topics] == [latched]
+    assert read(tmp_path / 'a.mcap') == ['a', 'a']
+
+
+@pytest.mark.parametrize('definition', [b'string data\n' * 10_000, b'string a\n' + b'#' * 100_000])
+def test_a_long_message_definition_is_refused(tmp_path, definition):
+    (tmp_path / 'a.mcap').write_bytes(mcap(message(), 1, definition=definition))
+    with pytest.raises(
+        BagError, match='a message definition of [0-9]+ characters, expected at most'
+    ):
+        read(tmp_path / 'a.mcap')
+
+
+def test_too_many_topics_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(bag_limits, 'MOST_TOPICS', 3)
+    with (tmp_path / 'a.mcap').open('wb') as stream:
+        writer = McapWriter(stream)
+        writer.start('ros2')
+        schema = writer.register_schema(STRING, 'ros2msg', b'string data')
+        for number in range(4):
+            channel = writer.register_channel(f'/{number}', 'cdr', schema)
+            writer.add_message(channel, number, WORD, number)
+        writer.finish()
+    with pytest.raises(BagError, match='4 topics, expected at most 3'):
+        read(tmp_path / 'a.mcap')
+
+
+def bag(folder, count=3, name='bag'):
+    """A sqlite3 bag of words, which are numbers."""
+    types = message_types()
+    with Writer(folder / name, version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
+        topic = writer.add_connection('/word', STRING, typestore=types)
+        for number in range(count):
+            writer.write(
+                topic, number, types.serialize_cdr(types.types[STRING](str(number)), STRING)
+            )
+    return folder / name
+
+
+def test_a_long_description_is_not_parsed_and_its_messages_are_read(tmp_path, monkeypatch):
+    folder = bag(tmp_path)
+    facts = folder / 'metadata.yaml'
+    facts.write_text(facts.read_text() + '# \n' * 100_000)
+    monkeypatch.setattr(bag_limits, 'parse_yaml', None)
+    assert read(folder) == ['0', '1', '2']
+
+
+def test_a_description_is_read_by_the_rules_of_other_yaml(tmp_path):
+    folder = bag(tmp_path)
+    facts = folder / 'metadata.yaml'
+    content = yaml.safe_load(facts.read_text())
+    content['rosbag2_bagfile_information']['topics_with_message_count'][0]['topic_metadata'][
+        'offered_qos_profiles'
+    ] = MERGE
+    facts.write_text(yaml.safe_dump(content))
+    assert read(folder) == ['0', '1', '2']
+    facts.write_text(facts.read_text() + 'more: &a {<<: *a}\n')
+    assert read(folder) == ['0', '1', '2']  # without the description
+
+
+# --- SQL ---
+
+COLUMNS = 'id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, timestamp INTEGER NOT NULL'
+
+
+def with_schema(file, name, statement):
+    with closing(sqlite3.connect(file)) as database:
+        database.execute('PRAGMA writable_schema = ON')
+        database.execute('UPDATE sqlite_master SET sql = ? WHERE name = ?', (statement, name))
+        database.commit()
+
+
+@pytest.mark.parametrize(
+    ('name', 'statement'),
+    [
+        ('messages', f'CREATE TABLE messages({COLUMNS}, x BLOB, '
+                     'data BLOB GENERATED ALWAYS AS (zeroblob(999000000)))'),
+        ('messages', f'CREATE TABLE messages({COLUMNS}, x BLOB, data BLOB AS (hex(x)) VIRTUAL)'),
+        ('messages', f'CREATE TABLE messages({COLUMNS}, data BLOB DEFAULT (randomblob(9)))'),
+        ('topics', 'CREATE TABLE topics(id INTEGER PRIMARY KEY, x TEXT, type TEXT, '
+                   'serialization_format TEXT, offered_qos_profiles TEXT, type_description_hash '
+                   'TEXT, name TEXT AS (hex(zeroblob(400000000))))'),
+        ('timestamp_idx', 'CREATE INDEX timestamp_idx ON messages (hex(zeroblob(400000000)))'),
+        ('timestamp_idx', 'CREATE INDEX timestamp_idx ON messages (timestamp) WHERE instr(data, 1)'),
+    ],
+)  # fmt: skip
+def test_what_a_database_would_compute_is_refused(tmp_path, name, statement):
+    (file,) = bag(tmp_path).glob('*.db3')
+    with_schema(file, name, statement)
+    try:
+        assert read(file) == ['0', '1', '2']  # salvaged without it
+    except BagError as error:
+        assert f'holds {name}, which is no plain table of rows' in str(error)
+
+
+def test_tables_that_are_written_in_other_ways_and_tables_of_others_are_taken(tmp_path):
+    (file,) = bag(tmp_path).glob('*.db3')
+    with closing(sqlite3.connect(file)) as database:
+        database.execute('CREATE TABLE notes (text VARCHAR(20) CHECK (length(text) > 1))')
+        database.execute('CREATE INDEX "by topic" ON "messages" ("topic_id" ASC, [timestamp])')
+        database.execute('ANALYZE')
+        database.commit()
+    assert read(file) == ['0', '1', '2']
+
+
+@pytest.mark.parametrize('journal', [False, True])
+def test_rows_that_multiply_are_ended(tmp_path, journal, monkeypatch):
+    """Topics of one number each: every message would come once for each of them."""
+    (file,) = bag(tmp_path, 300).glob('*.db3')
+    monkeypatch.setattr(bag_limits, '_most_steps', lambda file_bytes: 1_000_000)
+    with closing(sqlite3.connect(file)) as database:
+        (text,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'topics'").fetchone()
+        database.execute('DROP TABLE topics')
+        database.execute(text.replace('PRIMARY KEY', ''))
+        row = (1, '/word', STRING, 'cdr', '', '')
+        database.executemany('INSERT INTO topics VALUES (?, ?, ?, ?, ?, ?)', [row] * 3000)
+        database.commit()
+    if journal:
+        file.with_name(f'{file.name}-journal').write_bytes(b'none')
+    with pytest.raises(BagError, match='cannot be read as a ROS 2 bag|is damaged'):
+        read(file)
+
+
+@pytest.mark.parametrize('name', ['a#b', 'a?b', 'a%41', 'a b%20c'])
+def test_a_database_is_found_whatever_its_name_means_in_a_uri(tmp_path, name):
+    folder = bag(tmp_path)
+    (tmp_path / name).mkdir()
+    (file,) = folder.glob('*.db3')
+    beside = tmp_path / name / f'{name}.db3'
+    beside.write_bytes(file.read_bytes())
+    assert read(beside) == ['0', '1', '2']
+
+
+# --- damage of what recorders compress ---
+
+
+def test_a_flipped_byte_in_a_compressed_chunk_is_damage_in_one_line(tmp_path):
+    whole = mcap(
+        b''.join(message(struct.pack('<IIBx', 256, 2, 65 + n % 26)) for n in range(200)), 200
+    )
+    start = whole.find(b'\x28\xb5\x2f\xfd')
+    for at in range(start, start + 60):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0xFF
+        (tmp_path / 'a.mcap').write_bytes(damaged)
+        try:
+            read(tmp_path / 'a.mcap')
+        except BagError as error:
+            assert '\n' not in str(error)
+
+
+def test_messages_that_are_not_compressed_though_the_description_says_so(tmp_path):
+    folder = bag(tmp_path)
+    facts = folder / 'metadata.yaml'
+    text = facts.read_text().replace("compression_mode: ''", 'compression_mode: message')
+    facts.write_text(text.replace("compression_format: ''", 'compression_format: zstd'))
+    with pytest.raises(BagError, match='zstd'):
+        read(folder)
+
+
+@pytest.mark.parametrize('index_types', [IndexType.ALL, IndexType.CHUNK, IndexType.NONE])
+@pytest.mark.parametrize('statistics', [True, False])
+def test_an_index_of_chunks_without_one_of_messages_is_read(tmp_path, index_types, statistics):
+    with (tmp_path / 'a.mcap').open('wb') as stream:
+        writer = McapWriter(
+            stream, chunk_size=100, index_types=index_types, use_statistics=statistics
+        )
+        writer.start('ros2')
+        schema = writer.register_schema(STRING, 'ros2msg', b'string data')
+        channels = [writer.register_channel(name, 'cdr', schema) for name in ('/word', '/other')]
+        for number in range(20):
+            writer.add_message(channels[number % 2], number, WORD, number)
+        writer.finish()
+    with closing(BagFile(tmp_path / 'a.mcap')) as file:
+        assert [time_ns for _, _, time_ns, _ in file.messages({'/word'})] == list(range(0, 20, 2))
+        assert [time_ns for _, _, time_ns, _ in file.messages({'/word'}, 4, 7)] == [4, 6]
