@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
+import struct
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from deadline_perception.extras.data import video
+from deadline_perception.extras.data.bdd100k import read_bdd100k_video
 from deadline_perception.extras.data.video import read_video
 
 HIGHWAY = (
@@ -56,3 +60,99 @@ def test_reads_the_highway_drive():
     late, early = sequence.frames[150].load_bgr(), sequence.frames[149].load_bgr()
     assert late.shape == (540, 960, 3)
     assert 0 < np.abs(late.astype(float) - early).mean() < 40
+
+
+# --- variable rate ---
+
+
+def matroska(file, times_ms):
+    """MJPEG images at any times, without a stated frame rate, as browsers and phones write it."""
+
+    def part(number, content):
+        return bytes.fromhex(number) + (1 << 56 | len(content)).to_bytes(8, 'big') + content
+
+    def whole(value):
+        return value.to_bytes(max(1, (value.bit_length() + 7) // 8), 'big')
+
+    head = part(
+        '1A45DFA3',
+        part('4286', whole(1)) + part('42F7', whole(1)) + part('42F2', whole(4))
+        + part('42F3', whole(8)) + part('4282', b'matroska') + part('4287', whole(2))
+        + part('4285', whole(2)),
+    )  # fmt: skip
+    length = struct.pack('>d', times_ms[-1] + 33.0)
+    facts = part('1549A966', part('2AD7B1', whole(10**6)) + part('4489', length)
+                 + part('4D80', b'x') + part('5741', b'x'))  # fmt: skip
+    size = part('E0', part('B0', whole(96)) + part('BA', whole(64)))
+    track = part('1654AE6B', part('AE', part('D7', whole(1)) + part('73C5', whole(1))
+                                  + part('83', whole(1)) + part('86', b'V_MJPEG') + size))  # fmt: skip
+    clusters = b''
+    for number, time_ms in enumerate(times_ms):
+        image = cv2.imencode('.jpg', np.full((64, 96, 3), 2 * number + 1, np.uint8))[1].tobytes()
+        clusters += part(
+            '1F43B675', part('E7', whole(time_ms)) + part('A3', b'\x81\0\0\x80' + image)
+        )
+    file.write_bytes(head + part('18538067', facts + track + clusters))
+    return file
+
+
+CHANCE = np.random.default_rng(0)
+RATES = {
+    'constant': [round(n * 1000 / 30) for n in range(100)],
+    'jitter': [0] + [round(n * 1000 / 30) + int(CHANCE.integers(-8, 8)) for n in range(1, 100)],
+    'phone': [0] + np.cumsum(CHANCE.choice([33, 34, 50, 100], 99)).tolist(),
+    'slower in the dark': [n * 33 for n in range(50)] + [1650 + n * 200 for n in range(50)],
+    'a pause': [n * 33 for n in range(50)] + [60_000 + n * 33 for n in range(50)],
+    'one frame': [0],
+}
+
+
+@pytest.mark.parametrize('times_ms', RATES.values(), ids=RATES)
+def test_stamps_are_those_of_the_container_and_frames_are_found_by_them(tmp_path, times_ms):
+    sequence = read_video(matroska(tmp_path / 'a.mkv', times_ms))
+    assert [round(frame.stamp_ns / 1e6) for frame in sequence.frames] == times_ms
+    for index in CHANCE.permutation(len(times_ms))[:30].tolist() + [0, len(times_ms) - 1]:
+        shade = sequence.frames[index].load_bgr().mean()
+        assert shade == pytest.approx(2 * index + 1, abs=0.6), index
+
+
+def test_frames_whose_time_is_not_later_are_left_out(tmp_path):
+    times_ms = [n * 33 for n in range(60)]
+    times_ms[20] = times_ms[19]
+    sequence = read_video(matroska(tmp_path / 'a.mkv', times_ms))
+    assert len(sequence.frames) == 59
+    assert [int(sequence.frames[n].load_bgr().mean()) for n in (45, 19, 20)] == [93, 39, 43]
+
+
+def test_without_any_times_the_rate_counts(tmp_path):
+    file = matroska(tmp_path / 'a.mkv', [0] * 40)
+    sequence = read_video(file)
+    assert len(sequence.frames) == 40
+    assert sequence.frames[1].stamp_ns > 0 and sequence.frames[35].load_bgr().mean() > 60
+
+
+def test_speeds_of_a_bdd100k_video_are_those_at_the_times_of_its_frames(tmp_path):
+    (tmp_path / 'videos/val').mkdir(parents=True)
+    (tmp_path / 'info/100k/val').mkdir(parents=True)
+    file = matroska(tmp_path / 'videos/val/a.mkv', [0, 33, 1000, 3000])
+    rows = [{'timestamp': 1_506_800_843_701 + 1000 * s, 'speed': float(s)} for s in range(5)]
+    (tmp_path / 'info/100k/val/a.json').write_text(
+        json.dumps({'startTime': rows[0]['timestamp'], 'endTime': rows[-1]['timestamp'],
+                    'locations': rows})
+    )  # fmt: skip
+    speeds = [frame.speed_mps for frame in read_bdd100k_video(file).frames]
+    assert speeds == pytest.approx([0, 0.033, 1, 3], abs=1e-6)
+
+
+def test_a_video_that_was_cut_has_the_frames_that_are_whole(tmp_path, clip):
+    (tmp_path / 'cut.avi').write_bytes(clip.read_bytes()[:-9000])
+    frames = read_video(tmp_path / 'cut.avi').frames
+    assert 5 < len(frames) < 50
+    assert frames[-1].load_bgr().mean() == pytest.approx(5 * (len(frames) - 1), abs=2.5)
+    assert frames[5].load_bgr().mean() == pytest.approx(25, abs=2.5)
+
+
+def test_a_video_of_too_many_pixels_is_refused(tmp_path, clip, monkeypatch):
+    monkeypatch.setattr(video, 'MOST_PX', 1000)
+    with pytest.raises(ValueError, match='is 64 x 48 px, expected at most 1000 px'):
+        read_video(clip)
