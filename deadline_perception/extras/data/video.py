@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.opencv import MOST_PX, cv2
+from deadline_perception.core.records import Frame, Sequence
 from deadline_perception.core.untrusted_file import FileRefused, check_kind
 
 SKIP_BY_DECODING = 30
