@@ -18,7 +18,7 @@ from deadline_perception.core.speed_trace import (
     read_speed_trace,
     with_speeds_of_trace,
 )
-from deadline_perception.extras.data.bag import write_bag
+from deadline_perception.extras.data.bag import check_new_bag, write_bag
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.tools.support.file_arguments import check_numbers
 from deadline_perception.tools.support.terminal import progress_bar
@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     check_numbers(args, max_frames=(1, math.inf))
+    check_new_bag(args.out, overwrite=args.overwrite)
     with Console(stderr=True).status(f'opening {args.source}'):
         sequence = open_source(
             args.source, rate_hz=args.rate_hz, split=args.split, classes=args.classes

@@ -55,12 +55,37 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
         return action.help if says_nothing else super()._get_help_string(action)
 
 
+class _Version(argparse.Action):
+    """Looks the version up only where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f'{_PROGRAM} {version()}')
+        parser.exit()
+
+
+def version() -> str:
+    """Of the package: what is installed, else what the source tree says."""
+    from importlib import metadata
+    from xml.etree import ElementTree
+
+    from deadline_perception.core.share_folder import share_folder
+
+    manifest = share_folder() / 'package.xml'
+    if manifest.is_file():
+        return ElementTree.parse(manifest).getroot().findtext('version') or 'unknown'
+    try:
+        return metadata.version('deadline_perception')
+    except metadata.PackageNotFoundError:
+        return 'unknown'
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs one sub-command; returns its exit status: 0 done, 1 failed, 2 wrong arguments."""
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
         description='Object detection that meets a moving deadline, and says how it knows.',
     )
+    parser.add_argument('--version', action=_Version, nargs=0, help='say which version this is')
     arguments = sys.argv[1:] if arguments is None else arguments
     wanted = [word for word in arguments if not word.startswith('-')][:2]
     commands = _add_commands(parser, COMMANDS, wanted[:1], _PROGRAM)

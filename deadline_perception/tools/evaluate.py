@@ -73,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         'sets, bags or drives; of several, a class is scored on the images of those that name it',
     )
     parser.add_argument(
+        '--model',
         '--weights',
+        dest='weights',
         type=Path,
         default=DEFAULT_WEIGHTS,
         help='network to evaluate, or a set of models (see adopt)',
@@ -92,12 +94,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f'commas, or the least number of objects of a class ({RANKING_OBJECTS} without the option)',
     )
     parser.add_argument(
-        '--json', type=Path, default=Path('out/evaluation/quality.json'), help='table to write'
+        '--out',
+        '--json',
+        dest='json',
+        type=Path,
+        default=Path('out/evaluation/quality.json'),
+        help='table to write',
     )
     parser.add_argument(
         '--calibrate',
         action='store_true',
-        help='make scores of --weights probabilities: fit a curve '
+        help='make scores of --model probabilities: fit a curve '
         'per class on detections of the full path on these images, and keep it with the weights',
     )
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
@@ -117,6 +124,10 @@ def run(args: argparse.Namespace) -> int:
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     check_file('--json', args.json, args.weights, args.classes, args.profile, *args.data)
     check_numbers(args, threads=THREADS)
+    # The data first: what is wrong with them is told before a network loads.
+    sequences = [open_source(source, classes=args.classes) for source in args.data]
+    if not any(frame.ground_truth is not None for one in sequences for frame in one.frames):
+        annotated_frames(sequences[0])
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
     detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
@@ -131,7 +142,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     if args.calibrate and (not hasattr(detector, 'score_calibration') or workers.count > 1):
         raise ValueError('--calibrate is for weights of a multi-path detector, in one process')
     paths = chosen_paths(args, detector)
-    sequences = [_sequence(source, args.classes, detector.class_names) for source in args.data]
+    if args.classes is None:
+        sequences = [_brought_together(one, detector.class_names) for one in sequences]
     sequence = joined(sequences, detector.class_names)
     annotated = annotated_frames(sequence, args.limit)
     if not set(detector.class_names) & set(sequence.class_names):
@@ -185,14 +197,11 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     return 0
 
 
-def _sequence(text: str, classes: str | None, class_names: tuple[str, ...]) -> DrivingSequence:
-    """A source with its classes as the user says, else as a shipped map does where none is the network's."""
-    sequence = open_source(text, classes=classes)
-    if classes is not None:
-        return sequence
+def _brought_together(sequence: DrivingSequence, class_names: tuple[str, ...]) -> DrivingSequence:
+    """The sequence under the shipped class map that fits, where none of its classes is the network's."""
     sequence, applied = with_fitting_map(sequence, class_names)
     if applied:
-        print(f'{text}: {applied.told()}')
+        print(f'{sequence.name}: {applied.told()}')
     return sequence
 
 

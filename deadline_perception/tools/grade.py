@@ -84,7 +84,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=60.0,
         help='how long to record; long enough to meet all levels',
     )
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='sample network')
+    parser.add_argument(
+        '--model',
+        '--weights',
+        dest='weights',
+        type=Path,
+        default=DEFAULT_WEIGHTS,
+        help='sample network',
+    )
     parser.add_argument(
         '--path', default='', help='execution path that is run; the largest by default'
     )

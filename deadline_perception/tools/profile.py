@@ -89,7 +89,9 @@ _QUICK_MINUTES = 40 / 60
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument(
+        '--model',
         '--weights',
+        dest='weights',
         type=Path,
         default=DEFAULT_WEIGHTS,
         help='network to measure, or a set of models (see adopt)',

@@ -85,6 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--start',
+        '--model',
+        dest='start',
         type=Path,
         help='weights to start from, as far as --config has the same '
         'layers; for street also the public person-vehicle-bike-detection-2003.xml; a fresh network '

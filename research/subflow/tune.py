@@ -34,7 +34,9 @@ _MOST_IMAGES_OF_DETECTOR = 96  # whose outputs are kept as what to learn
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument(
+        '--model',
         '--weights',
+        dest='weights',
         type=Path,
         required=True,
         help='elastic network, as the command elastic wrote it',

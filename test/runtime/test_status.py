@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime import status as status_module
 from deadline_perception.runtime.job import Conditions, Job, Outcome, StampReading
-from deadline_perception.runtime.status import DetectorStatus, hanging
+from deadline_perception.runtime.status import DetectorStatus, hanging, miss_cause
 
 
 def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):
@@ -94,3 +95,43 @@ def test_a_failure_is_a_concern_for_some_seconds():
     assert status.concerns() == ('1 failures, the last: RuntimeError: no connection',)
     status.failed_ms -= 5001.0
     assert status.concerns() == () and status.values()['failures'] == '1'
+
+
+def test_counts_misses_by_cause_and_tells_the_last():
+    status = DetectorStatus()
+    planned = SimpleNamespace(feasible=True, path=None)
+    late = record(budget_ms=5.0)
+    for one in (
+        late,
+        replace(late, failure='the network broke'),
+        replace(late, plan=SimpleNamespace(feasible=False, path=None)),
+        replace(late, plan=planned, network_ms=90.0, bound_ms=80.0),
+        replace(late, plan=planned, network_ms=1.0, bound_ms=80.0, outcome=Outcome.COASTED),
+    ):
+        assert miss_cause(one)
+        status.note(one)
+    values = status.values()
+    assert {key for key in values if key.startswith('misses: ')} == {
+        'misses: waited for the frame before',
+        'misses: failure',
+        'misses: budget too short',
+        'misses: bound exceeded',
+        'misses: aborted, the rest no longer fitted',
+    }
+    assert 'last_miss' in values
+
+
+def test_warns_of_bounds_far_above_what_frames_take_once_enough_have_told():
+    status = DetectorStatus()
+    loose = replace(record(), network_ms=10.0, bound_ms=62.0)
+    for _ in range(29):
+        status.note(loose)
+    assert status.concerns() == ()
+    status.note(loose)
+    (concern,) = status.concerns()
+    assert 'bounds are 6.2 times what frames take' in concern and 'profile' in concern
+    assert status.values()['bound_over_network'] == '6.20'
+    tight = replace(loose, bound_ms=12.0)
+    for _ in range(200):
+        status.note(tight)
+    assert status.concerns() == ()

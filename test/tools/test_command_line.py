@@ -164,3 +164,24 @@ def test_wrong_arguments_show_the_usage(
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)
     assert 'usage: deadline-perception' in capsys.readouterr().err
+
+
+def test_says_its_version(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
+    with pytest.raises(SystemExit, match='^0$'):
+        command_line.main(['--version'])
+    said = capsys.readouterr().out.strip()
+    assert (
+        f'<version>{said.removeprefix("deadline-perception ")}</version>'
+        in (repository / 'package.xml').read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    'name', ['detect', 'watch', 'demo', 'label', 'profile', 'evaluate', 'train', 'machine grade']
+)
+def test_the_network_is_named_by_the_same_option(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match='^0$'):
+        command_line.main([*name.split(), '--help'])
+    assert '--model' in capsys.readouterr().out

@@ -63,11 +63,7 @@ def write_bag(
     from rosbags.rosbag2 import StoragePlugin, Writer
 
     file = Path(file)
-    if file.exists() and not (overwrite and _is_bag(file)):
-        expected = (
-            'a new name' if _is_bag(file) else 'a new name, for it is no bag that could be replaced'
-        )
-        raise BagError(f'{file} exists already, expected {expected}')
+    check_new_bag(file, overwrite=overwrite)
     part = file.with_name(f'.{file.name}.part')
     shutil.rmtree(part, ignore_errors=True)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +79,21 @@ def write_bag(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return count
+
+
+def check_new_bag(file: Path, *, overwrite: bool) -> None:
+    """Makes sure that a bag of that name may be written, before any image is read.
+
+    Raises:
+        BagError: the file exists already.
+    """
+    if file.exists() and not (overwrite and _is_bag(file)):
+        expected = (
+            'a new name, or --overwrite'
+            if _is_bag(file)
+            else 'a new name, for it is no bag that could be replaced'
+        )
+        raise BagError(f'{file} exists already, expected {expected}')
 
 
 def _is_bag(file: Path) -> bool:
