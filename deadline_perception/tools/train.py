@@ -24,6 +24,14 @@ from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.evaluation.path_accuracy import readable_frames
 from deadline_perception.extras.rendered_drive.drive import CLASS_NAMES, render_drives
+from deadline_perception.extras.training.kept_apart import (
+    LEAST_IMAGES,
+    KeptApart,
+    judged_by,
+    keep_apart,
+    mean_ap,
+    verdict,
+)
 from deadline_perception.extras.training.level_trainer import LevelTrainer
 from deadline_perception.extras.training.loss_log import open_log
 from deadline_perception.extras.training.norm_statistics import measure_statistics
@@ -48,6 +56,7 @@ from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 from deadline_perception.networks.multi_path.resnet_start import start_from_resnet
 from deadline_perception.networks.multi_path.weights_start import start_from_weights
+from deadline_perception.tools.evaluate import evaluate_with_progress
 from deadline_perception.tools.recipe import recipe_text
 from deadline_perception.tools.support.file_arguments import THREADS, check_file, check_numbers
 from deadline_perception.tools.support.stop_request import StopRequest
@@ -67,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--classes',
         metavar='NAME|FILE',
         help=CLASSES_HELP + '; those of --start, of all data and of the rendered drives are learnt',
+    )
+    parser.add_argument(
+        '--val',
+        nargs='+',
+        metavar='SOURCE',
+        help='annotated images to judge the weights by; a tenth of --data, which is not learnt, without',
     )
     parser.add_argument(
         '--drives', type=int, default=0, help='rendered drives to add, each with its own seed'
@@ -229,6 +244,10 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
         sizes=tuple(tuple(size) for size in args.size),
     )
     sequences = [_annotated(text, args.classes) for text in args.data]
+    if args.val:
+        kept = judged_by([_annotated(text, args.classes, 'val') for text in args.val])
+    else:
+        sequences, kept = keep_apart(sequences)
     mapping = {} if args.classes is None else read_map(args.classes)
     of_drives = [
         name
@@ -272,11 +291,36 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     save_detector(network, args.out, recipe=recipe_text(args, trainer.source.digest, trainer.step))
     if source.unreadable:
         print(f'left out: {len(source.unreadable)} of {len(source)} images, which cannot be read')
+    _judge(args, network, kept, trainer.step)
     return ended_run(args, trainer.step, stop)
 
 
-def _annotated(text: str, classes: str | None) -> Sequence:
-    sequence = open_source(text, split='train', classes=classes)
+def _judge(
+    args: argparse.Namespace, network: MultiPathDetector, kept: KeptApart | None, steps: int
+) -> None:
+    """Says how the weights compare with those that the training began with, on images that it has not seen."""
+    if kept is None:
+        print(
+            f'{steps} of {args.steps} steps done; no images were kept apart, for each of --data has fewer than '
+            f'{LEAST_IMAGES}, so nobody knows whether the weights became better: name some with --val'
+        )
+        return
+    frames = readable_frames(kept.frames)
+
+    def precision(one: MultiPathDetector):
+        path = one.path_space.largest
+        return evaluate_with_progress(one, kept.sequence, frames, [path])[path].precision
+
+    begun = args.start is not None and args.start.suffix != '.xml'
+    start = load_detector(args.start, network.device) if begun else None
+    names = network.class_names if start is None else start.class_names
+    before = None if start is None else mean_ap(precision(start), names)
+    after = mean_ap(precision(network), names)
+    print('\n'.join(verdict(before, after, len(frames), steps, args.steps)))
+
+
+def _annotated(text: str, classes: str | None, split: str = 'train') -> Sequence:
+    sequence = open_source(text, split=split, classes=classes)
     if not sequence.class_names:
         raise ValueError(f'source {text!r} has no annotations, expected some to train on')
     return sequence

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -475,3 +476,19 @@ def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(words, 
     run = words(1, '--config', 'compact', '--backbone', tmp_path / 'resnet.pth')
     assert 'expected the 7x7 of a ResNet' in refusal(*run)
     assert 'expected one of them' in refusal(*run, '--start', tmp_path / 'x')
+
+
+def test_ends_with_what_the_weights_are_worth_on_images_that_it_did_not_learn(
+    words, annotations, tmp_path, capsys
+):
+    assert main(words(1)) == 0
+    said = capsys.readouterr().out
+    assert '1 of 1 steps done; no images were kept apart' in said and '--val' in said
+    start = tmp_path / 'start.safetensors'
+    (tmp_path / 'weights.safetensors').rename(start)
+    (tmp_path / 'state.safetensors').unlink()
+    assert main(words(1, '--val', annotations, '--start', start)) == 0
+    said = capsys.readouterr().out
+    assert re.search(
+        r'start \d+\.\d -> now \d+\.\d AP on \d+ images kept apart, 1 of 1 steps', said
+    )

@@ -232,7 +232,7 @@ def test_keeps_what_exists_unless_told_to_replace_a_bag(drive, tmp_path):
     short = replace(drive, frames=drive.frames[:1])
     for name in ('a.mcap', 'b'):
         write_bag(drive, tmp_path / name)
-        with pytest.raises(BagError, match='exists already, expected a new name$'):
+        with pytest.raises(BagError, match='exists already, expected a new name, or --overwrite$'):
             write_bag(short, tmp_path / name)
         write_bag(short, tmp_path / name, overwrite=True)
         assert len(read_bag(tmp_path / name).frames) == 1
