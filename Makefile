@@ -5,10 +5,11 @@
 #   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
 #   make gpu                       every test and benchmark that needs a GPU, into one folder; ARGS="--list" says what
 #   make setup                     only the environment, in .venv; nothing is installed on the system
+#   make docs                      the documents as a site, in out/docs
 #   make parameters                writes config/NODE.yaml from the nodes' declarations
 #   make doctor                    what this machine has and what is missing
 #   make clean                     removes the environment and all that was built
-# Variables: ROS_DISTRO_WHEELS=jazzy|kilted (kilted gets an environment of its own), PYTHON=python3.12, WORKERS=3 (tests).
+# Variables: PYTHON=python3.12, WORKERS=3 (tests).
 #
 # With a ROS 2 install, use colcon instead, in a workspace with this repository in src/:
 #   rosdep install --from-paths src --ignore-src && colcon build --symlink-install
@@ -39,7 +40,7 @@ ARGS ?=
 # One worker more than the two cores of a small machine: tests of nodes wait a third of their time.
 WORKERS ?= 3
 
-.PHONY: help setup demo test benchmarks gpu parameters doctor clean FORCE
+.PHONY: help setup demo test benchmarks gpu parameters docs doctor clean FORCE
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +64,10 @@ benchmarks: setup
 
 parameters: setup
 	@$(VENV)/bin/python -m deadline_perception.nodes parameter_document config
+
+docs: setup
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.5,<10' 'mkdocstrings[python]>=0.26,<2'
+	@$(VENV)/bin/mkdocs build --quiet --strict --site-dir out/docs && echo 'wrote out/docs/index.html'
 
 doctor: setup
 	@$(VENV)/bin/deadline-perception doctor $(ARGS)

@@ -21,7 +21,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
 HERE = Path(__file__).parent
-DISTROS = ('jazzy', 'kilted')
+DISTROS = ('jazzy',)
 PYTHONS = ((3, 10), (3, 11), (3, 12), (3, 13))
 OLDEST_GLIBC, NEWEST_GLIBC = 5, 39  # 2.x
 PLATFORMS = [

