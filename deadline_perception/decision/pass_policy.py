@@ -16,36 +16,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.policy import Choice, check_time_left
-from deadline_perception.decision.scene import Scene
+from deadline_perception.decision.pass_quality import PassQuality
+from deadline_perception.decision.policy import Choice, Quality, check_time_left
 from deadline_perception.timing.time_model import Forecast
 
 _BOUND_DEVIATIONS, _P90_DEVIATIONS = 2.326, 1.282  # of a normal distribution, of 99 and 90 %
 _LEAST_DEVIATION = 0.01  # of the logarithm of a frame's time
 _NO_TIME_MS = 1e-6
 _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
-
-
-class SizedQuality(Protocol):
-    """Quality of paths by class and size of object, such as `PassQuality`."""
-
-    scene: Scene
-
-    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
-        """Of many paths in a scene of which nothing is known: float64 `[paths]`, in [0, 1]."""
-
-    def quality(self, path: ExecutionPath) -> float:
-        """Of one path."""
-
-    def by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
-        """By class and size: float64 `[paths, classes * bins]`."""
+_ALL_ALIKE = np.ones(1)  # weights of a quality over all objects
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +63,7 @@ class PassPolicy(FrontierPolicy):
     Args:
         path_space: all paths of the network.
         forecast: expected idle times.
-        quality: by class and size.
+        quality: expected average precision of the paths. One of passes weighs them by what the scene holds.
         keep_epsilon: gain in expected quality that is worth a change of plan.
         paths: those that may be chosen; None: all.
 
@@ -90,7 +75,7 @@ class PassPolicy(FrontierPolicy):
         self,
         path_space: PathSpace,
         forecast: Forecast,
-        quality: SizedQuality,
+        quality: Quality,
         *,
         keep_epsilon: float = 0.005,
         paths: Sequence[ExecutionPath] | None = None,
@@ -98,7 +83,9 @@ class PassPolicy(FrontierPolicy):
         if not path_space.result_segments:
             raise ValueError('the path space declares no result, expected one at least')
         super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
-        self._scene, self._by_size = quality.scene, quality.by_size(self._paths)
+        self._scene, self._by_size = None, self._qualities[:, None]
+        if isinstance(quality, PassQuality):
+            self._scene, self._by_size = quality.scene, quality.by_size(self._paths)
         self._ends = self._result_ends()
         self._first = self._quality_sources()
         self._weights: np.ndarray | None = None
@@ -215,7 +202,7 @@ class PassPolicy(FrontierPolicy):
 
     def _added_now(self) -> np.ndarray:
         """What each result of each path adds in the scene of now: float64 `[results, paths]`."""
-        weights = self._scene.weights
+        weights = _ALL_ALIKE if self._scene is None else self._scene.weights
         if weights is not self._weights:
             quality = self._by_size @ weights
             at_end = quality[self._first]

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from deadline_perception.core.detections import Detections, box_sizes
-from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
+from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.decision.path_quality import QualityTableError
 
 # Sizes of objects, as roots of their shares of the image, that tell bins apart: below the first to above the last.
 SIZE_EDGES = (0.04, 0.08, 0.16, 0.32)
@@ -84,6 +87,9 @@ class SizeQuality:
         measured: by path, average precision `[classes, bins]` in [0, 1]; NaN where no object was known. At least one.
         objects: how many of each class and size were known, `[classes, bins]`.
         overall: by path, its average precision over all objects; stands where no object of a size was known.
+
+    Raises:
+        ValueError: nothing was measured, shapes differ, or a value lies outside its range.
     """
 
     def __init__(
@@ -92,6 +98,18 @@ class SizeQuality:
         objects: np.ndarray,
         overall: Mapping[ExecutionPath, float],
     ) -> None:
+        if not measured or objects.ndim != 2 or objects.shape[1] != len(SIZE_NAMES):
+            raise ValueError(
+                f'{len(measured)} paths were measured for {objects.shape} classes and sizes, expected at '
+                f'least one path and {len(SIZE_NAMES)} sizes'
+            )
+        for path, table in measured.items():
+            known = table[~np.isnan(table)]
+            if table.shape != objects.shape or not ((known >= 0.0) & (known <= 1.0)).all():
+                raise ValueError(
+                    f'qualities of path {path} by size are {table.tolist()}, expected numbers in [0, 1] of the '
+                    f'shape {objects.shape}'
+                )
         self._paths = list(measured)
         shrunk = np.array(
             [_shrunk(table, objects, overall[path]) for path, table in measured.items()]
@@ -106,6 +124,41 @@ class SizeQuality:
         predicted = self._predicted(self._paths)
         values = predicted + _TRUST * (shrunk.reshape(predicted.shape) - predicted)
         self._known = dict(zip(self._paths, values))
+
+    @classmethod
+    def load(
+        cls, file: Path, path_space: PathSpace, class_names: Sequence[str]
+    ) -> SizeQuality | None:
+        """Reads the sizes of a table of qualities, see `PathQuality.load`; None where it has none.
+
+        Beside what that reads: `"sizes": {"edges": [0.04, ...], "classes": [name, ...], "objects": [[n, ...], ...]}`,
+        and of each path `"by_size": [[ap or null, ...], ...]`, by class and size.
+
+        Raises:
+            QualityTableError: the file cannot be read, its edges or classes are others, or a value is none.
+        """
+        try:
+            content = read_object(file, 'path qualities')
+            if 'sizes' not in content:
+                return None
+            sizes, metric = content['sizes'], str(content.get('metric', 'ap'))
+            if tuple(sizes['edges']) != SIZE_EDGES or list(sizes['classes']) != list(class_names):
+                raise ValueError(
+                    f'edges are {sizes["edges"]} and classes {sizes["classes"]}, expected {SIZE_EDGES} and '
+                    f'{list(class_names)}'
+                )
+            rows = {path_space.parse(name): row for name, row in content['paths'].items()}
+            measured = {
+                path: np.array(row['by_size'], np.float64)
+                for path, row in rows.items()
+                if row.get('by_size') is not None
+            }
+            overall = {path: float(rows[path][metric]) for path in measured}
+            return cls(measured, np.array(sizes['objects'], np.float64), overall)
+        except JsonFileError as error:
+            raise QualityTableError(str(error)) from error
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise QualityTableError(f'sizes of path qualities {file}: {error}') from error
 
     def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """Of many paths: float64 `[paths, classes * bins]`, in [0, 1]."""

@@ -198,7 +198,9 @@ class PassesNetwork:
             fine.network_hash,
             fine.weights_hash,
         )
+        self.engine: Eager = fine.engine
         if not self.is_one_network:
+            self.engine = _BothEngines(self.coarse.engine, fine.engine)
             self.config_name = f'{fine.config_name}-after-{self.coarse.config_name}'
             self.network_hash = _digest(
                 fine.network_hash, self.coarse.network_hash, *map(str, self.coarse_paths.values())
@@ -211,15 +213,6 @@ class PassesNetwork:
     def is_one_network(self) -> bool:
         """The same network takes both looks."""
         return self.coarse is self.fine
-
-    @property
-    def engine(self) -> Eager:
-        """That of the network, or what those of both have to say together."""
-        return (
-            self.fine.engine
-            if self.is_one_network
-            else _BothEngines(self.coarse.engine, self.fine.engine)
-        )
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> PassesRun:
         """See `Network`."""

@@ -24,8 +24,11 @@ from deadline_perception.core.errors import DeadlinePerceptionError, profile_com
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
 from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.pass_policy import PassPolicy
+from deadline_perception.decision.pass_quality import LookQuality, PassQuality
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
+from deadline_perception.decision.scene import SizeQuality
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network
@@ -36,10 +39,12 @@ from deadline_perception.extras.external_models.model_set.model_reference import
     is_set,
     load_network,
 )
+from deadline_perception.networks.passes import PassesNetwork
+from deadline_perception.runtime.look_twice import useful_sequences, with_passes
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
-from deadline_perception.timing.path_bound import PathForecast, WcetForecast
+from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
 from deadline_perception.timing.profile import (
     LatencyProfile,
     ProfileMismatch,
@@ -91,6 +96,8 @@ class NetworkOptions:
         target_miss_probability: of the bounds.
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
         bounds: what bounds are made of, see `TimeParts`.
+        two_passes: look at an image twice where the weights declare how (see `networks.passes`), under the policy
+            `frontier`.
     """
 
     model: str | Network
@@ -103,6 +110,7 @@ class NetworkOptions:
     target_miss_probability: float = 0.01
     calibration_file: str = ''
     bounds: str = BOTH
+    two_passes: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,24 +174,48 @@ def load_task(
     if prepare is not None and _segments_are_missing(options, network, weights):
         prepare(weights)
         network, _ = load_network(options.model, options.device, models_folder, options.engine)
+    passes = None
+    if options.two_passes and options.policy == 'frontier':
+        passes = with_passes(
+            network,
+            weights,
+            lambda model: load_network(model, options.device, models_folder, options.engine),
+        )
+    # What was measured of one network holds for its passes.
+    timed = network
+    if passes is not None and not passes[0].is_one_network:
+        timed = passes[0]
     facts = read_device_facts(options.device)
     try:
-        profile, differences = load_profile(options, network, facts, weights, models_folder)
+        profile, differences = load_profile(options, timed, facts, weights, models_folder)
     except NoProfile as error:
         if images is None:
             raise
         profile, differences = (
-            measure_anew(network, facts, images()),
+            measure_anew(timed, facts, images()),
             [f'measured in seconds, coarsely: {error}'],
         )
-    forecast = PathForecast(profile, network.path_space)
-    quality = load_quality(network, forecast, weights, options.quality)
+    looks = network
+    if passes is not None:
+        looks = passes[0]
+    forecast = PathForecast(profile, looks.path_space)
+    of_network = SegmentForecast(
+        network.path_space, {key: forecast.costs_ms[key] for key in network.path_space.carriers()}
+    )
+    quality: Quality = load_quality(network, of_network, weights, options.quality)
     prepared = prepared_paths(network)
-    kept = _kept_paths(options, network, profile, prepared, forecast, quality)
+    kept = _kept_paths(options, network, profile, prepared, of_network, quality)
+    scene, told = None, ''
+    if passes is not None and kept is not None:
+        quality = pass_quality(passes, quality, weights, options.quality, forecast)
+        kept, told = useful_sequences(passes[0], kept, quality)
+        scene = quality.scene
+    network = looks
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     covering = _covering(network.path_space, kept)
     network.engine.load(key for path in covering for key in network.path_space.keys(path))
     warm_up(network, profile.image_size, covering)
+    check_results(network, profile.image_size)
     give_back_memory()
     ready = kept or (network.path_space.smallest, network.path_space.largest)
     warm_up(network, profile.image_size, (ready[0], ready[-1]))
@@ -226,9 +258,8 @@ def load_task(
         wcet=wcet,
         parts=TimeParts(bounds=options.bounds),
     )
-    if network.engine.notice:
-        notices.append(network.engine.notice)
-    task = Task(network, policy, times, network.result_type)
+    notices += [words for words in (network.engine.notice, told) if words]
+    task = Task(network, policy, times, network.result_type, scene)
     return LoadedTask(
         task,
         options,
@@ -294,6 +325,28 @@ def warm_up(
         return
     for path in paths:
         network.start(np.zeros((*image_size, 3), np.uint8), path).finish()
+
+
+def check_results(network: Network, image_size: tuple[int, int]) -> None:
+    """Makes sure that a network gives the results so far that it declares.
+
+    Raises:
+        SetupError: one is missing, or of another type; says after which segment.
+    """
+    space = network.path_space
+    if not space.result_segments:
+        return
+    run = network.start(np.zeros((*image_size, 3), np.uint8), space.largest)
+    while not run.finished:
+        key = space.keys_by_segment(run.path)[run.segment]
+        segment = space.segments[run.segment]
+        run.run_segment()
+        found = run.result() if run.finished else run.result_so_far()
+        if segment.result and key is not None and not isinstance(found, network.result_type):
+            raise SetupError(
+                f'{network.config_name} declares the result {segment.result!r} after segment {segment.name} and '
+                f'gives {type(found).__name__}, expected {network.result_type.__name__}'
+            )
 
 
 def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[ExecutionPath]:
@@ -458,7 +511,47 @@ def measure_anew(
     return profile
 
 
-def load_quality(network, forecast: PathForecast, weights: Path, named: str = '') -> PathQuality:
+def pass_quality(
+    passes: tuple[PassesNetwork, Path],
+    fine: Quality,
+    weights: Path,
+    named: str,
+    forecast: SegmentForecast,
+) -> PassQuality:
+    """Quality of the sequences of passes, by size of object where the tables have that.
+
+    Args:
+        passes: the network, and the weights of the first look.
+        fine: of the network of the closer look, over all objects.
+        weights: file of that.
+        named: its table; empty: the one beside the weights.
+        forecast: times of the sequences.
+
+    Raises:
+        QualityTableError: a table cannot be read.
+    """
+    network, coarse_weights = passes
+
+    def by_size(of: Network, file: Path) -> SizeQuality | None:
+        return SizeQuality.load(file, of.path_space, of.class_names) if file.is_file() else None
+
+    table = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
+    of_fine = LookQuality(fine, by_size(network.fine, table))
+    if network.is_one_network:
+        return PassQuality(network, of_fine)
+    costs = {
+        key: forecast.costs_ms[f'coarse.{key}']
+        for path in network.coarse_paths.values()
+        for key in network.coarse.path_space.keys(path)
+    }
+    of_coarse = load_quality(
+        network.coarse, SegmentForecast(network.coarse.path_space, costs), coarse_weights
+    )
+    table = coarse_weights.with_suffix('.quality.json')
+    return PassQuality(network, of_fine, LookQuality(of_coarse, by_size(network.coarse, table)))
+
+
+def load_quality(network, forecast: SegmentForecast, weights: Path, named: str = '') -> PathQuality:
     """The table of path qualities: the one that is named, or beside the weights; without, longer paths are better.
 
     Raises:
@@ -486,7 +579,8 @@ def make_policy(
         ValueError: forecast or quality gives values that are out of range.
     """
     if policy == 'frontier':
-        made = FrontierPolicy(space, forecast, quality, paths=kept)
+        maker = PassPolicy if space.result_segments else FrontierPolicy
+        made = maker(space, forecast, quality, paths=kept)
         made.prepare()
         return made
     return (find_policy(policy) if isinstance(policy, str) else policy)(space, forecast, quality)

@@ -23,14 +23,15 @@ _LEAST_GAIN = 0.002  # of average precision at some size, for a second look to b
 
 
 def with_passes(
-    network: Network, weights: Path, load: Callable[[str], Network]
-) -> PassesNetwork | None:
-    """The passes that the file beside some weights declares; None where there is none, or the network decides nothing.
+    network: Network, weights: Path, load: Callable[[str], tuple[Network, Path]]
+) -> tuple[PassesNetwork, Path] | None:
+    """The passes that the file beside some weights declares, and the weights of the first look; None where there is no
+    such file, or the network decides nothing.
 
     Args:
         network: of the weights.
         weights: their file.
-        load: gives the network of a model string, for a first look by another one.
+        load: gives the network of a model string and its file, for a first look by another one.
 
     Raises:
         PassesError: the file is damaged, or the passes cannot be made.
@@ -39,22 +40,23 @@ def with_passes(
     if not network.path_space.operators or not file.is_file():
         return None
     declared = PassesFile.load(file)
-    coarse = network
+    coarse, coarse_weights = network, weights
     if declared.model:
         beside = weights.parent / declared.model
-        coarse = load(str(beside) if beside.is_file() else declared.model)
+        coarse, coarse_weights = load(str(beside) if beside.is_file() else declared.model)
     try:
         paths = {label: coarse.path_space.parse(path) for label, path in declared.coarse.items()}
-        return PassesNetwork(network, paths, coarse=coarse, rule=declared.rule)
+        passes = PassesNetwork(network, paths, coarse=coarse, rule=declared.rule)
     except ValueError as error:
         raise PassesError(f'passes {file} cannot be used: {error}') from error
+    return passes, coarse_weights
 
 
 def useful_sequences(
     network: PassesNetwork, fine: Sequence[ExecutionPath], quality: PassQuality
-) -> list[ExecutionPath]:
+) -> tuple[list[ExecutionPath], str]:
     """One look on each of some paths, each first look alone, and each followed by those closer looks that add something
-    at some size of object.
+    at some size of object; and what a person should know of it, empty where nothing is.
 
     Args:
         network: the passes.
@@ -62,10 +64,19 @@ def useful_sequences(
         quality: of the sequences.
     """
     singles = [network.single(path) for path in fine]
-    kept = list(singles)
+    kept, firsts = list(singles), []
     for label in network.coarse_paths:
         alone = network.path_space.largest.replace(coarse=label, **{FINE: NONE})
         both = [path.replace(coarse=label) for path in singles]
-        gains = quality.by_size(both) - quality.by_size([alone])
-        kept += [alone, *(path for path, gain in zip(both, gains) if np.max(gain) > _LEAST_GAIN)]
-    return kept
+        gains = (quality.by_size(both) - quality.by_size([alone])).max(axis=1)
+        kept += [alone, *(path for path, gain in zip(both, gains) if gain > _LEAST_GAIN)]
+        firsts.append(alone)
+    best = float(np.max(quality.table(singles)))
+    worse = [path for path in firsts if quality.quality(path) > best]
+    notice = ''
+    if worse:
+        notice = (
+            f'the first look {worse[0]} is better ({quality.quality(worse[0]):.3f}) than any closer look alone '
+            f'({best:.3f}), expected the second network to be the better one'
+        )
+    return kept, notice

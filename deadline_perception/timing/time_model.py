@@ -77,11 +77,14 @@ class FinishedFrame(Protocol):
     path: ExecutionPath
     plan: Any
     network_ms: float
-    decisions: Sequence[Any]
     segment: int
     result: object | None
     is_in_time: bool
     publish_ms: float | None
+
+    @property
+    def decisions(self) -> Sequence[Any]:
+        """See the class."""
 
     @property
     def decision_ms(self) -> float:
