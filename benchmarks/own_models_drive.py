@@ -1,10 +1,10 @@
 """A set of the default network and all public detectors in the running nodes, and each of them alone.
 
-    python benchmarks/own_models_drive.py [--set all.yaml] [--contention steps]
+    python benchmarks/own_models_drive.py [--set all.yaml] [--load 1]
 
 Adopts `street` and every file of --models into one set by one command, or takes the set of an earlier run, and each
 model of it as a set of its own. `deadline-perception demo` then plays the same dashcam images (BDD100K, which no public
-detector was trained on) to the nodes under contention that changes: once with all, and once with each alone. Prints and
+detector was trained on) to the nodes beside busy programs: once with all, and once with each alone. Prints and
 writes which model ran when, late images, bounds, and AP50 beside that of each model alone.
 """
 
@@ -71,8 +71,8 @@ def main(run: Run) -> None:
                 data,
                 '--classes',
                 renamed,
-                '--contention',
-                args.contention,
+                '--load',
+                args.load,
                 '--seconds',
                 args.seconds,
                 '--out',
@@ -81,7 +81,7 @@ def main(run: Run) -> None:
             found[model] = json.loads((out / 'summary.json').read_text())
     rows = [_row(model, summary) for model, summary in found.items()]
     show(
-        'in the running nodes, under contention; AP50 in percent',
+        'in the running nodes, beside busy programs; AP50 in percent',
         (
             'models',
             'delivered',
@@ -109,7 +109,7 @@ def main(run: Run) -> None:
             for path, use in found['all']['paths'].items()
         ],
     )
-    run.write(contention=args.contention, runs=found)
+    run.write(load=args.load, runs=found)
 
 
 def _row(model: str, summary: dict) -> tuple:
@@ -142,7 +142,7 @@ if __name__ == '__main__':
                 'help': 'has val.json',
             },
             '--set': {'type': Path, 'help': 'set of models of an earlier run'},
-            '--contention': {'default': 'steps', 'help': "as the demo's"},
+            '--load': {'type': int, 'default': 1, 'help': 'busy programs beside the nodes'},
             '--seconds': {'type': float, 'default': 32.0, 'help': 'of each run'},
         },
     )

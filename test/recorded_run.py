@@ -98,15 +98,13 @@ class RunWriter:
             stamp_ns,
         )
 
-    def contention(self, stamp_ns: int, slowdown: float, level: int = -1, levels: int = 0) -> None:
+    def contention(self, stamp_ns: int, slowdown: float) -> None:
         self.write(
             '/contention_monitor/state',
             self.make(
                 'deadline_perception/msg/ContentionState',
                 header=self.header(stamp_ns),
                 slowdown=slowdown,
-                level=level,
-                levels=levels,
                 probe_ms=1.0,
                 probe_idle_ms=1.0,
                 cpu_utilisation=0.5,

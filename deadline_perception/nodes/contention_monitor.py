@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
-from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Level, Report, report_of
@@ -19,11 +17,6 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.system.priority import MODES, Role, ThreadPriority
-from deadline_perception.timing.contention.levels import (
-    ContentionGrading,
-    ContentionLevel,
-    level_at,
-)
 from deadline_perception.timing.contention.probe import (
     PROBE_ROUNDS,
     PROBE_SHARE,
@@ -66,13 +59,6 @@ PARAMETERS = (
         "first that exists when the node is configured is read; [''] where the boards known so far have it.",
         read_only=True,
     ),
-    Parameter(
-        'levels',
-        '',
-        'File of contention levels that `deadline-perception machine grade` wrote; empty: the '
-        'slowdown alone is published.',
-        read_only=True,
-    ),
 )
 
 
@@ -113,8 +99,6 @@ class ContentionMonitorNode(ManagedNode):
         self._nvml: Nvml | None = None
         self._why_no_nvml = ''
         self._probe: Probe | None = None
-        self._levels: tuple[ContentionLevel, ...] = ()
-        self._why_no_levels = ''
         self._readings = Readings()
         self._timer = self._priority = None
         self._frames_in = []
@@ -136,15 +120,6 @@ class ContentionMonitorNode(ManagedNode):
         ] or JETSON_GPU_LOADS
         self._gpu_files = find_jetson_gpu(files=gpu_files)
         self._sources: set[str] = set()
-        self._levels, self._why_no_levels = (), ''
-        if self._values['levels']:
-            try:
-                self._levels = ContentionGrading.load(
-                    Path(self._values['levels']).expanduser()
-                ).levels
-            except DeadlinePerceptionError as error:
-                self.get_logger().error(f'{error}; the state has no level')
-                self._why_no_levels = str(error)
         self._probe = Probe(rounds=PROBE_ROUNDS)
         self._estimator = SlowdownEstimator()
         self._probe_ms, self._probed_ms, self._probing_ms = math.nan, 0.0, 0.0
@@ -209,13 +184,11 @@ class ContentionMonitorNode(ManagedNode):
         slowdown = self._estimator.slowdown
         message = ContentionState(
             slowdown=slowdown,
-            level=level_at(self._levels, slowdown) if self._levels else -1,
-            levels=len(self._levels),
             probe_ms=self._probe_ms,
             probe_idle_ms=self._probe.idle_ms,
             sources=[*self._readings.sources, *self._estimator.sources],
-            degraded=bool(self._problem),
-            reason=self._problem,
+            degraded=bool(self._readings.reason),
+            reason=self._readings.reason,
             **{
                 name: getattr(self._readings, name)
                 for name in (
@@ -229,10 +202,6 @@ class ContentionMonitorNode(ManagedNode):
         )
         message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
         self._publish(message)
-
-    @property
-    def _problem(self) -> str:
-        return '; '.join(filter(None, (self._readings.reason, self._why_no_levels)))
 
     def _run_probe(self) -> None:
         """Runs the probe when its share of the time allows it; a slow probe makes the next one wait longer."""
@@ -260,10 +229,8 @@ class ContentionMonitorNode(ManagedNode):
             'refused_messages': self._intake.refused,
             'priority': self._priority.in_force,
         }
-        if self._levels:
-            values['level'] = f'{level_at(self._levels, slowdown)} of 0 to {len(self._levels) - 1}'
         return report_of(
-            values, f'slowdown {slowdown:.2f}', concerns=(self._problem, self._intake.concern)
+            values, f'slowdown {slowdown:.2f}', concerns=(readings.reason, self._intake.concern)
         )
 
 

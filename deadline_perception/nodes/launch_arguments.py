@@ -134,11 +134,6 @@ ARGUMENTS = (
     ),
     Argument('profile', '', "latency profile; empty: this device's own"),
     Argument(
-        'levels',
-        '',
-        'contention levels, as `deadline-perception machine grade` writes them; empty: none',
-    ),
-    Argument(
         'device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'
     ),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),

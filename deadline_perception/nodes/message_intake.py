@@ -74,8 +74,6 @@ def _values(value: object, parts: list[str]) -> Iterator[object]:
 
 _CONTENTION = (
     Range('slowdown', 1.0, MAX_SLOWDOWN),
-    Range('level', -1, 1000),
-    Range('levels', 0, 1000),
     Range('sources', 0, 100),
     Range('sources[]', 0, LONGEST_TEXT),
 )

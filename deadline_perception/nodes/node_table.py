@@ -41,7 +41,7 @@ NODES = (  # started again when they end by themselves
     NodeEntry(
         'contention_monitor',
         lifecycle=True,
-        parameters=(('device', 'device'), ('autostart', 'autostart'), ('levels', 'levels')),
+        parameters=(('device', 'device'), ('autostart', 'autostart')),
     ),
     NodeEntry(
         'detector',

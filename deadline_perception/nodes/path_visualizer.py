@@ -17,7 +17,7 @@ from visualization_msgs.msg import MarkerArray
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.images.annotate import annotate
 from deadline_perception.core.images.image_message import ImageError
-from deadline_perception.msg import ContentionState, FrameLatency
+from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.image_input import RELIABILITY, TRANSPORT, ImageInput
 from deadline_perception.nodes.markers import PinholeCamera, detection_markers
@@ -74,7 +74,6 @@ class PathVisualizerNode(Node):
         # Frames whose image is still on its way, as on a busy machine: it is larger than what is said about it.
         self._undrawn: StampCache[Frame] = StampCache(_CACHED_IMAGES)
         self._camera: PinholeCamera | None = None
-        self._contention: ContentionState | None = None
         self._drawn = self._rejected = self._told_without_image = 0
         self._problem = ''
         self._images_in: ImageInput | None = None  # while somebody watches the annotated image
@@ -85,7 +84,6 @@ class PathVisualizerNode(Node):
         for kind, topic, callback in (
             (Detection2DArray, 'detector/detections', self._on_answer),
             (FrameLatency, 'detector/latency', self._on_answer),
-            (ContentionState, 'contention_monitor/state', self._on_contention),
         ):
             self._intake.listen(kind, topic, callback, RESULTS)
         steady_timer(self, _LOOK_PERIOD_S, self._look_for_viewers)
@@ -140,9 +138,6 @@ class PathVisualizerNode(Node):
         except ValueError as error:
             self._reject(f'camera_info is left out: {error}')
 
-    def _on_contention(self, message: ContentionState) -> None:
-        self._contention = message
-
     def _on_answer(self, message: Detection2DArray | FrameLatency) -> None:
         if self._info_in is None:
             return
@@ -168,7 +163,7 @@ class PathVisualizerNode(Node):
                     names,
                     found.header,
                     self._camera or _ASSUMED_CAMERA,
-                    headline(latency, self._contention),
+                    headline(latency),
                 )
             )
         if self._image_out.get_subscription_count():
@@ -229,19 +224,16 @@ class PathVisualizerNode(Node):
         )
 
 
-def headline(latency: FrameLatency, contention: ContentionState | None = None) -> str:
-    """The frame in one line, with the level of contention where one is known."""
+def headline(latency: FrameLatency) -> str:
+    """The frame in one line."""
     taken = f'{latency.total_ms:.0f}' if math.isfinite(latency.total_ms) else '-'
     verdict = '' if latency.deadline_met else ' MISSED'
-    level = ''
-    if contention is not None and contention.levels:
-        level = f'  contention {contention.level} of 0 to {contention.levels - 1}, slowdown {contention.slowdown:.2f}'
     worst = (
         f'  bound {latency.bound_ms:.0f}, WCET {latency.wcet_ms:.0f} ms'
         if latency.wcet_ms > 0.0
         else ''
     )
-    return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}{worst}{level}'
+    return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}{worst}'
 
 
 def main() -> int:

@@ -30,6 +30,11 @@ from deadline_perception.extras.external_models.exported.exported_file import re
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.model_reference import load_weights
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
+from deadline_perception.extras.external_models.model_set.pruning import (
+    Candidate,
+    memory_prune,
+    paths_to_keep,
+)
 from deadline_perception.extras.external_models.model_set.set_file import (
     ModelSpec,
     SetFile,
@@ -39,7 +44,6 @@ from deadline_perception.extras.external_models.model_set.set_file import (
 )
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.system.priority import ThreadPriority
-from deadline_perception.timing.contention.pruning import Candidate, memory_prune, paths_to_keep
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.timing.quantiles import samples_needed

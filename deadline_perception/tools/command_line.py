@@ -38,12 +38,6 @@ GROUPS = {  # of what the papers need besides
             'train-classifier': 'train the nested classifier of crops',
         },
     ),
-    'machine': (
-        'find out how this machine behaves',
-        {
-            'grade': 'find the levels of contention of this machine, and what reproduces them',
-        },
-    ),
 }
 
 

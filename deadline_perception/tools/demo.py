@@ -11,7 +11,6 @@ import argparse
 import os
 import platform
 import shutil
-from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -23,12 +22,8 @@ from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
-from deadline_perception.system.kernel_thread import parse_cores
-from deadline_perception.timing.contention.levels import ContentionGrading
-from deadline_perception.timing.contention.load import busy_programs, units_text
-from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
-from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.tools.support.ensure_profile import ensure_profile, run_quietly
+from deadline_perception.timing.contention.load import busy_programs
+from deadline_perception.tools.support.ensure_profile import ensure_profile
 from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
     THREADS,
@@ -38,11 +33,6 @@ from deadline_perception.tools.support.file_arguments import (
 from deadline_perception.tools.support.terminal import progress_bar
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
-_CONTENTION_SEED, _UNITS, _GRADED_S = (
-    1,
-    6,
-    5.0,
-)  # units per core at most; seconds of each of their numbers
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
 _PERIODS_MS = [100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0]  # of each, with --networks
@@ -77,18 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--threads',
         type=int,
-        help=f'CPU threads of the network; by default {DEFAULT_THREADS}, with --contention 1',
+        default=DEFAULT_THREADS,
+        help='CPU threads of the network',
     )
     parser.add_argument(
         '--load', type=int, default=0, help='busy programs beside the nodes, to show contention'
-    )
-    parser.add_argument(
-        '--contention',
-        metavar='SHAPE_OR_FILE',
-        help=f'artificial contention beside the nodes: '
-        f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. '
-        f'Threads are not raised then, since raised ones hardly feel it; '
-        f'units share the core of the network',
     )
     parser.add_argument(
         '--networks',
@@ -101,14 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plays, records and reports; returns the exit status."""
-    if args.threads is None:
-        args.threads = 1 if args.contention else DEFAULT_THREADS
     check_numbers(args, threads=THREADS, load=(0, 1024), networks=(1, 16))
-    schedule = None
-    if args.contention:
-        schedule = read_schedule(
-            args.contention, _CONTENTION_SEED, args.seconds, {'core': _UNITS * args.threads}
-        )
     check_folder('--out', args.out)
     check_device(args.device)
     check_ros()
@@ -126,14 +102,7 @@ def run(args: argparse.Namespace) -> int:
     bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
     _remove(recording)
     transport = _write_bag(sequence, bag)
-    levels = (
-        grade_contention(args, weights, schedule, LatencyProfile.load(profile.file))
-        if schedule
-        else None
-    )
-    if levels:
-        notes.append(levels_note(ContentionGrading.load(levels)))
-    _play(args, sequence, weights, profile.file, bag, transport, recording, schedule, levels)
+    _play(args, sequence, weights, profile.file, bag, transport, recording)
     if args.networks > 1:
         return _report_tasks(args.out, recording, notes)
     return _report(args.out, recording, sequence, machine_facts(profile.facts), notes)
@@ -165,77 +134,7 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     ]
     if args.load:
         notes.append(f'Busy programs beside the nodes: {args.load}.')
-    if args.contention:
-        notes.append(
-            f'Artificial contention beside the nodes: {args.contention}; threads were not raised, since '
-            f'raised ones hardly feel it.'
-        )
     return sequence, [note for note in notes if note]
-
-
-def network_cores(threads: int) -> str:
-    """Cores that networks and units share, as the detector's parameter: so each unit takes from the network on any
-    machine, and the other nodes have the other cores."""
-    return ','.join(str(core) for core in sorted(os.sched_getaffinity(0))[-threads:])
-
-
-def levels_note(grading: ContentionGrading) -> str:
-    """The graded levels in a sentence."""
-    told = ', '.join(
-        f'{number} is {level.slowdown:.2f} times as slow as idle ({units_text(level.units)})'
-        for number, level in enumerate(grading.levels)
-    )
-    return f'Levels of contention, graded before the run on the core of the network: {told}.'
-
-
-def graded_path(profile: LatencyProfile) -> str:
-    """The path whose frames take nearest to half of the longest, so that there are enough of them at each level."""
-    times_ms = {name: times.p50 for name, times in profile.paths.items()}
-    longest_ms = max(times_ms.values(), default=0.0)
-    return min(times_ms, key=lambda name: abs(times_ms[name] - 0.5 * longest_ms), default='')
-
-
-def grade_contention(
-    args: argparse.Namespace, weights: Path, schedule: Schedule, profile: LatencyProfile
-) -> Path:
-    """Has the levels graded of what will run beside the nodes, each number of its units for long enough; gives their
-    file.
-
-    Raises:
-        MeasurementFailed: see there.
-    """
-    file, steps = args.out / 'levels.json', args.out / 'graded_contention.json'
-    graded = schedule.each_once(_GRADED_S)
-    graded.save(steps)
-    run_quietly(
-        'the levels of contention could not be graded',
-        args.threads,
-        'machine',
-        'grade',
-        '--weights',
-        str(weights),
-        '--device',
-        args.device,
-        '--threads',
-        str(args.threads),
-        '--contention',
-        str(steps),
-        '--cores',
-        network_cores(args.threads),
-        '--path',
-        graded_path(profile),
-        '--most-units',
-        str(max(graded.most.values(), default=1)),
-        '--priority',
-        'off',
-        '--seconds',
-        str(graded.lasts_s),
-        '--unit-seconds',
-        '1',
-        '--out',
-        str(file),
-    )
-    return file
 
 
 def _play(
@@ -246,8 +145,6 @@ def _play(
     bag: Path,
     transport: str,
     recording: Path,
-    schedule: Schedule | None,
-    levels: Path | None,
 ) -> None:
     """Runs the nodes on the bag."""
     from deadline_perception.tools.support.node_run import keep_to_this_machine, run_nodes
@@ -258,7 +155,7 @@ def _play(
     )
 
     parameters = args.out / 'parameters.yaml'
-    parameters.write_text(parameters_text(args.threads, levels))
+    parameters.write_text(parameters_text(args.threads))
     arguments = [
         '--bag',
         str(bag),
@@ -278,14 +175,8 @@ def _play(
     if args.networks > 1:
         arguments += ['--tasks', str(_write_tasks(args, weights, profile))]
     length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9
-    contention = (
-        play(schedule, repeats=True, cores=parse_cores(network_cores(args.threads)))
-        if schedule
-        else nullcontext()
-    )
     with (
         busy_programs(args.load),
-        contention,
         progress_bar('playing to the nodes', length_s + 15.0, 'percent', 'passed') as update,
     ):
         run_nodes(
@@ -297,21 +188,17 @@ def _play(
         update(completed=length_s + 15.0)
 
 
-def parameters_text(threads: int, levels: Path | None) -> str:
+def parameters_text(threads: int) -> str:
     """A parameter file (YAML) of the nodes; ROS reads no aliases, so that nothing in it stands for two nodes.
 
     Args:
         threads: of the networks.
-        levels: file of contention levels, where contention is shown; threads are not raised then, and networks keep to
-            the cores that units share.
     """
     import yaml
 
-    shown = {} if levels is None else {'priority': 'off', 'cores': network_cores(threads)}
-    nodes = {name: {'threads': threads, **shown} for name in ('detector', 'qos_scheduler')}
-    if levels is not None:
-        nodes['contention_monitor'] = {'priority': 'off', 'levels': str(levels)}
-    return yaml.safe_dump({name: {'ros__parameters': values} for name, values in nodes.items()})
+    return yaml.safe_dump(
+        {name: {'ros__parameters': {'threads': threads}} for name in ('detector', 'qos_scheduler')}
+    )
 
 
 def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path:

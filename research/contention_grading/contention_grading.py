@@ -30,6 +30,19 @@ from pathlib import Path
 import numpy as np
 from contender_programs import Contenders
 from contenders import CONTENDERS
+from contention_plot import draw_grading
+from grade import frame_runner
+from impact import (
+    measure_unit_delays,
+    most_units,
+    record_delays,
+)
+from levels import (
+    ContentionGrading,
+    ContentionLevel,
+    grade_levels,
+    match_units,
+)
 from transition_pruning import transition_prune
 
 from deadline_perception.core.device import read_device_facts, use_threads
@@ -38,25 +51,16 @@ from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_t
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.extras.external_models.model_set.pruning import (
+    Candidate,
+    contention_prune,
+    pareto_prune,
+)
 from deadline_perception.extras.rendered_drive.drive import render_drive
-from deadline_perception.extras.report.contention_plot import draw_grading
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.system.kernel_thread import name_thread
 from deadline_perception.system.priority import MODES, Role, ThreadPriority
-from deadline_perception.timing.contention.impact import (
-    measure_unit_delays,
-    most_units,
-    record_delays,
-)
-from deadline_perception.timing.contention.levels import (
-    ContentionGrading,
-    ContentionLevel,
-    grade_levels,
-    match_units,
-)
 from deadline_perception.timing.contention.load import ContentionLoad, units_text
-from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
-from deadline_perception.tools.grade import frame_runner
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))

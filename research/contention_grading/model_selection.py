@@ -72,9 +72,13 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
+from deadline_perception.extras.external_models.model_set.pruning import (
+    Candidate,
+    contention_prune,
+    pareto_prune,
+)
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.extras.rendered_drive.drive import render_drive
-from deadline_perception.timing.contention.pruning import Candidate, contention_prune, pareto_prune
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transition_pruning import transition_prune
 
-from deadline_perception.timing.contention.pruning import Candidate
+from deadline_perception.extras.external_models.model_set.pruning import Candidate
 
 candidates = st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.0, 1.0)), max_size=12).map(
     lambda rows: [Candidate(str(number), *row) for number, row in enumerate(rows)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from deadline_perception.timing.contention.pruning import Candidate, pareto_prune
+from deadline_perception.extras.external_models.model_set.pruning import Candidate, pareto_prune
 
 
 def transition_prune(

@@ -8,11 +8,6 @@ import pytest
 from deadline_perception.msg import ContentionState, FrameLatency
 
 from deadline_perception.nodes.contention_monitor import gpu_index, observe_frame
-from deadline_perception.timing.contention.levels import (
-    ContentionGrading,
-    ContentionLevel,
-    UnitDelay,
-)
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
 
@@ -157,38 +152,3 @@ def test_it_works_again_after_it_was_cleaned_up(start_node, observer, wait_for):
     assert change('configure') and change('activate')
     wait_for(lambda: heard, 'a state after a second start')
     assert change('shutdown') and state() == 'finalized'
-
-
-def test_state_names_the_level_in_force_where_levels_are_known(
-    start_node, observer, wait_for, repeat, tmp_path
-):
-    beside = (UnitDelay({}, 40.0), UnitDelay({'core': 2}, 80.0))
-    ContentionGrading(
-        'compact',
-        'abc',
-        's1',
-        'cpu',
-        '',
-        'a bag',
-        (
-            ContentionLevel(40.0, 0.5, 1.0, {}, 40.0),
-            ContentionLevel(80.0, 0.5, 2.0, {'core': 2}, 80.0),
-        ),
-        beside,
-    ).save(tmp_path / 'levels.json')
-    start_node('contention_monitor', {'levels': str(tmp_path / 'levels.json')})
-    heard = observer.hear(ContentionState, 'contention_monitor/state')
-    latencies = observer.speaker(FrameLatency, 'detector/latency')
-    repeat(partial(latencies.publish, latency()))
-    wait_for(lambda: heard and heard[-1].slowdown > 1.6, 'the slowdown')
-    assert (heard[-1].level, heard[-1].levels, heard[-1].degraded) == (1, 2, False)
-
-
-def test_levels_that_cannot_be_read_degrade_the_state_and_it_goes_on(
-    start_node, observer, wait_for, tmp_path
-):
-    start_node('contention_monitor', {'levels': str(tmp_path / 'none.json')})
-    heard = observer.hear(ContentionState, 'contention_monitor/state')
-    wait_for(lambda: heard, 'a state')
-    assert (heard[-1].level, heard[-1].levels, heard[-1].degraded) == (-1, 0, True)
-    assert 'none.json cannot be read' in heard[-1].reason

@@ -42,7 +42,7 @@ def detections(score=0.5, x=10.0, size=5.0, count=1, hypotheses=1):
 @pytest.mark.parametrize(
     ('topic', 'message'),
     [
-        ('contention_monitor/state', ContentionState(slowdown=1.0, level=-1)),
+        ('contention_monitor/state', ContentionState(slowdown=1.0)),
         ('contention_monitor/state', ContentionState(slowdown=MAX_SLOWDOWN, sources=['probe'])),
         ('time_budget/budget', TimeBudget(budget_ms=60_000.0)),
         ('vehicle_speed/speed', twist(math.nan)),

@@ -4,7 +4,7 @@ import math
 import time
 
 import numpy as np
-from deadline_perception.msg import ContentionState, FrameLatency
+from deadline_perception.msg import FrameLatency
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from stamped_messages import header
 from vision_msgs.msg import Detection2DArray
@@ -45,12 +45,6 @@ def test_headline_says_bound_and_worst_case_where_one_is_known():
     shown = headline(latency(1, bound_ms=42.0, wcet_ms=51.3))
     assert shown == '60 of 100 ms  s01-w0.50-p100-h1  bound 42, WCET 51 ms'
     assert headline(latency(1, wcet_ms=float('nan'))) == headline(latency(1))
-
-
-def test_headline_says_the_level_of_contention_where_one_is_known():
-    known = ContentionState(slowdown=1.456, level=2, levels=4)
-    assert headline(latency(1), known).endswith('h1  contention 2 of 0 to 3, slowdown 1.46')
-    assert headline(latency(1), ContentionState(slowdown=1.456)) == headline(latency(1))
 
 
 class Frames:

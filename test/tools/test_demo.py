@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
 from recorded_run import SECOND_NS, write_drive
 
-from deadline_perception.core.device import read_device_facts
-from deadline_perception.timing.contention.levels import ContentionGrading, ContentionLevel
-from deadline_perception.timing.profile import LatencyProfile
-from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.tools import demo
 
 
@@ -36,65 +29,14 @@ def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mp
     assert len(notes) == 1 and 'every node in a process of its own' in notes[0]
 
 
-def test_artificial_contention_is_told_with_what_it_changes():
-    _, notes = demo.open_sequence(arguments('--contention', 'steps', '--seconds', '2'))
-    assert 'Artificial contention beside the nodes: steps; threads were not raised' in notes[-1]
-
-
-@pytest.mark.parametrize('levels', [None, Path('levels.json')])
-def test_networks_under_contention_keep_to_the_cores_that_the_units_share(levels):
-    last_core = str(max(os.sched_getaffinity(0)))
-    assert demo.network_cores(1) == last_core
-    text = demo.parameters_text(1, levels)
+def test_networks_get_their_threads_without_aliases_that_ros_cannot_read():
+    text = demo.parameters_text(1)
     assert not any(
         isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text)
     )
-    kept = {} if levels is None else {'priority': 'off', 'cores': last_core}
-    nodes = {name: {'threads': 1, **kept} for name in ('detector', 'qos_scheduler')}
-    if levels is not None:
-        nodes['contention_monitor'] = {'priority': 'off', 'levels': 'levels.json'}
     assert yaml.safe_load(text) == {
-        name: {'ros__parameters': values} for name, values in nodes.items()
+        name: {'ros__parameters': {'threads': 1}} for name in ('detector', 'qos_scheduler')
     }
-
-
-def test_the_levels_are_graded_on_frames_of_half_the_longest_time():
-    def times(ms):
-        return Quantiles(*[ms] * 8, 5)
-
-    profile = LatencyProfile(
-        read_device_facts('cpu'),
-        'made up',
-        'hash',
-        (64, 64),
-        (64, 64),
-        '2026-01-01T00:00:00',
-        0.0,
-        {'all': times(1.0)},
-        {'small': times(5.0), 'middle': times(21.0), 'large': times(46.0)},
-    )
-    assert demo.graded_path(profile) == 'middle'
-    assert demo.graded_path(replace(profile, paths={})) == ''
-
-
-def test_the_levels_that_were_found_are_told():
-    grading = ContentionGrading(
-        'made up',
-        'hash',
-        'path',
-        'device',
-        'date',
-        'units',
-        (
-            ContentionLevel(10.0, 0.5, 1.0, {}, 10.0),
-            ContentionLevel(16.0, 0.5, 1.6, {'core': 1}, 16.5),
-        ),
-        (),
-    )
-    assert demo.levels_note(grading) == (
-        'Levels of contention, graded before the run on the core of the network: 0 is 1.00 times as slow as idle '
-        '(none), 1 is 1.60 times as slow as idle (1 core).'
-    )
 
 
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
@@ -117,7 +59,6 @@ def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
         (['--source', 'nowhere'], "source 'nowhere' does not exist"),
         (['--threads', '0'], '--threads is 0, expected 1 to 1024'),
         (['--load', '-1'], '--load is -1'),
-        (['--contention', 'waves'], 'contention schedule waves cannot be read'),
         (['--networks', '0'], '--networks is 0, expected 1 to 16'),
         (['--device', 'gpu'], "device is 'gpu', expected cpu, cuda or cuda:INDEX"),
         (['--seconds', '1'], 'weights.safetensors cannot be read as safetensors'),
@@ -135,7 +76,8 @@ def test_without_ros_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setenv('PYTHONPATH', '')
     code = (
         'import sys; sys.modules["rclpy"] = None\n'
-        'from deadline_perception.tools import demo, import_probe\n'
+        'from deadline_perception.tools import demo\n'
+        'from deadline_perception.tools.support import import_probe\n'
         'import_probe._PRELUDE += "import sys; sys.modules[\'rclpy\'] = None\\n"\n'
         'demo.check_ros()'
     )

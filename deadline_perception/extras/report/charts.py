@@ -153,16 +153,12 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
 
 
 def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
-    """One lane per operator over time, shaded by how much of the network was used, and under them the level of
-    contention where one is known. Empty without recorded paths."""
+    """One lane per operator over time, shaded by how much of the network was used. Empty without recorded paths."""
     decided = [frame for frame in frames if frame.outcome is not Outcome.COASTED and frame.decision]
     operators = _operators(decided)
     if not operators:
         return ''
-    levels = (
-        [recording.level.at(frame.stamp_ns) for frame in decided] if recording.level.values else []
-    )
-    figure, (row,) = _axes([1.0], 0.32 * (len(operators) + bool(levels)) + 0.55, 'lanes')
+    figure, (row,) = _axes([1.0], 0.32 * len(operators) + 0.55, 'lanes')
     time_s = times_s(recording, [frame.stamp_ns for frame in decided])
     step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
 
@@ -193,33 +189,8 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
         ]
         for shade, across, along in bars(shades, len(operators) - 1 - lane):
             row.broken_barh([across], along, color=_THEME[shade], linewidth=0)
-    highest = max(recording.level.values, default=0)
-    for level, across, along in bars(
-        [None if math.isnan(level) else level for level in levels], -1
-    ):
-        row.broken_barh(
-            [across],
-            along,
-            color=_THEME['slowdown'],
-            alpha=0.12 + 0.6 * level / max(highest, 1),
-            linewidth=0,
-        )
-        if across[1] > 0.012 * (time_s[-1] - time_s[0]):
-            row.text(
-                across[0] + 0.5 * across[1],
-                -1,
-                f'{level:.0f}',
-                color=_THEME['ink'],
-                ha='center',
-                va='center',
-                fontsize=8,
-            )
-    places = [
-        *(['contention'] if levels else []),
-        *(name.replace('_', ' ') for name in reversed(operators)),
-    ]
-    row.set_yticks(range(-1 if levels else 0, len(operators)), places)
-    row.set_ylim(-1.6 if levels else -0.6, len(operators) - 0.4)
+    row.set_yticks(range(len(operators)), [name.replace('_', ' ') for name in reversed(operators)])
+    row.set_ylim(-0.6, len(operators) - 0.4)
     row.grid(False)
     _finish_time_axis(
         [row], times_s(recording, [frame.stamp_ns for frame in frames])

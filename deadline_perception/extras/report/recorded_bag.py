@@ -126,13 +126,6 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
         slowdown=_samples(
             [(_stamp(message), message.slowdown) for message in messages['ContentionState']]
         ),
-        level=_samples(
-            [
-                (_stamp(message), message.level)
-                for message in messages['ContentionState']
-                if getattr(message, 'levels', 0)
-            ]
-        ),  # recordings of earlier versions have none
         rejected=_growth([message.rejected_frames_total for message in latencies], before),
         middleware_lost=_growth([message.middleware_lost_total for message in latencies], before),
         ending=ending,

@@ -126,7 +126,6 @@ class Recording:
         unknown_objects: boxes of classes that the network does not know, by name; they are not scored.
         speed_mps: speed that the budget was computed from.
         slowdown: estimated by the contention monitor.
-        level: level of contention that the monitor saw in force, 0 the least; empty where it knew none.
         rejected: images that the detector could not use.
         middleware_lost: images that the middleware reported lost.
         class_map: how the names of the data became those of the network, as a sentence; empty where they were.
@@ -144,7 +143,6 @@ class Recording:
     middleware_lost: int
     ending: str = ''
     unknown_objects: dict[str, int] = field(default_factory=dict)
-    level: Samples = Samples((), ())
     class_map: str = ''
 
     @property

@@ -98,7 +98,6 @@ def report_page(
             'thinned': _thinned(recording, frames),
             'lanes': charts.lanes(recording, list(frames)),
             'lane_levels': charts.lane_levels(list(frames)),
-            'has_levels': bool(recording.level.values),
             'phases': charts.phases(recording, list(frames)),
             'phase_legend': charts.phase_legend(recording),
         }

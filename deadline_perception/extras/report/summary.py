@@ -65,30 +65,6 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
     return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
 
 
-def level_uses(recording: Recording) -> dict[str, dict]:
-    """What ran at each level of contention in force, by its number as text; empty where no level was known.
-
-    Keys: `frames`; `misses` and `infeasible` of these; `paths` that ran, their number; `network_p50_ms`; `quality`, the
-    mean of what the decisions counted with, None where none was recorded.
-    """
-    by_level: dict[int, list[FrameRecord]] = {}
-    for frame in recording.frames if recording.level.values else ():
-        level = recording.level.at(frame.stamp_ns)
-        if math.isfinite(level) and frame.path:
-            by_level.setdefault(int(level), []).append(frame)
-    return {
-        str(level): {
-            'frames': len(frames),
-            'misses': sum(not (frame.in_time or frame.age_unknown) for frame in frames),
-            'infeasible': sum(not frame.feasible for frame in frames),
-            'paths': len({frame.path for frame in frames}),
-            'network_p50_ms': median_high([frame.network_ms for frame in frames]),
-            'quality': _quality(frames),
-        }
-        for level, frames in sorted(by_level.items())
-    }
-
-
 def wasted_time(recording: Recording) -> dict[str, float | int | None]:
     """What bounds that lie far above what frames take cost; keys of summary.json.
 
@@ -212,7 +188,6 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
                 }
                 for use in path_uses(recording)
             },
-            'contention_levels': level_uses(recording),
             'policy': next(
                 (frame.decision.policy for frame in recording.frames if frame.decision), None
             ),

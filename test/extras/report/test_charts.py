@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 
 import pytest
 
 from deadline_perception.extras.report import charts
-from deadline_perception.extras.report.recording import Samples
-
-
-def test_levels_of_contention_lie_under_the_lanes_where_they_are_known(drive):
-    frames = charts.drawn_frames(drive)
-    assert 'contention' not in charts.lanes(drive, frames)
-    stamps_ns = [frame.stamp_ns for frame in drive.frames]
-    levels = tuple(float(place // 20) for place in range(len(stamps_ns)))
-    svg = charts.lanes(replace(drive, level=Samples(tuple(stamps_ns), levels)), frames)
-    ElementTree.fromstring(svg)
-    assert 'contention' in svg and 'var(--slowdown)' in svg
-    assert all(f'>{level}<' in svg for level in (0, 1, 2))
 
 
 @pytest.mark.parametrize('draw', [charts.timeline, charts.lanes, charts.phases])

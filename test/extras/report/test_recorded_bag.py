@@ -59,14 +59,6 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     assert (frame.decision.policy, frame.decision.slowdown) == ('frontier', 1.0)
     assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
     assert recording.slowdown.at(START_NS) == 1.3
-    assert recording.level.values == ()  # none is known
-
-
-def test_levels_of_contention_are_read_where_the_monitor_knew_them(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        write_one_frame(run)
-        run.contention(START_NS + 1, 1.4, level=2, levels=4)
-    assert read_recording(tmp_path / 'run').level.values == (2.0,)
 
 
 def test_takes_the_speed_topic_where_no_budget_was_recorded(tmp_path):

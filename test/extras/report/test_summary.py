@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from recorded_run import PATH, START_NS, RunWriter
 
 from deadline_perception.extras.report.recorded_bag import read_recording
-from deadline_perception.extras.report.recording import Samples
 from deadline_perception.extras.report.summary import (
-    level_uses,
     path_uses,
     scored_outputs,
     summarise,
@@ -117,24 +114,6 @@ def test_paths_are_listed_most_used_first(recorded):
     )
     assert first.quality == pytest.approx(0.3)
     assert (second.path, second.frames, second.misses) == (OTHER_PATH, 1, 0)
-
-
-def test_what_ran_is_told_for_each_level_of_contention(recorded):
-    ran = (PATH, 60.0), (PATH, 60.0), (PATH, 150.0), (OTHER_PATH, 60.0)
-    recording = recorded(
-        *(
-            {'path': path, 'total_ms': total_ms, 'decision': {'quality': 0.3}}
-            for path, total_ms in ran
-        )
-    )
-    assert level_uses(recording) == {}
-    stamps_ns = tuple(frame.stamp_ns for frame in recording.frames[1:3])
-    uses = level_uses(replace(recording, level=Samples(stamps_ns, (0.0, 2.0))))  # none before
-    assert [(level, use['frames'], use['misses'], use['paths']) for level, use in uses.items()] == [
-        ('0', 1, 0, 1),
-        ('2', 2, 1, 2),
-    ]
-    assert uses['2']['quality'] == pytest.approx(0.3) and uses['2']['infeasible'] == 0
 
 
 def test_frames_that_ran_a_smaller_network_than_fitted_are_counted(recorded):

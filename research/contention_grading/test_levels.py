@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from deadline_perception.core.device import DeviceFacts
-from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.json_file import JsonFileError
-from deadline_perception.timing.contention.levels import (
+from levels import (
     ContentionGrading,
     ContentionLevel,
     GradingError,
@@ -25,6 +21,10 @@ from deadline_perception.timing.contention.levels import (
     match_units,
     smoothed,
 )
+
+from deadline_perception.core.device import DeviceFacts
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.json_file import JsonFileError
 
 
 def stretches(

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-
-from deadline_perception.timing.contention.impact import (
+from impact import (
     measure_unit_delays,
     most_units,
     record_delays,
     rungs,
 )
+
 from deadline_perception.timing.contention.load import ContentionLoad, check_units
 
 

@@ -12,7 +12,8 @@ import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from deadline_perception.timing.contention.levels import FEWEST_DELAYS, UnitDelay
+from levels import FEWEST_DELAYS, UnitDelay
+
 from deadline_perception.timing.contention.load import MOST_UNITS, ContentionLoad
 
 RUNGS = 8  # of each kind of units

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
-
-from deadline_perception.extras.report.contention_plot import draw_grading
-from deadline_perception.timing.contention.levels import (
+from contention_plot import draw_grading
+from levels import (
     ContentionGrading,
     UnitDelay,
     grade_levels,

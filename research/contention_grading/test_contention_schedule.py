@@ -5,12 +5,7 @@ import signal
 import time
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from waiting import wait
-
-from deadline_perception.core.json_file import JsonFileError
-from deadline_perception.timing.contention.schedule import (
+from contention_schedule import (
     SHAPES,
     Schedule,
     Step,
@@ -18,6 +13,11 @@ from deadline_perception.timing.contention.schedule import (
     play,
     read_schedule,
 )
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from waiting import wait
+
+from deadline_perception.core.json_file import JsonFileError
 
 SCHEDULE = Schedule(
     (Step(0.5, {'core': 1}), Step(2.0), Step(3.0, {'core': 2, 'memory': 1})), lasts_s=4.0

@@ -1,5 +1,7 @@
 """Find out which levels of contention this machine has, and which artificial units reproduce each.
 
+    python research/contention_grading/grade.py --help
+
 Runs one path of a network beside whatever the machine runs: nodes that you have started, a COMMAND that is given after
 --, or units that follow a schedule. Then, beside units alone, more and more of them. Writes the levels, for the
 contention monitor, and a picture of them. Units and command end with this program, however it ends.
@@ -13,11 +15,26 @@ import random
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
+
+from contention_schedule import SHAPES, Schedule, play, read_schedule
+from impact import (
+    measure_unit_delays,
+    most_units,
+    record_delays,
+)
+from levels import (
+    ContentionGrading,
+    UnitDelay,
+    default_levels_path,
+    grade_levels,
+    match_units,
+)
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.share_folder import share_folder
@@ -28,18 +45,6 @@ from deadline_perception.extras.external_models.model_set.model_reference import
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.system.priority import MODES, Role, ThreadPriority, inference_thread
-from deadline_perception.timing.contention.impact import (
-    measure_unit_delays,
-    most_units,
-    record_delays,
-)
-from deadline_perception.timing.contention.levels import (
-    ContentionGrading,
-    UnitDelay,
-    default_levels_path,
-    grade_levels,
-    match_units,
-)
 from deadline_perception.timing.contention.load import (
     UNIT_SHARE,
     LoadError,
@@ -49,8 +54,8 @@ from deadline_perception.timing.contention.load import (
     stop_tied,
     units_text,
 )
-from deadline_perception.timing.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.timing.profile import time_frame
+from deadline_perception.tools.command_line import run_alone
 from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
 from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
@@ -206,7 +211,7 @@ def _grade(
     file = args.out or default_levels_path(network.config_name, facts)
     grading.save(file)
     plot = file.with_suffix('.png')
-    from deadline_perception.extras.report.contention_plot import draw_grading
+    from contention_plot import draw_grading
 
     draw_grading(grading, plot)
     _print_levels(grading)
@@ -320,3 +325,7 @@ def _print_levels(grading: ContentionGrading) -> None:
         ),
         rows,
     )
+
+
+if __name__ == '__main__':
+    sys.exit(run_alone(sys.modules[__name__]))

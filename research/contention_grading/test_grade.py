@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
+import grade as grade_module
 import pytest
+from levels import ContentionGrading
 from measurable_network import run_command
 
 from deadline_perception.core.device import DEFAULT_THREADS, process_environment
-from deadline_perception.timing.contention.levels import ContentionGrading
-from deadline_perception.tools import grade as grade_module
 
 
 @pytest.fixture(scope='module')
@@ -19,13 +20,12 @@ def grade(measurable_weights):
 
     def run(*words, environment=process_environment(DEFAULT_THREADS)):
         return run_command(
-            'machine',
-            'grade',
             '--weights',
             measurable_weights,
             '--source',
             'drive:seed=1,seconds=0.5',
             *words,
+            script=Path(grade_module.__file__),
             environment=environment,
         )
 
@@ -101,8 +101,7 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
     monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
     assert 'of the network measurable on the path' in refusal(
-        'machine',
-        'grade',
+        grade_module,
         '--weights',
         measurable_weights,
         '--reuse',
@@ -122,7 +121,7 @@ def test_too_few_delays_are_told_before_units_are_measured(
         grade_module, '_measure_units', lambda *_: pytest.fail('units are measured')
     )
     assert '3 delays are too few to grade' in refusal(
-        'machine', 'grade', '--weights', measurable_weights, '--source', 'drive:seed=1,seconds=0.5'
+        grade_module, '--weights', measurable_weights, '--source', 'drive:seed=1,seconds=0.5'
     )
 
 
@@ -146,4 +145,4 @@ def test_too_few_delays_are_told_before_units_are_measured(
 )
 def test_wrong_arguments_are_told_in_one_line(monkeypatch, refusal, arguments, message):
     monkeypatch.setattr(grade_module, 'restart_with_environment', lambda threads: None)
-    assert message in refusal('machine', 'grade', *arguments)
+    assert message in refusal(grade_module, *arguments)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadline_perception.timing.contention.pruning import (
+from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
     contention_prune,
     memory_prune,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from levels import ContentionGrading, delay_density, smoothed
 
-from deadline_perception.timing.contention.levels import ContentionGrading, delay_density, smoothed
 from deadline_perception.timing.contention.load import units_text
 from deadline_perception.timing.contention.unit import KINDS
 

@@ -391,8 +391,7 @@ class ContentionGrading:
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise JsonFileError(
-                f'contention levels {file} cannot be used: {error}; '
-                f'`deadline-perception machine grade` writes them'
+                f'contention levels {file} cannot be used: {error}; `grade.py` writes them'
             ) from error
 
 
