@@ -60,9 +60,7 @@ def groups():
         re.fullmatch(r'deadline_perception\[(.*)\]', line)[1] for line in optional.pop('all')
     )
     of_package = sorted(
-        name
-        for name in optional
-        if name not in APART and not name.startswith('ros-')
+        name for name in optional if name not in APART and not name.startswith('ros-')
     )
     assert inner.split(',') == of_package
     return {'': project['dependencies'], **optional}
@@ -123,7 +121,9 @@ def test_a_robot_gets_the_versions_that_the_suite_passed_with():
     words = line.partition('#')[0].partition(')')[2].split()
     wanted = {normal(word) for word in words if re.fullmatch(r'[\w-]+', word)}
     assert len(wanted) > 10 and wanted <= pinned
-    assert {normal(name) for name in declared()} - {'rerun-sdk'} <= pinned  # of the live view, on laptops
+    assert {normal(name) for name in declared()} - {
+        'rerun-sdk'
+    } <= pinned  # of the live view, on laptops
 
 
 def locked(distro):
