@@ -8,17 +8,24 @@ See docs/python_api.md.
 
 from __future__ import annotations
 
+import _thread
+import os
 import threading
+import time
+import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.number import is_count
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
+from deadline_perception.runtime.end_of_program import Turn, close_at_end, words_of_fork
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, load_task
@@ -28,6 +35,9 @@ from deadline_perception.system.priority import ThreadPriority
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 
 STOP_TIMEOUT_S = 3.0
+_END_TIMEOUT_S = (
+    1.0  # of the same as the program ends, which then waits for threads of all detectors
+)
 _MEASURED_IMAGES = 4
 KEPT_FRAMES = 200  # a process that is killed loses what the calibration learnt from at most so many
 
@@ -40,13 +50,13 @@ class CalibrationKeeper:
     """Writes what the calibration of a task has learnt to its file, on a thread that may wait for the disk.
 
     Args:
-        calibration: gives the file, None where nothing is kept, and the calibrator.
+        calibration: gives the file and the calibrator; None where nothing is kept.
         failed: is told, in a sentence, that the file cannot be written; the next frames are served.
     """
 
     def __init__(
         self,
-        calibration: Callable[[], tuple[CalibrationFile | None, BoundCalibrator]],
+        calibration: Callable[[], tuple[CalibrationFile, BoundCalibrator] | None],
         failed: Callable[[str], None],
     ) -> None:
         self._calibration, self._failed, self._frames = calibration, failed, 0
@@ -60,9 +70,10 @@ class CalibrationKeeper:
 
     def keep(self) -> None:
         """Keeps the state as it is now; does not wait."""
-        file, calibrator = self._calibration()
-        if file is None:
+        calibration = self._calibration()
+        if calibration is None:
             return
+        file, calibrator = calibration
         state = calibrator.state()
 
         def write() -> None:
@@ -77,6 +88,10 @@ class CalibrationKeeper:
     def is_alive(self) -> bool:
         """The thread has not ended."""
         return not self._thread.fault
+
+    def abandon(self) -> None:
+        """Ends the thread without waiting; what it has not begun to write is lost."""
+        self._thread.abandon()
 
     def stop(self, timeout_s: float) -> None:
         """Ends the thread once everything is written; waits so long."""
@@ -123,10 +138,13 @@ class DeadlineDetector:
         self._executor, self._owns_executor = executor or Executor(), executor is None
         self._pipeline: FramePipeline | None = None
         self._hung: FramePipeline | None = None  # released, with a frame that did not come out
+        self._stream: DetectionStream | None = None  # that is open
         self._own_stream: DetectionStream | None = None  # of `detect`
         self._keeper: CalibrationKeeper | None = None
         self._opening = threading.RLock()
         self._closed = False
+        self._at_work: list[FramePipeline | CalibrationKeeper] = []  # of the client at hand
+        self._process = os.getpid()
         try:
             if isinstance(model, Task):
                 self.loaded = LoadedTask.of(model)
@@ -145,6 +163,11 @@ class DeadlineDetector:
             *self.loaded.notices,
             *self.loaded.degraded,
         ]  # that nobody has been told yet
+        self._dropped = weakref.finalize(
+            self, _end_dropped, self._executor, self._owns_executor, self._at_work, self._process
+        )
+        self._dropped.atexit = False  # then `end_with_program` is called
+        close_at_end(self, Turn.DETECTOR)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -152,19 +175,32 @@ class DeadlineDetector:
         return tuple(self.loaded.task.network.class_names)
 
     def detect(
-        self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0
+        self,
+        image_bgr: np.ndarray,
+        budget_ms: float | None,
+        *,
+        stamp_ns: int = 0,
+        age_ms: float = 0.0,
     ) -> Answer:
         """Answers an image. Blocks until then, which is by the deadline; see `DetectionStream.detect`.
 
+        An image without a stamp is one of its own: its answer holds its own objects, or none where they are not in
+        time. Those with stamps are taken for one camera's: tracks of earlier ones stand in for a result that is late.
+
         Raises:
             ValueError: image or budget cannot be used, or a stream is open.
-            StreamClosed: the detector is closed.
+            StreamClosed: the detector is closed, or this process is a fork of its own.
+            NoAnswer: the threads that answer have ended.
         """
+        self._check_process()
         with self._opening:
             if self._own_stream is None:
                 self._own_stream = self.stream(rules=self._rules or FrameRules())
             stream = self._own_stream
-        return stream.detect(image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms)
+        is_alone = is_count(stamp_ns) and stamp_ns == 0
+        return stream.detect(
+            image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms, is_alone=is_alone
+        )
 
     def stream(
         self,
@@ -184,6 +220,7 @@ class DeadlineDetector:
             ValueError: a stream is open.
             StreamClosed: the detector is closed.
         """
+        self._check_process()
         stream = DetectionStream(self.loaded.task, on_answer, on_late_record)
         rules = (
             rules
@@ -193,9 +230,12 @@ class DeadlineDetector:
         with self._opening:
             if self._own_stream is not None:
                 self.halt()
-            pipeline = self.open(stream, rules)
-            stream.pipeline, stream.close = (
+            # Threads know it by a proxy: they keep neither it nor its detector alive, which are dropped together.
+            pipeline = self.open(weakref.proxy(stream), rules)
+            self._stream = stream
+            stream.pipeline, stream.executor, stream.close = (
                 pipeline,
+                self._executor,
                 lambda: self._pipeline is pipeline and self.halt(),
             )
             while self._notices:
@@ -226,6 +266,7 @@ class DeadlineDetector:
             StreamClosed: the detector or its executor is closed.
             DetectorHangs: the network still hangs in a frame of the client before.
         """
+        self._check_process()
         with self._opening:
             if self._closed or self._executor.mailbox.closed:
                 raise StreamClosed(
@@ -240,47 +281,74 @@ class DeadlineDetector:
             if self._executor.watchdog is None:
                 self._executor.start(
                     priority or ThreadPriority(self._priority, lock_memory=False),
-                    client.on_failure,
+                    lambda error: client.on_failure(error),
                     prepare=prepare,
                     collects_garbage=collects_garbage,
                 )
-            keeper = (
-                CalibrationKeeper(self._calibration, client.on_notice)
-                if self.loaded.calibration_file
-                else None
-            )
+            keeper = None
+            if self.loaded.calibration_file:
+                here = weakref.ref(self)
+                keeper = CalibrationKeeper(
+                    lambda: _calibration(here()), lambda words: client.on_notice(words)
+                )
+                self._at_work.append(keeper)
             self._keeper = keeper
             self._pipeline = self._executor.open(
                 self.loaded.task, client, rules, None if keeper is None else keeper.end_frame
             )
+            self._at_work.append(self._pipeline)
             return self._pipeline
 
-    def halt(self) -> bool:
+    def halt(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         """Answers no more; first waits some seconds for the image at work. Returns whether that came out. What the
         calibration has learnt is kept where a file for it was named."""
+        if words_of_fork(self._process):
+            return True
         with self._opening:
             pipeline = self._pipeline
             if pipeline is None:
                 return True
-            self._pipeline = self._own_stream = None
+            self._pipeline = self._own_stream = self._stream = None
             if self._owns_executor:
-                is_free = self._executor.stop(STOP_TIMEOUT_S)
+                is_free = self._executor.stop(timeout_s)
             else:
-                is_free = self._executor.release(pipeline, STOP_TIMEOUT_S)
+                is_free = self._executor.release(pipeline, timeout_s)
             self._hung = None if is_free else pipeline
             if self._keeper is not None:
                 self._keeper.keep()
-                self._keeper.stop(STOP_TIMEOUT_S)
+                self._keeper.stop(timeout_s)
                 self._keeper = None
+            self._at_work.clear()
             return is_free
 
-    def close(self) -> None:
-        """Halts, and ends the threads of this detector; a second call does nothing."""
+    def close(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Halts, and ends the threads of this detector; a second call does nothing, nor one in a fork."""
+        if words_of_fork(self._process):
+            return
         with self._opening:
             self._closed = True
-            self.halt()
+            self._dropped.detach()
+            self.halt(timeout_s)
             if self._owns_executor:
-                self._executor.close(0.0 if self.hangs else STOP_TIMEOUT_S)
+                self._executor.close(0.0 if self.hangs else timeout_s)
+
+    def end_with_program(self, until_s: float) -> None:
+        """See `Owner`: the image at work is aborted."""
+        if words_of_fork(self._process):
+            return
+        for part in list(self._at_work):
+            if isinstance(part, FramePipeline):
+                part.stop()
+        if self._opening.acquire(timeout=max(0.0, until_s - time.monotonic())):
+            try:
+                self.close(_END_TIMEOUT_S)
+            finally:
+                self._opening.release()
+
+    def _check_process(self) -> None:
+        words = words_of_fork(self._process)
+        if words:
+            raise StreamClosed(words)
 
     @property
     def hangs(self) -> bool:
@@ -299,15 +367,45 @@ class DeadlineDetector:
         """What the kernel was asked for."""
         return self._executor.priority
 
-    def _calibration(self) -> tuple[CalibrationFile | None, BoundCalibrator]:
-        loaded = self.loaded
-        return loaded.calibration_file, loaded.task.times.calibrator
-
     def __enter__(self) -> DeadlineDetector:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _calibration(
+    detector: DeadlineDetector | None,
+) -> tuple[CalibrationFile, BoundCalibrator] | None:
+    if detector is None or detector.loaded.calibration_file is None:
+        return None
+    return detector.loaded.calibration_file, detector.loaded.task.times.calibrator
+
+
+def _end_dropped(
+    executor: Executor,
+    owns_executor: bool,
+    at_work: Sequence[FramePipeline | CalibrationKeeper],
+    process: int,
+) -> None:
+    """Ends the threads of a detector that nobody has any more, on a thread of its own: the garbage collector calls
+    this wherever it is, also while a lock is held."""
+    if words_of_fork(process) or not (owns_executor or at_work):
+        return
+
+    def end() -> None:
+        for part in list(at_work):
+            if isinstance(part, CalibrationKeeper):
+                part.abandon()
+            else:
+                executor.release(part, 0.0)
+        if owns_executor:
+            executor.abandon()
+
+    _thread.start_new_thread(end, ())  # no `threading.Thread`, whose own lock may be held
+    warnings.warn(
+        'a DeadlineDetector was dropped without close(); use it as a context', ResourceWarning
+    )
 
 
 def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import math
+import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -30,7 +33,8 @@ from deadline_perception.deadline_detector import (
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.external_models.model_set.model_reference import ModelNotFound
-from deadline_perception.runtime.detection_stream import StreamClosed, Superseded
+from deadline_perception.runtime import detection_stream
+from deadline_perception.runtime.detection_stream import NoAnswer, StreamClosed, Superseded
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Outcome
 from deadline_perception.runtime.loading import NetworkOptions, NoProfile
@@ -507,3 +511,163 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     keeper.keep()
     keeper.stop(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]
+
+
+@pytest.mark.parametrize(
+    ('case', 'status'),
+    [('late', 0), ('stream', 0), ('error', 1), ('exit', 3), ('interrupted', -2), ('at exit', 0)],
+)
+def test_a_program_that_ends_without_closing_ends_with_its_own_status(case, status, tmp_path):
+    program = Path(__file__).with_name('unclosed_detector.py')
+    environment = {**os.environ, 'XDG_CACHE_HOME': str(tmp_path)}
+    for _ in range(2):  # the second with the profile that the first has kept
+        run = subprocess.run(
+            [sys.executable, program, case], capture_output=True, text=True, env=environment
+        )
+        assert run.returncode == status, run.stderr
+        assert 'terminate' not in run.stderr
+
+
+def test_a_detector_that_is_dropped_says_so_and_leaves_no_thread(profile):
+    before = set(threading.enumerate())
+    for call in (
+        lambda detector: None,
+        lambda detector: detector.detect(IMAGE, AMPLE_MS),
+        lambda detector: detector.stream(lambda answer: None).submit(IMAGE, 1, AMPLE_MS),
+    ):
+        with pytest.warns(ResourceWarning, match='dropped without close'):
+            call(DeadlineDetector(task_of(GatedNetwork(), profile)))
+            gc.collect()
+        assert no_threads_but(before)
+
+
+def test_a_stream_keeps_its_detector_as_long_as_somebody_has_it(profile):
+    answers, done = [], threading.Event()
+    stream = DeadlineDetector(task_of(GatedNetwork(), profile)).stream(
+        lambda answer: (answers.append(answer), done.set())
+    )
+    gc.collect()
+    stream.submit(IMAGE, 1, AMPLE_MS)
+    assert done.wait(WAIT_S) and answers[0].in_time
+    stream.close()
+
+
+@pytest.mark.parametrize('error', [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_callback_that_exits_is_told_and_survived(detector, caplog, error):
+    done = threading.Semaphore(0)
+
+    def leave(answer):
+        done.release()
+        raise error('enough')
+
+    with detector.stream(leave) as stream:
+        for number in range(1, 12):
+            stream.submit(IMAGE, number, AMPLE_MS)
+            assert done.acquire(timeout=WAIT_S)
+        assert detector.fault == ''
+    assert stream.failures >= 11 and error.__name__ in caplog.text
+    assert detector.detect(IMAGE, AMPLE_MS).in_time
+
+
+def test_a_network_that_exits_is_a_failure_of_its_frame(detector, network):
+    network.error = SystemExit(3)
+    assert '3' in detector.detect(IMAGE, AMPLE_MS).record.failure
+    network.error = None
+    assert detector.detect(IMAGE, AMPLE_MS).in_time
+
+
+def test_without_its_threads_an_image_is_refused_and_not_waited_for(detector, monkeypatch):
+    monkeypatch.setattr(detection_stream, '_LOST_MS', 0.0)
+    detector.detect(IMAGE, AMPLE_MS)
+    executor = detector._executor
+    executor.watchdog.stop()
+    executor.mailbox.close()
+    executor._worker.join(WAIT_S)
+    with pytest.raises(
+        NoAnswer, match='was not answered by its deadline.*the inference thread ended'
+    ):
+        detector.detect(IMAGE, 50.0)
+
+
+def test_a_fork_is_told_to_make_a_detector_of_its_own(detector):
+    detector.detect(IMAGE, AMPLE_MS)
+    stream = detector._own_stream
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if not child:
+        said = []
+        for call in (
+            lambda: detector.detect(IMAGE, 200.0),
+            lambda: stream.detect(IMAGE, 200.0),
+            lambda: stream.submit(IMAGE, 1, 200.0),
+            lambda: detector.stream(),
+            lambda: detector._executor.do(lambda: None),
+        ):
+            try:
+                call()
+            except (StreamClosed, RuntimeError) as error:
+                said.append('detector of its own in each process' in str(error))
+        detector.close()
+        os.write(sender, str(said).encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(receiver, 1000).decode() == str([True] * 5)
+    os.close(receiver)
+    os.close(sender)
+    assert detector.detect(IMAGE, AMPLE_MS).in_time
+
+
+def test_an_image_without_a_stamp_is_never_answered_with_another_ones_objects(detector, network):
+    assert len(detector.detect(IMAGE, AMPLE_MS).scores) == 1
+    assert len(detector.detect(IMAGE, AMPLE_MS, stamp_ns=10**9).scores) == 1
+    network.gate.clear()
+    late = detector.detect(IMAGE, 300.0)
+    assert (late.outcome, late.in_time, len(late.boxes_xyxy_px)) == (Outcome.COASTED, False, 0)
+    assert math.isnan(late.record.evidence_age_ms)
+    network.gate.set()
+    network.error = RuntimeError('damaged')
+    assert len(detector.detect(IMAGE, AMPLE_MS).boxes_xyxy_px) == 0
+    network.error = None
+
+
+def test_an_image_without_a_stamp_leaves_nothing_for_those_of_a_sequence(detector, network):
+    detector.detect(IMAGE, AMPLE_MS)
+    network.error = RuntimeError('damaged')
+    assert len(detector.detect(IMAGE, AMPLE_MS, stamp_ns=10**9).boxes_xyxy_px) == 0
+    network.error = None
+
+
+@pytest.mark.parametrize(
+    ('budget_ms', 'further', 'said'),
+    [
+        ('50', {}, r"budget is '50' ms, expected a time in \(0, 60000\] ms, or None"),
+        (np.array([1.0, 2.0]), {}, r'budget is array\(\[1., 2.\]\) ms'),
+        (50.0, {'stamp_ns': math.nan}, 'stamp is nan ns .*expected whole numbers of at least 0'),
+        (50.0, {'stamp_ns': 1.5}, 'stamp is 1.5 ns'),
+        (50.0, {'stamp_ns': None}, 'stamp is None ns'),
+        (50.0, {'age_ms': 'old'}, "age of the image is 'old' ms"),
+    ],
+)
+def test_values_of_other_types_are_refused_with_value_and_unit(detector, budget_ms, further, said):
+    with pytest.raises(ValueError, match=said):
+        detector.detect(IMAGE, budget_ms, **further)
+
+
+def test_a_stream_refuses_numbers_that_are_none(detector):
+    with detector.stream() as stream:
+        for wrong in (math.nan, 1.5, '2', -1):
+            with pytest.raises(ValueError, match='images were dropped, expected whole numbers'):
+                stream.submit(IMAGE, 1, 50.0, dropped=wrong)
+        for wrong in (math.nan, 'fast', 0.5, math.inf):
+            with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
+                stream.slowdown = wrong
+            with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
+                stream.hear_contention(wrong, 'me')
+        stream.slowdown = 2
+        assert stream.slowdown == 2.0
+        stream.slowdown = None
+
+
+def test_without_a_budget_there_is_no_limit(detector):
+    answer = detector.detect(IMAGE, None)
+    assert answer.in_time and answer.budget_ms == math.inf

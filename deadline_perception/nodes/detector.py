@@ -275,7 +275,7 @@ class DetectorNode(ManagedNode):
         if images is not None:
             images.wake()
 
-    def on_failure(self, error: Exception) -> None:
+    def on_failure(self, error: BaseException) -> None:
         self._status.fail(error)
         if self.context.ok():
             self.get_logger().error(

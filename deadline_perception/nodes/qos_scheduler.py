@@ -136,7 +136,7 @@ class _Seat(FrameClient):
         self.task.observe(record)
         self.node.tell(self.task, record)
 
-    def on_failure(self, error: Exception) -> None:
+    def on_failure(self, error: BaseException) -> None:
         self.node.on_failure(error)
 
 
@@ -414,7 +414,7 @@ class QosSchedulerNode(ManagedNode):
                     name, Crop(pixels, header)
                 )
 
-    def on_failure(self, error: Exception) -> None:
+    def on_failure(self, error: BaseException) -> None:
         """Logs an error of a job or of a thread."""
         if self.context.ok():
             self.get_logger().error(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from deadline_perception.core.detections import Classification, Detections
-from deadline_perception.runtime.job import JobRecord, Outcome
+from deadline_perception.runtime.job import NO_LIMIT_MS, JobRecord, Outcome
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,9 @@ class Answer:
 
     @property
     def budget_ms(self) -> float:
-        """Longest allowed latency."""
-        return self.record.conditions.budget_ms
+        """Longest allowed latency; infinite without a limit."""
+        budget_ms = self.record.conditions.budget_ms
+        return math.inf if budget_ms >= NO_LIMIT_MS else budget_ms
 
     @property
     def superseded(self) -> int:

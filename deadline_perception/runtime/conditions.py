@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from deadline_perception.core.number import number_or_nan, told_value
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.job import MAX_BUDGET_MS, Conditions, JobRecord, Outcome
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
@@ -66,8 +67,10 @@ class SlowdownTracker:
         Raises:
             ValueError: the slowdown is no factor in [1, MAX_SLOWDOWN]; it is then left out.
         """
-        if not 1.0 <= slowdown <= MAX_SLOWDOWN:
-            raise ValueError(f'slowdown is {slowdown}, expected a factor in [1, {MAX_SLOWDOWN:g}]')
+        if not 1.0 <= number_or_nan(slowdown) <= MAX_SLOWDOWN:
+            raise ValueError(
+                f'slowdown is {told_value(slowdown)}, expected a factor in [1, {MAX_SLOWDOWN:g}]'
+            )
         self._contention = _Contention(slowdown, source, self._clock_ms(), self._own.slowdown)
 
     def now(self) -> tuple[float, str, str]:

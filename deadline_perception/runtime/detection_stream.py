@@ -12,12 +12,15 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.number import is_count, number_or_nan, told_value
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.conditions import SlowdownTracker
+from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import (
     MAX_BUDGET_MS,
+    NO_LIMIT_MS,
     Conditions,
     Job,
     JobRecord,
@@ -26,14 +29,20 @@ from deadline_perception.runtime.job import (
 )
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline
 from deadline_perception.runtime.task import Task
+from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 _LOOK_S = 0.5  # how often a waiting caller looks whether the stream was closed
+_LOST_MS = 2000.0  # past its deadline, from which nobody is expected to answer an image any more
 _MOST_AGE_MS = 60_000.0
 _LOG = logging.getLogger('deadline_perception')
 
 
 class StreamClosed(DeadlinePerceptionError):
     """The stream or its detector is closed, and takes no images."""
+
+
+class NoAnswer(DeadlinePerceptionError):
+    """The threads that answer have ended, or the answer could not be made."""
 
 
 class Superseded(DeadlinePerceptionError):
@@ -60,8 +69,7 @@ class DetectionStream(FrameClient):
         on_late_record: told of a result that came after its image was answered, on the thread of inference.
 
     Attributes:
-        pipeline: that answers; set by whoever opens it.
-        slowdown: factor >= 1 of contention that is assumed; None: what frames, and `hear_contention`, have told.
+        pipeline, executor: that answer; set by whoever opens the stream.
         failures: errors of network or callback that have been logged.
     """
 
@@ -76,15 +84,16 @@ class DetectionStream(FrameClient):
         self._result = threading.local()  # of the image that this thread is publishing
         self._one_at_a_time = threading.Lock()
         self.pipeline: FramePipeline | None = None
+        self.executor: Executor | None = None
         self.close: Callable[[], object] = lambda: None
-        self.slowdown: float | None = None
+        self._slowdown: float | None = None
         self.failures = 0
 
     def submit(
         self,
         image_bgr: np.ndarray,
         stamp_ns: int,
-        budget_ms: float,
+        budget_ms: float | None,
         *,
         age_ms: float = 0.0,
         dropped: int = 0,
@@ -94,7 +103,7 @@ class DetectionStream(FrameClient):
         Args:
             image_bgr: uint8 `[H, W, 3]`, which must not change until it is answered.
             stamp_ns: time of capture on any clock, along which tracks are moved; 0 where it is not known.
-            budget_ms: longest time from capture to answer, in (0, 60000].
+            budget_ms: longest time from capture to answer, in (0, 60000]; None for no limit.
             age_ms: time that has passed since the capture, in [0, 60000].
             dropped: images that were left out since the one before.
 
@@ -107,26 +116,45 @@ class DetectionStream(FrameClient):
     def detect(
         self,
         image_bgr: np.ndarray,
-        budget_ms: float,
+        budget_ms: float | None,
         *,
         stamp_ns: int = 0,
         age_ms: float = 0.0,
         dropped: int = 0,
+        is_alone: bool = False,
     ) -> Answer:
         """Waits for the answer of an image, see `submit`; images of several threads are answered one by one, and what
         one waits for its turn counts against its budget.
+
+        Args:
+            image_bgr, budget_ms, stamp_ns, age_ms, dropped: see `submit`.
+            is_alone: it belongs to no sequence, so that its answer holds nothing of other images: it is empty where
+                its own result is not in time.
 
         Raises:
             ValueError: a value lies outside its range.
             StreamClosed: the stream is closed, or was while the image waited.
             Superseded: an image that was submitted took the place of this one while it waited.
+            NoAnswer: the threads that answer have ended.
         """
+        if (
+            self.executor is not None and self.executor.left_behind
+        ):  # its locks may be held for ever
+            raise StreamClosed(self.executor.left_behind)
         called_ms = now_ms()
         answer: SimpleQueue[Answer] = SimpleQueue()
         with self._one_at_a_time:
             job = self._arrive(
-                image_bgr, stamp_ns, budget_ms, called_ms, age_ms, dropped, answer.put
+                image_bgr,
+                stamp_ns,
+                budget_ms,
+                called_ms,
+                age_ms,
+                dropped,
+                answer.put,
+                is_alone=is_alone,
             )
+            lost = ''
             while True:
                 try:
                     return answer.get(timeout=_LOOK_S)
@@ -140,6 +168,20 @@ class DetectionStream(FrameClient):
                             'a newer image of the stream took the place of this one before its turn '
                             'came'
                         ) from None
+                    lost, was_lost = self._lost(job), bool(lost)
+                    if lost and was_lost:  # twice: a process that was stopped is behind once
+                        raise NoAnswer(
+                            f'the image was not answered by its deadline, nor will be: {lost}; close the detector, '
+                            f'and make another one'
+                        ) from None
+
+    def _lost(self, job: Job) -> str:
+        """Why nobody answers an image any more that should have been long ago; empty while somebody may."""
+        if now_ms() < max(job.deadline_ms, job.fallback_ms) + _LOST_MS:
+            return ''
+        fault = '' if self.executor is None else self.executor.fault
+        is_open = self.pipeline is not None and self.pipeline.is_open(job)  # it is tried again
+        return fault or ('' if is_open else 'its answer could not be made, see the log')
 
     def hear_contention(self, slowdown: float, source: str) -> None:
         """Takes in by what factor other programs slow the machine down, as somebody else has measured it.
@@ -153,29 +195,32 @@ class DetectionStream(FrameClient):
         self,
         image_bgr: np.ndarray,
         stamp_ns: int,
-        budget_ms: float,
+        budget_ms: float | None,
         called_ms: float,
         age_ms: float,
         dropped: int,
         on_answer: Callable[[Answer], None],
+        *,
+        is_alone: bool = False,
     ) -> Job:
         if not isinstance(image_bgr, np.ndarray):
             raise ValueError(
                 f'image is {type(image_bgr).__name__}, expected a numpy array, uint8 [height, width, 3]'
             )
         check_image(image_bgr)
-        if not 0.0 < budget_ms <= MAX_BUDGET_MS:
+        if budget_ms is not None and not 0.0 < number_or_nan(budget_ms) <= MAX_BUDGET_MS:
             raise ValueError(
-                f'budget is {budget_ms} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms'
+                f'budget is {told_value(budget_ms)} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms, or None '
+                f'for no limit'
             )
-        if not 0.0 <= age_ms <= _MOST_AGE_MS:
+        if not 0.0 <= number_or_nan(age_ms) <= _MOST_AGE_MS:
             raise ValueError(
-                f'age of the image is {age_ms} ms, expected a time in [0, {_MOST_AGE_MS:.0f}] ms'
+                f'age of the image is {told_value(age_ms)} ms, expected a time in [0, {_MOST_AGE_MS:.0f}] ms'
             )
-        if stamp_ns < 0 or dropped < 0:
+        if not is_count(stamp_ns) or not is_count(dropped):
             raise ValueError(
-                f'stamp is {stamp_ns} ns and {dropped} images were dropped, expected numbers of at least '
-                f'0'
+                f'stamp is {told_value(stamp_ns)} ns and {told_value(dropped)} images were dropped, expected whole '
+                f'numbers of at least 0'
             )
         pipeline = self.pipeline
         if pipeline is None or pipeline.stopped or pipeline.closing:
@@ -184,20 +229,37 @@ class DetectionStream(FrameClient):
         # a call waited for its turn is its age: arrivals of several threads are in the order of their answers.
         arrived_ms = now_ms()
         job = Job(
-            _Submitted(image_bgr, float(budget_ms), on_answer),
-            arrived_ms - age_ms,
-            StampReading(arrived_ms - called_ms, '', stamp_ns),
-            dropped,
+            _Submitted(
+                image_bgr, NO_LIMIT_MS if budget_ms is None else float(budget_ms), on_answer
+            ),
+            arrived_ms - float(age_ms),
+            StampReading(arrived_ms - called_ms, '', int(stamp_ns)),
+            int(dropped),
+            is_alone=is_alone,
         )
         pipeline.arrive(job)
         return job
+
+    @property
+    def slowdown(self) -> float | None:
+        """Factor of contention that is assumed, at least 1; None: what frames, and `hear_contention`, have told."""
+        return self._slowdown
+
+    @slowdown.setter
+    def slowdown(self, factor: float | None) -> None:
+        if factor is not None and not 1.0 <= number_or_nan(factor) <= MAX_SLOWDOWN:
+            raise ValueError(
+                f'slowdown is {told_value(factor)}, expected a factor in [1, {MAX_SLOWDOWN:g}], or None for what '
+                f'frames tell'
+            )
+        self._slowdown = None if factor is None else float(factor)
 
     # --- FrameClient ---
 
     def conditions(self, job: Job) -> Conditions:
         budget_ms = job.message.budget_ms
-        if self.slowdown is not None:
-            return Conditions(budget_ms, self.slowdown, '')
+        if self._slowdown is not None:
+            return Conditions(budget_ms, self._slowdown, '')
         slowdown, source, reason = self._tracker.now()
         return Conditions(budget_ms, slowdown, source, (reason,) if reason else ())
 
@@ -223,7 +285,7 @@ class DetectionStream(FrameClient):
         self._tracker.hear_frame(record)
         self._on_late_record(record)
 
-    def on_failure(self, error: Exception) -> None:
+    def on_failure(self, error: BaseException) -> None:
         self.failures += 1
         _LOG.error('a frame failed: %s: %s', type(error).__name__, error)
 

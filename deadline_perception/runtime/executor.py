@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
 from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.runtime.end_of_program import Turn, close_at_end, words_of_fork
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.status import hanging
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.watchdog import Watchdog
+from deadline_perception.runtime.watchdog import Watchdog, tell
 from deadline_perception.system.kernel_thread import name_thread
 from deadline_perception.system.priority import Role, ThreadPriority
 
@@ -22,6 +27,10 @@ _SIGNAL_WAIT_S = 0.2
 # Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the start up to 26 ms: rarely, and always
 # between two frames.
 _FULL_COLLECTION_FRAMES, _MIDDLE_COLLECTION_FRAMES = 2000, 20
+
+
+class _ProgramEnds(BaseException):
+    """Raised in a thread whose program ends, so that it comes out of what it does."""
 
 
 class Runner(Protocol):
@@ -77,13 +86,17 @@ class Executor:
         self._collects_garbage, self._frames = False, 0
         self.watchdog: Watchdog | None = None
         self.priority = ThreadPriority('off')
-        self._failed: Callable[[Exception], None] = lambda error: None
+        self._failed: Callable[[BaseException], None] = lambda error: None
         self._prepare: Callable[[], None] = lambda: None
+        self._process, self._threads = os.getpid(), weakref.WeakSet[threading.Thread]()
         self.relieve_worker()  # there is none yet
+        close_at_end(self, Turn.THREADS)
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         """Does a call on the worker, between two jobs. What it raises, `Future.result` raises; a RuntimeError where
-        the executor is closed before its turn comes."""
+        the executor is closed before its turn comes, or in a fork of its process."""
+        if self.left_behind:
+            raise RuntimeError(self.left_behind)
         future: Future[Result] = Future()
         if self.mailbox.put(_Calls(), (future, call), now_ms()) is not None:
             raise RuntimeError('the executor is closed, expected it to be open')
@@ -106,7 +119,7 @@ class Executor:
     def start(
         self,
         priority: ThreadPriority,
-        on_failure: Callable[[Exception], None],
+        on_failure: Callable[[BaseException], None],
         *,
         prepare: Callable[[], None] = lambda: None,
         collects_garbage: bool = False,
@@ -169,7 +182,7 @@ class Executor:
         """Answers no more images of a runner; first waits so long for the last ones, but for that of a callback which
         asks for this. Returns whether they came out."""
         runner.closing = True
-        if threading.current_thread() is self._worker:
+        if threading.get_ident() == self._worker.ident:
             timeout_s = 0.0
         is_free = self.mailbox.wait_until_idle(runner, timeout_s)
         self.mailbox.discard(runner)
@@ -180,6 +193,7 @@ class Executor:
     def relieve_worker(self) -> None:
         """Leaves a job that hangs to its thread, which ends when it comes back; another one does all others."""
         self._worker = threading.Thread(target=self._serve, name=self._name, daemon=True)
+        self._threads.add(self._worker)
         self._worker.start()
 
     def stop(self, timeout_s: float) -> bool:
@@ -198,16 +212,50 @@ class Executor:
 
     def close(self, timeout_s: float = 3.0) -> bool:
         """Stops, and ends the thread once its calls are done; waits so long. Returns whether it has ended, and every
-        image came out."""
+        image came out. In a fork of its process there is no thread to end."""
+        if self.left_behind:
+            return True
         is_free = self.stop(timeout_s) and self.wait_until_idle(timeout_s)
+        self._close_mailbox()
+        if threading.current_thread() is not self._worker:
+            self._worker.join(timeout_s)
+        return is_free and not self._worker.is_alive()
+
+    def abandon(self) -> None:
+        """Aborts all and lets the threads end, without waiting for them."""
+        for runner in list(self._runners):
+            runner.closing = True
+            runner.stop()
+        self._close_mailbox()
+        watchdog = self.watchdog
+        if watchdog is not None:
+            watchdog.dismiss()
+
+    def end_with_program(self, until_s: float) -> None:
+        """See `Owner`: what is at work is aborted; a thread that goes on with something else is interrupted."""
+        if self.left_behind:
+            return
+        self.abandon()
+        threads = [*self._threads, *(self.watchdog.threads if self.watchdog else ())]
+        if not _join(threads, (time.monotonic() + until_s) / 2):
+            for thread in threads:
+                if thread.is_alive():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_ProgramEnds)
+                    )
+            _join(threads, until_s)
+
+    def _close_mailbox(self) -> None:
         for runner, item in self.mailbox.close():
             if isinstance(runner, _Calls):
                 item[0].set_exception(
                     RuntimeError('the executor was closed before the turn of this call came')
                 )
-        if threading.current_thread() is not self._worker:
-            self._worker.join(timeout_s)
-        return is_free and not self._worker.is_alive()
+
+    @property
+    def left_behind(self) -> str:
+        """Why nothing is done here, in a fork of the process that has its threads; empty elsewhere."""
+        return words_of_fork(self._process)
 
     def __enter__(self) -> Executor:
         return self
@@ -237,8 +285,8 @@ class Executor:
         try:
             self.priority.raise_thread(Role.INFERENCE)
             self._prepare()
-        except Exception as error:  # a permission that is refused; jobs run all the same
-            self._failed(error)
+        except BaseException as error:  # a permission that is refused; jobs run all the same
+            tell(self._failed, error)
         serve(
             self.mailbox,
             lambda error: self._failed(error),
@@ -266,7 +314,7 @@ class Executor:
 
 def serve(
     mailbox: Mailbox,
-    failed: Callable[[Exception], None],
+    failed: Callable[[BaseException], None],
     after: Callable[[Runner], None] = lambda runner: None,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
@@ -286,8 +334,17 @@ def serve(
         try:
             runner.process(item)
             after(runner)
-        except Exception as error:  # the thread's outermost frame: it ends with the mailbox alone
-            failed(error)
+        except BaseException as error:  # the outermost frame: it ends with the mailbox alone,
+            tell(failed, error)  # also where a client calls sys.exit()
         finally:
             mailbox.done(runner)
             taken = runner = item = None
+
+
+def _join(threads: Sequence[threading.Thread], until_s: float) -> bool:
+    """Waits for threads until a time of `time.monotonic`. Returns whether all have ended."""
+    me = threading.current_thread()
+    for thread in threads:
+        if thread is not me:
+            thread.join(max(0.0, until_s - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads if thread is not me)

@@ -12,6 +12,7 @@ from deadline_perception.decision.policy import Choice
 from deadline_perception.timing.time_model import FrameTimes
 
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
+NO_LIMIT_MS = 86_400_000.0  # the budget of who names none: a day
 HANGING_PUBLICATION_MS = (
     20.0  # a publication that takes longer, and past the deadline, is made again by another thread
 )
@@ -142,6 +143,7 @@ class Job:
         arrived_ms: when, on the monotonic clock.
         stamp: what its stamp says about its age.
         dropped: images between the one taken before and this one, which were never taken off the middleware.
+        is_alone: it belongs to no sequence: no earlier image stands in for it, and it for no later one.
 
     Attributes:
         captured_ms: monotonic time of capture; of the arrival when the age is unknown.
@@ -180,7 +182,13 @@ class Job:
     """
 
     def __init__(
-        self, message: Any, arrived_ms: float, stamp: StampReading, dropped: int = 0
+        self,
+        message: Any,
+        arrived_ms: float,
+        stamp: StampReading,
+        dropped: int = 0,
+        *,
+        is_alone: bool = False,
     ) -> None:
         self.message, self.arrived_ms, self.stamp, self.dropped = (
             message,
@@ -188,6 +196,7 @@ class Job:
             stamp,
             dropped,
         )
+        self.is_alone = is_alone
         self.captured_ms = arrived_ms - stamp.known_age_ms
         self.motion_s = stamp.stamp_ns / 1e9 if stamp.stamp_ns > 0 else arrived_ms / 1000.0
         self.conditions = Conditions(math.inf, 1.0, '')
@@ -244,7 +253,7 @@ class Job:
 
     def for_tracks(self) -> Job:
         """The same image once more, for a network that runs although its answer is out."""
-        job = Job(self.message, self.arrived_ms, self.stamp)
+        job = Job(self.message, self.arrived_ms, self.stamp, is_alone=self.is_alone)
         job.conditions, job.deadline_ms = self.conditions, self.deadline_ms
         job.phases, job.attempts = self.phases, self.attempts
         return job

@@ -66,7 +66,7 @@ class FrameClient(Protocol):
     def on_ready(self) -> None:
         """Another image can be used; called on any thread."""
 
-    def on_failure(self, error: Exception) -> None:
+    def on_failure(self, error: BaseException) -> None:
         """Is told an error of conversion, network or publication; the next frame is served."""
 
     def on_notice(self, words: str) -> None:
@@ -240,7 +240,7 @@ class FramePipeline:
                 job.image_size = image.shape[:2]
                 run = self._begin(image, job)
                 run.until_answer()
-            except Exception as error:  # whatever a network throws, the node goes on
+            except BaseException as error:  # whatever a network throws, also to exit
                 failure = self._failed(error)
             # With its own result, the newest so far, or what stands in; unless the watchdog was faster.
             if self._claim(job):
@@ -250,7 +250,7 @@ class FramePipeline:
             try:
                 if run is not None and not run.ended and not failure:
                     run.for_tracks(self._until_ms, partial(self._abandoned, job))
-            except Exception as error:
+            except BaseException as error:
                 failure = self._failed(error)
             self._learn(job, failure)
         finally:
@@ -287,7 +287,8 @@ class FramePipeline:
     def _begin(self, image: np.ndarray, job: Job) -> InferenceRun:
         """A planned frame."""
         with self._lock:
-            self._fallback.follow(image.shape[:2])
+            if not job.is_alone:
+                self._fallback.follow(image.shape[:2])
             next_images = None
             if self._rules.spare_next_image:
                 next_ms = self._period.next_ms(job.taken_ms)
@@ -300,7 +301,7 @@ class FramePipeline:
     def _learn(self, job: Job, failure: str) -> None:
         """What the next frames are to know of one that has ended."""
         job.stage, newest = Stage.DONE, job.newest
-        if newest is not None:
+        if newest is not None and not job.is_alone:
             with self._lock:
                 self._fallback.update(newest.result, job.motion_s)
             if self._task.scene is not None:
@@ -319,9 +320,14 @@ class FramePipeline:
             self._client.on_late_record(replace(late, evidence_age_ms=0.0, results=newest.names))
         self._coasted = 0 if newest is not None else self._coasted + 1
 
-    def _failed(self, error: Exception) -> str:
+    def _failed(self, error: BaseException) -> str:
         self._client.on_failure(error)
         return f'frame failed: {error}'
+
+    def is_open(self, frame: Job) -> bool:
+        """It has come, and is neither answered, replaced nor rejected."""
+        with self._lock:
+            return frame in self._open
 
     def _claim(self, frame: Job) -> bool:
         """For an answer by the worker. Returns whether nobody has begun one."""
@@ -382,6 +388,14 @@ class FramePipeline:
 
     # --- on either ---
 
+    def _fallback_for(self, frame: Job) -> tuple[float | None, object | None]:
+        """What stands in for the own result of an image, and when that was seen; None for one of no sequence, whose
+        objects are no other image's."""
+        if frame.is_alone:
+            return None, None
+        with self._lock:
+            return self._fallback.evidence_s, self._fallback.predict(frame.motion_s)
+
     def _answer(self, frame: Job, failure: str = '') -> float:
         """Publishes the newest result of a claimed frame, or where it has none what stands in for it. Returns the time
         that this took in ms; 0 where it failed or came second."""
@@ -392,9 +406,7 @@ class FramePipeline:
                 frame.evidence_s, result = frame.motion_s, frame.answer.result
             else:
                 outcome = Outcome.COASTED
-                with self._lock:
-                    frame.evidence_s = self._fallback.evidence_s
-                    result = self._fallback.predict(frame.motion_s)
+                frame.evidence_s, result = self._fallback_for(frame)
             if result is not None:  # else there is nothing to say
                 self._client.publish(frame, result)
             published_ms = now_ms()
@@ -409,6 +421,6 @@ class FramePipeline:
             self._client.on_ready()
             self._client.on_record(record)
             return record.publish_ms
-        except Exception as error:  # the frame stays open, and the watchdog tries again
+        except BaseException as error:  # the frame stays open, and the watchdog tries again
             self._client.on_failure(error)
             return 0.0

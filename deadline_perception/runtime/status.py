@@ -76,7 +76,7 @@ class DetectorStatus:
             elif self._delayed_since_ms is None:
                 self._delayed_since_ms = now_ms()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Counts a failure of conversion, network or publication."""
         self.failures += 1
         self.last_failure, self.failed_ms = f'{type(error).__name__}: {error}', now_ms()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable
@@ -15,7 +16,16 @@ NextDue = Callable[[float], tuple[float, 'Act | None']]
 
 MAX_THREADS = 8  # so many acts may hang at once
 SPARE_THREADS = 2  # that do not hang: one watches, one relieves it
+_LOG = logging.getLogger('deadline_perception')
 LONGEST_WAIT_S = 1.0  # looks again after that, whatever it was told
+
+
+def tell(failed: Callable[[BaseException], None], error: BaseException) -> None:
+    """Tells an error at the outermost frame of a thread, which must outlive it, and whoever is told of it."""
+    try:
+        failed(error)
+    except BaseException:  # whoever is told fails, or exits, too
+        _LOG.exception('an error could not be told: %s: %s', type(error).__name__, error)
 
 
 class Watchdog:
@@ -31,7 +41,7 @@ class Watchdog:
     """
 
     def __init__(
-        self, failed: Callable[[Exception], None], prepare: Callable[[], None] = lambda: None
+        self, failed: Callable[[BaseException], None], prepare: Callable[[], None] = lambda: None
     ) -> None:
         self._failed, self._prepare = failed, prepare
         self._polls: list[NextDue] = []
@@ -65,6 +75,12 @@ class Watchdog:
                 else 'the threads of the watchdog have ended'
             )
 
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """Those that watch, are spare, or hang."""
+        with self._lock:
+            return list(self._threads)
+
     def watch(self, next_due: NextDue) -> None:
         """From now on asks also this one what is due; it must not block, and is called by one thread at a time."""
         with self._lock:
@@ -83,12 +99,16 @@ class Watchdog:
                 self._due_ms = due_ms
                 self._due_changed.notify()
 
-    def stop(self) -> None:
-        """Ends the threads but for those that hang."""
+    def dismiss(self) -> None:
+        """Lets the threads end; does not wait."""
         with self._lock:
             self._stopped = True
             self._due_changed.notify_all()
             self._watch_free.notify_all()
+
+    def stop(self) -> None:
+        """Ends the threads but for those that hang."""
+        self.dismiss()
         for thread in list(self._threads):
             if thread is not threading.current_thread() and self.hanging == 0:
                 thread.join(timeout=1.0)
@@ -102,7 +122,10 @@ class Watchdog:
 
     def _serve(self) -> None:
         name_thread('watchdog')
-        self._prepare()
+        try:
+            self._prepare()
+        except BaseException as error:  # a permission that is refused; it watches all the same
+            tell(self._failed, error)
         me = threading.current_thread()
         while True:
             with self._lock:
@@ -119,10 +142,8 @@ class Watchdog:
                 self._watch_free.notify()
             try:
                 act()
-            except (
-                Exception
-            ) as error:  # the thread's outermost frame: the next frame needs a watchdog too
-                self._failed(error)
+            except BaseException as error:  # the outermost frame: the next one needs a watchdog too
+                tell(self._failed, error)
             finally:
                 with self._lock:
                     self.hanging -= 1
@@ -146,8 +167,8 @@ class Watchdog:
                         self._due_ms = -math.inf
                         return act
                     self._due_ms = min(self._due_ms, due_ms)
-            except Exception as error:  # as above
-                self._failed(error)
+            except BaseException as error:  # as above
+                tell(self._failed, error)
             wait_s = min((self._due_ms - now_ms()) / 1000.0, LONGEST_WAIT_S)
             if wait_s > 0:
                 self._due_changed.wait(wait_s)

@@ -214,7 +214,13 @@ class NetworkScheduler:
                     self._place(seat)
 
     def submit(self, task: str, image: object) -> None:
-        """Leaves the newest image of a task, which replaces one that waits; a task that rests takes none."""
+        """Leaves the newest image of a task, which replaces one that waits; a task that rests takes none.
+
+        Raises:
+            RuntimeError: in a fork of the process that has the threads.
+        """
+        if self._executor.left_behind:
+            raise RuntimeError(self._executor.left_behind)
         with self._lock:
             seat = self._seats[task]
             if self._stopped or seat.plan is None:
@@ -328,7 +334,7 @@ class NetworkScheduler:
                 return Outcome.HUNG, ''
             seat.client.publish(job, job.result)
             return (Outcome.DETECTED if now_ms() <= job.deadline_ms else Outcome.LATE), ''
-        except Exception as error:  # whatever a network throws, the other tasks go on
+        except BaseException as error:  # whatever a network throws, the other tasks go on
             seat.client.on_failure(error)
             return Outcome.FAILED, f'{type(error).__name__}: {error}'
 
