@@ -111,6 +111,7 @@ class DetectionStream(FrameClient):
             ValueError: a value lies outside its range.
             StreamClosed: the stream is closed.
         """
+        self._check_process()
         self._arrive(image_bgr, stamp_ns, budget_ms, now_ms(), age_ms, dropped, self._on_answer)
 
     def detect(
@@ -137,10 +138,7 @@ class DetectionStream(FrameClient):
             Superseded: an image that was submitted took the place of this one while it waited.
             NoAnswer: the threads that answer have ended.
         """
-        if (
-            self.executor is not None and self.executor.left_behind
-        ):  # its locks may be held for ever
-            raise StreamClosed(self.executor.left_behind)
+        self._check_process()
         called_ms = now_ms()
         answer: SimpleQueue[Answer] = SimpleQueue()
         with self._one_at_a_time:
@@ -174,6 +172,11 @@ class DetectionStream(FrameClient):
                             f'the image was not answered by its deadline, nor will be: {lost}; close the detector, '
                             f'and make another one'
                         ) from None
+
+    def _check_process(self) -> None:
+        """Makes sure that this is no fork, where locks may be held for ever."""
+        if self.executor is not None and self.executor.left_behind:
+            raise StreamClosed(self.executor.left_behind)
 
     def _lost(self, job: Job) -> str:
         """Why nobody answers an image any more that should have been long ago; empty while somebody may."""

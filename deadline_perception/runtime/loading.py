@@ -39,11 +39,13 @@ from deadline_perception.extras.external_models.model_set.model_reference import
     is_set,
     load_network,
 )
+from deadline_perception.extras.external_models.model_set.model_set import FixedPathNetwork
 from deadline_perception.networks.passes import PassesNetwork
 from deadline_perception.runtime.look_twice import useful_sequences, with_passes
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
+from deadline_perception.timing.interference import WcetTable
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
 from deadline_perception.timing.profile import (
     LatencyProfile,
@@ -175,7 +177,8 @@ def load_task(
         prepare(weights)
         network, _ = load_network(options.model, options.device, models_folder, options.engine)
     passes = None
-    if options.two_passes and options.policy == 'frontier':
+    is_fixed = isinstance(network, FixedPathNetwork)  # one look, as its user says
+    if options.two_passes and options.policy == 'frontier' and not is_fixed:
         passes = with_passes(
             network,
             weights,
@@ -187,14 +190,11 @@ def load_task(
         timed = passes[0]
     facts = read_device_facts(options.device)
     try:
-        profile, differences = load_profile(options, timed, facts, weights, models_folder)
-    except NoProfile as error:
-        if images is None:
+        profile, differences, unkept = load_profile(options, timed, facts, weights, models_folder)
+    except (NoProfile, ProfileMismatch) as error:
+        if images is None or options.profile:
             raise
-        profile, differences = (
-            measure_anew(timed, facts, images()),
-            [f'measured in seconds, coarsely: {error}'],
-        )
+        profile, differences, unkept = measure_anew(timed, facts, images(), str(error))
     looks = network
     if passes is not None:
         looks = passes[0]
@@ -213,7 +213,7 @@ def load_task(
     network = looks
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     covering = _covering(network.path_space, kept)
-    network.engine.load(key for path in covering for key in network.path_space.keys(path))
+    network.engine.load(_engine_keys(network, covering))
     warm_up(network, profile.image_size, covering)
     check_results(network, profile.image_size)
     give_back_memory()
@@ -259,6 +259,8 @@ def load_task(
         parts=TimeParts(bounds=options.bounds),
     )
     notices += [words for words in (network.engine.notice, told) if words]
+    if unkept is not None:  # not before all of it has loaded
+        unkept.keep()
     task = Task(network, policy, times, network.result_type, scene)
     return LoadedTask(
         task,
@@ -270,6 +272,13 @@ def load_task(
         tuple(notices),
         tuple(degraded),
     )
+
+
+def _engine_keys(network: Network, paths: Sequence[ExecutionPath]) -> list[str]:
+    """The segments of some paths, as the engine knows them."""
+    if isinstance(network, FixedPathNetwork):
+        return list(network.whole_keys.values())
+    return [key for path in paths for key in network.path_space.keys(path)]
 
 
 def _kept_paths(
@@ -375,14 +384,36 @@ def environment_faults(
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class UnkeptProfile:
+    """Times that were taken here, which the next start finds once they are kept.
+
+    Attributes:
+        profile: the times.
+        file: where they belong.
+    """
+
+    profile: LatencyProfile
+    file: Path
+
+    def keep(self) -> None:
+        """Writes them, if the disk takes them; else they are taken again at the next start."""
+        with contextlib.suppress(OSError):
+            self.profile.save(self.file)
+
+
+FoundProfile = tuple[LatencyProfile, list[str], UnkeptProfile | None]
+
+
 def load_profile(
     options: NetworkOptions,
     network,
     facts: DeviceFacts,
     weights: Path,
     models_folder: Path,
-) -> tuple[LatencyProfile, list[str]]:
-    """The latency profile, and how its device and settings differ from those at hand, with what to run.
+) -> FoundProfile:
+    """The latency profile, how its device and settings differ from those at hand, with what to run, and what the caller
+    may keep once all else has loaded.
 
     Args:
         options: name the profile, or leave it to be found.
@@ -392,13 +423,18 @@ def load_profile(
         models_folder: holds the profiles that came with the package.
 
     Where nobody measured this device, the times of another one are brought to it by timing some paths, which blocks for
-    a second or two.
+    a second or two. One path of a network has the times of the network's own profile.
 
     Raises:
         NoProfile: none is named and none is found, of no device.
         JsonFileError: it cannot be read.
         ProfileMismatch: it was measured with another network, input size or kind of processor.
     """
+    if isinstance(network, FixedPathNetwork):
+        whole, differences, unkept = load_profile(
+            options, network.whole, facts, weights, models_folder
+        )
+        return profile_of_path(whole, network), differences, unkept
     command = _profile_command(options, weights)
     if options.profile:
         file = Path(options.profile).expanduser()
@@ -412,8 +448,8 @@ def load_profile(
         file = next((place for place in places if place.is_file()), None)
         if file is None:
             profile = _transferred(network, facts, places[0], models_folder / 'profiles', command)
-            return profile, _scaling(profile, command)
-    profile = LatencyProfile.load(file)
+            return profile, _scaling(profile, command), UnkeptProfile(profile, places[0])
+    profile, unkept = LatencyProfile.load(file), None
     here: dict[str, Any] = {
         'network_hash': network.network_hash,
         'facts': facts,
@@ -424,6 +460,7 @@ def load_profile(
         profile.scaled_from and not options.profile and profile.mismatches(**here)
     ):  # as before segments were prepared
         profile = _transferred(network, facts, file, models_folder / 'profiles', command)
+        unkept = UnkeptProfile(profile, file)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(**{**here, 'facts': profile.facts, 'engine': profile.engine})
@@ -437,10 +474,37 @@ def load_profile(
         )
     differences = profile.mismatches(**here)
     if differences:
-        return profile, [
-            f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}'
-        ]
-    return profile, _scaling(profile, command)
+        words = f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}'
+        return profile, [words], unkept
+    return profile, _scaling(profile, command), unkept
+
+
+def profile_of_path(whole: LatencyProfile, network: FixedPathNetwork) -> LatencyProfile:
+    """Of the profile of a network, what concerns one of its paths.
+
+    Raises:
+        ProfileMismatch: a segment of the path was not measured.
+    """
+    missing = sorted(set(network.whole_keys.values()) - set(whole.segments))
+    if missing:
+        raise ProfileMismatch(
+            f'the latency profile of {whole.config_name} lacks {", ".join(missing[:4])}, which path '
+            f'{network.fixed_path} runs: measure all with --all-paths of `deadline-perception profile`'
+        )
+    wcet = whole.wcet
+    if wcet is not None:
+        worst_ms = {mine: wcet.segments_ms[key] for mine, key in network.whole_keys.items()}
+        wcet = WcetTable(worst_ms, wcet.interference)
+    times = whole.paths.get(str(network.fixed_path))
+    return replace(
+        whole,
+        config_name=network.config_name,
+        network_hash=network.network_hash,
+        input_size=network.input_size,
+        segments={mine: whole.segments[key] for mine, key in network.whole_keys.items()},
+        paths={} if times is None else {str(network.path_space.largest): times},
+        wcet=wcet,
+    )
 
 
 def _profile_command(options: NetworkOptions, weights: Path, more: str = '') -> str:
@@ -464,7 +528,7 @@ def _scaling(profile: LatencyProfile, command: str) -> list[str]:
 def _transferred(
     network, facts: DeviceFacts, file: Path, folder: Path, command: str
 ) -> LatencyProfile:
-    """A profile for a device that nobody measured, kept for the next start where the disk takes it.
+    """A profile for a device that nobody measured.
 
     Raises:
         NoProfile: this network was measured on no device of this kind.
@@ -482,22 +546,25 @@ def _transferred(
             f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
             f'Measure one: {command}'
         )
-    profile = with_wcet(
+    return with_wcet(
         transfer(reference, network, among=prepared_paths(network)), network, watched_s=_WATCHED_S
     )
-    _keep(profile, file)
-    return profile
-
-
-def _keep(profile: LatencyProfile, file: Path) -> None:
-    with contextlib.suppress(OSError):  # it is timed again at the next start
-        profile.save(file)
 
 
 def measure_anew(
-    network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]
-) -> LatencyProfile:
-    """Measures a coarse profile in seconds, and keeps it where the next start looks for it, if the disk takes it."""
+    network: Network, facts: DeviceFacts, images: Sequence[np.ndarray], because: str
+) -> FoundProfile:
+    """Measures a coarse profile in seconds; see `load_profile`.
+
+    Args:
+        network: of one path: the network itself is measured.
+        facts: the device at hand.
+        images: to measure on.
+        because: why there is none.
+    """
+    if isinstance(network, FixedPathNetwork):
+        whole, differences, unkept = measure_anew(network.whole, facts, images, because)
+        return profile_of_path(whole, network), differences, unkept
     profile = with_wcet(
         measure_profile(
             network,
@@ -507,8 +574,9 @@ def measure_anew(
         network,
         watched_s=_WATCHED_S,
     )
-    _keep(profile, default_profile_path(network.config_name, facts))
-    return profile
+    file = default_profile_path(network.config_name, facts)
+    words = [f'measured in seconds, coarsely: {because}']
+    return profile, words, UnkeptProfile(profile, file)
 
 
 def pass_quality(
@@ -552,7 +620,8 @@ def pass_quality(
 
 
 def load_quality(network, forecast: SegmentForecast, weights: Path, named: str = '') -> PathQuality:
-    """The table of path qualities: the one that is named, or beside the weights; without, longer paths are better.
+    """The table of path qualities: the one that is named, or beside the weights; without, longer paths are better. Of
+    one path of a network it is the value in the network's table.
 
     Raises:
         DeadlinePerceptionError: it cannot be read, or is of other weights.
@@ -560,6 +629,16 @@ def load_quality(network, forecast: SegmentForecast, weights: Path, named: str =
     file = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
     if not named and not file.is_file():  # the latter also of a network that has no file
         return PathQuality.from_forecast(network.path_space, forecast)
+    if isinstance(network, FixedPathNetwork):
+        table = PathQuality.load(file, network.whole.path_space)
+        table.check(network.whole.weights_hash)
+        value = table.quality(network.fixed_path)
+        return PathQuality(
+            {network.path_space.largest: value},
+            weights_hash=network.weights_hash,
+            dataset=table.dataset,
+            metric=table.metric,
+        )
     quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)
     return quality

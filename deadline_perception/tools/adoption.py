@@ -141,8 +141,6 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
         args.out.with_suffix('.profile.json'),
         default_profile_path(network.config_name, facts),
     ]
-    for file in files:
-        profile.save(file)
     table = _quality_table(network, kept, sequence, frames, ranking)
     quality_file = args.out.with_suffix('.quality.json')
     quality = None
@@ -155,6 +153,8 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
         forecast = PathForecast(profile, network.path_space)
         content, told = _with_kept_paths(args, content, network, forecast, quality, images)
         words += told
+    for file in files:
+        profile.save(file)
     content.save(args.out)
     _report(args, network, profile, kept, ranking, words, quality)
     _tell_classes(network, sequence, frames)

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from deadline_perception.runtime.nested_task import load_nested_task
+from deadline_perception.runtime.task_file import TaskRequest
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts
@@ -22,17 +24,25 @@ from deadline_perception.extras.external_models.model_set.model_reference import
     load_network,
 )
 from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.runtime import loading
 from deadline_perception.runtime.loading import (
     NetworkOptions,
     SetupError,
     environment_faults,
     load_profile,
+    load_quality,
     load_task,
     make_calibrator,
     make_policy,
 )
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
-from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch, measure_profile
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import (
+    LatencyProfile,
+    ProfileMismatch,
+    default_profile_path,
+    measure_profile,
+)
 from deadline_perception.timing.quantiles import Quantiles
 from deadline_perception.timing.transferred_profile import scaled_segments
 
@@ -166,7 +176,7 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
         tmp_path / 'models' / 'profiles' / 'tiny-any.json'
     )
     given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path / 'models'
-    profile, told = load_profile(*given)
+    profile, told, unkept = load_profile(*given)
     assert (
         profile.scaled_from.startswith('Another board')
         and profile.facts == facts
@@ -176,11 +186,14 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     assert told[0].endswith(
         'deadline-perception profile --weights w.safetensors --device cpu --threads 2'
     )
-    assert load_profile(*given) == (profile, told)  # kept
+    assert not (tmp_path / 'cache').exists()  # not before all else has loaded
+    unkept.keep()
+    assert load_profile(*given) == (profile, told, None)
     network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
     (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
-    other, _ = load_profile(*given)  # scaled anew for another engine
-    assert other.engine == 'faster 2.0' and LatencyProfile.load(kept) == other
+    other, _, unkept = load_profile(*given)  # scaled anew for another engine
+    assert other.engine == 'faster 2.0' and LatencyProfile.load(kept) == profile
+    assert unkept.file == kept
 
 
 def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
@@ -379,3 +392,94 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
             ModelNotFound, match=f'{model} is not there, expected package.module:callable: .*{said}'
         ):
             load_network(model, 'cpu', tmp_path)
+
+
+def test_one_path_of_a_network_has_its_times_and_quality_and_a_name_of_its_own(
+    tmp_path, monkeypatch
+):
+    from made_up_network import made_up_profile, write_network
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    whole = write_network(tmp_path)
+    path = whole.path_space.smallest
+    segments = {
+        key: Quantiles.from_samples([1.0 + number] * 5)
+        for number, key in enumerate(whole.path_space.carriers())
+    }
+    profile = made_up_profile(
+        whole, segments=segments, paths={str(path): Quantiles.from_samples([50.0, 60.0])}
+    )
+    profile.save(default_profile_path(whole.config_name, profile.facts))
+    table = PathQuality(
+        {path: 0.25, whole.path_space.largest: 0.5}, weights_hash=whole.weights_hash
+    )
+    table.save(tmp_path / 'good.quality.json')
+    named = f'{tmp_path / "good.safetensors"}:{path}'
+    loaded = load_task(
+        NetworkOptions(named, engine='eager', threads=profile.facts.threads), tmp_path
+    )
+    task = loaded.task
+    own = task.network.path_space.largest
+    assert task.network.config_name == f'{whole.config_name}:{path}'
+    assert task.times.forecast.forecast_ms(own) == pytest.approx(
+        PathForecast(profile, whole.path_space).forecast_ms(path)
+    )
+    assert load_quality(task.network, task.times.forecast, tmp_path / 'good.safetensors').quality(
+        own
+    ) == pytest.approx(table.quality(path))
+    image = np.zeros((48, 64, 3), np.uint8)
+    found = task.network.start(image, own).finish()
+    assert found.scores == pytest.approx(whole.detect(image, path).scores, abs=1e-4)
+    # Nothing of the path takes the place of what is the whole network's.
+    files = list((tmp_path / 'cache').rglob('*.json'))
+    assert [LatencyProfile.load(file).network_hash for file in files] == [whole.network_hash]
+    nested = load_nested_task(
+        TaskRequest('task', named, (100.0,), '/camera', levels=1),
+        tmp_path,
+        threads=profile.facts.threads,
+        warm=False,
+    )
+    assert [str(level) for level in nested.paths] == [str(own)]
+
+
+def test_a_network_that_cannot_be_loaded_to_the_end_leaves_no_times_behind(tmp_path, monkeypatch):
+    from made_up_network import write_network
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    network = write_network(tmp_path)
+    (tmp_path / 'good.quality.json').write_text('{}')
+    images = [np.zeros((48, 64, 3), np.uint8)]
+    measured = LatencyProfile.load(tmp_path / 'good.json')
+    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
+    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
+    for name in ('good.safetensors', f'good.safetensors:{network.path_space.smallest}'):
+        with pytest.raises(DeadlinePerceptionError, match='qualities'):
+            load_task(
+                NetworkOptions(str(tmp_path / name), engine='eager'),
+                tmp_path,
+                images=lambda: images,
+            )
+    assert not list((tmp_path / 'cache').rglob('*.json'))
+
+
+def test_times_of_another_network_in_the_cache_give_way_where_they_may_be_measured(
+    tmp_path, monkeypatch
+):
+    from made_up_network import made_up_profile, write_network
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    network = write_network(tmp_path)
+    foreign = made_up_profile(network, network_hash='another')
+    place = default_profile_path(network.config_name, foreign.facts)
+    foreign.save(place)
+    options = NetworkOptions(
+        str(tmp_path / 'good.safetensors'), engine='eager', threads=foreign.facts.threads
+    )
+    with pytest.raises(ProfileMismatch, match='network hash'):
+        load_task(options, tmp_path)
+    measured = LatencyProfile.load(tmp_path / 'good.json')
+    monkeypatch.setattr(loading, 'measure_profile', lambda *given, **more: measured)
+    monkeypatch.setattr(loading, 'with_wcet', lambda profile, *given, **more: profile)
+    loaded = load_task(options, tmp_path, images=lambda: [np.zeros((48, 64, 3), np.uint8)])
+    assert any('does not fit: network hash' in words for words in loaded.degraded)
+    assert LatencyProfile.load(place).network_hash == network.network_hash

@@ -12,6 +12,7 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.json_file import read_object
 from deadline_perception.decision.frontier import FrontierPolicy
+<<<<<<< HEAD:deadline_perception/extras/several_networks/nested_task.py
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.external_models.model_set.model_reference import (
@@ -20,6 +21,10 @@ from deadline_perception.extras.external_models.model_set.model_reference import
 )
 from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.extras.several_networks.scheduling.quality import (
+=======
+from deadline_perception.decision.scheduling.choices import Option
+from deadline_perception.decision.scheduling.quality import (
+>>>>>>> 0edf3de9 (One path of a network has its own name, and nothing is kept before all has loaded):deadline_perception/runtime/nested_task.py
     AccuracyTable,
     Approach,
     DetectedInTime,
@@ -32,6 +37,7 @@ from deadline_perception.runtime.loading import (
     NetworkOptions,
     SetupError,
     load_profile,
+    load_quality,
     make_calibrator,
     prepared_paths,
     warm_up,
@@ -156,7 +162,7 @@ def load_nested_task(
         network, weights = load_network(
             options.model, options.device, models_folder, options.engine
         )
-        profile, notices = load_profile(
+        profile, notices, unkept = load_profile(
             options, network, read_device_facts(options.device), weights, models_folder
         )
         forecast = PathForecast(profile, network.path_space)
@@ -168,6 +174,8 @@ def load_nested_task(
     task = NestedTask(request, network, paths, forecast, quality, calibrator, tuple(notices + told))
     if warm:
         _warm(task, profile.image_size, prepared)
+    if unkept is not None:
+        unkept.keep()
     return task
 
 
@@ -187,11 +195,7 @@ def _levels(
     )
     if file.is_file() and 'accuracy' in read_object(file, 'quality file'):
         return _classifier_levels(request, space, forecast, AccuracyTable.load(file))
-    if request.quality or file.is_file():
-        table = PathQuality.load(file, space)
-        table.check(network.weights_hash)
-    else:
-        table = PathQuality.from_forecast(space, forecast)
+    table = load_quality(network, forecast, weights, request.quality)
     if isinstance(request.levels, tuple):
         paths = tuple(space.parse(name) for name in request.levels)
     else:

@@ -177,15 +177,18 @@ class FixedPathNetwork:
     Args:
         network: with paths.
         path: the one that runs.
+
+    Attributes:
+        whole: the network.
+        fixed_path: of the network, the one that runs.
+        whole_keys: of each of its own segments, by `PathSpace.key`, that of the network.
     """
 
     def __init__(self, network: Network, path: ExecutionPath) -> None:
-        self._network, self._path = network, path
-        self.class_names, self.config_name, self.device = (
-            network.class_names,
-            network.config_name,
-            network.device,
-        )
+        self.whole, self.fixed_path = network, path
+        self.class_names, self.device = network.class_names, network.device
+        # A name of its own, because files of times are found by it.
+        self.config_name = f'{network.config_name}:{path}'
         self.input_size, self.result_type = network.input_size, network.result_type
         phases = tuple(
             Segment(segment.name, segment.phase)
@@ -193,6 +196,9 @@ class FixedPathNetwork:
             if network.path_space.key(number, path) is not None
         )
         self.path_space = PathSpace((), phases)
+        keys = (key for key in network.path_space.keys_by_segment(path) if key is not None)
+        own = self.path_space.keys_by_segment(self.path_space.largest)
+        self.whole_keys = {str(mine): key for mine, key in zip(own, keys)}
         self.network_hash, self.weights_hash = (
             hashlib.sha256(f'{known} {path}'.encode()).hexdigest()[:16]
             for known in (network.network_hash, network.weights_hash)
@@ -201,12 +207,12 @@ class FixedPathNetwork:
     @property
     def engine(self) -> Eager:
         """That of the network."""
-        return self._network.engine
+        return self.whole.engine
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InnerRun:
         """See `Network`; the frame runs on the fixed path."""
         return InnerRun(
-            self.path_space, path, self._network.device, self._network.start(image_bgr, self._path)
+            self.path_space, path, self.device, self.whole.start(image_bgr, self.fixed_path)
         )
 
 
