@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from deadline_perception.runtime.nested_task import load_nested_task
-from deadline_perception.runtime.task_file import TaskRequest
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.device import DeviceFacts, process_environment, read_device_facts
@@ -23,6 +21,8 @@ from deadline_perception.extras.external_models.model_set.model_reference import
     ModelNotFound,
     load_network,
 )
+from deadline_perception.extras.several_networks.nested_task import load_nested_task
+from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime import loading
 from deadline_perception.runtime.loading import (

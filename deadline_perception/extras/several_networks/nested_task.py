@@ -12,8 +12,6 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.json_file import read_object
 from deadline_perception.decision.frontier import FrontierPolicy
-<<<<<<< HEAD:deadline_perception/extras/several_networks/nested_task.py
-from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.external_models.model_set.model_reference import (
     ModelNotFound,
@@ -21,10 +19,6 @@ from deadline_perception.extras.external_models.model_set.model_reference import
 )
 from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.extras.several_networks.scheduling.quality import (
-=======
-from deadline_perception.decision.scheduling.choices import Option
-from deadline_perception.decision.scheduling.quality import (
->>>>>>> 0edf3de9 (One path of a network has its own name, and nothing is kept before all has loaded):deadline_perception/runtime/nested_task.py
     AccuracyTable,
     Approach,
     DetectedInTime,
