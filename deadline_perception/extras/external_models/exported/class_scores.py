@@ -1,7 +1,9 @@
 """Heads with boxes `[1, N, 4]` and a score per class `[1, N, C]` in two outputs: DETR and its family before their own
 selection, YOLO-NAS, YOLOv4, SSD before suppression.
 
-`class_scores FORM UNIT SCORES [BACKGROUND]`, such as `class_scores centres fraction sigmoid`.
+`class_scores FORM UNIT SCORES [BACKGROUND]`, such as `class_scores centres fraction sigmoid`. A column that means
+nothing is a background where it wins for most boxes (DETR, SSD), and an idle class of a sigmoid where it does not
+(RF-DETR on classes of one's own): shapes do not tell these apart, outputs do, see `Head.fits`.
 """
 
 from __future__ import annotations
@@ -29,8 +31,19 @@ from deadline_perception.extras.external_models.exported.head import (
 )
 
 NAMES = ('class_scores',)
-_SCORE_WORDS = ('logit', 'score', 'class', 'cls', 'conf')
+_SCORE_WORDS = ('logit', 'score', 'class', 'cls', 'conf', 'label')
 _NO_BACKGROUND, _FIRST, _LAST = '', 'background-first', 'background-last'
+_NOTHING_AT = {_FIRST: 0, _LAST: -1}
+_SCORES = (  # the likeliest first
+    (SIGMOID, _NO_BACKGROUND),
+    (PROBABILITY, _NO_BACKGROUND),
+    (SOFTMAX, _LAST),
+    (SOFTMAX, _FIRST),
+    (PROBABILITY, _FIRST),
+    (PROBABILITY, _LAST),
+    (SIGMOID, _LAST),
+    (SIGMOID, _FIRST),
+)
 
 
 def readings(
@@ -43,32 +56,23 @@ def readings(
     at_boxes, at_scores = pair
     columns = outputs[at_scores].sizes[-1]
     found = []
-    for (form, unit), scores in product(
-        ((CENTRES, FRACTION), (CORNERS, PX), (CORNERS, FRACTION), (CENTRES, PX)),
-        (SIGMOID, PROBABILITY, SOFTMAX),
-    ):
-        backgrounds = (_LAST, _FIRST) if scores == SOFTMAX else (_NO_BACKGROUND,)
-        for background in backgrounds:
-            labels = columns - bool(background)
-            if classes in (None, labels):
-                found.append(
-                    Head(
-                        ' '.join(filter(None, ('class_scores', form, unit, scores, background))),
-                        labels,
-                        partial(
-                            _decode,
-                            places=pair,
-                            form=form,
-                            unit=unit,
-                            scores=scores,
-                            background=background,
-                            input_size=input_size,
-                        ),
-                        True,
-                        (at_scores,),
-                        scores,
-                    )
-                )
+    forms = ((CENTRES, FRACTION), (CORNERS, PX), (CORNERS, FRACTION), (CENTRES, PX))
+    for (form, unit), (scores, background) in product(forms, _SCORES):
+        labels = columns - bool(background)
+        if classes not in (None, labels):
+            continue
+        decode = partial(
+            _decode,
+            places=pair,
+            form=form,
+            unit=unit,
+            scores=scores,
+            background=background,
+            input_size=input_size,
+        )
+        name = ' '.join(filter(None, ('class_scores', form, unit, scores, background)))
+        column = _NOTHING_AT.get(background) if scores != SIGMOID else None
+        found.append(Head(name, labels, decode, True, (at_scores,), scores, nothing_at=column))
     return found
 
 

@@ -228,6 +228,17 @@ def possible(boxes: np.ndarray, input_size: tuple[int, int]) -> np.ndarray:
     return np.isfinite(boxes).all(1) & (sides >= 2.0).all(1) & inside
 
 
+def is_believable(head: Head, values: Sequence[np.ndarray], input_size: tuple[int, int]) -> bool:
+    """Whether outputs of a photograph may be read so: their scores have that form, and what is found can be objects."""
+    if not head.fits(values):
+        return False
+    try:
+        found = head.decode(values)
+    except (ModelError, ValueError, IndexError):
+        return False
+    return not implausible([found], input_size)
+
+
 def implausible(found: Sequence[Objects], input_size: tuple[int, int]) -> str:
     """What shows that boxes are read wrongly, whatever the images hold; empty where nothing does."""
     scores = np.concatenate([objects.scores for objects in found]) if found else np.zeros(0)

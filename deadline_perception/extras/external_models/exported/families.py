@@ -16,7 +16,8 @@ from deadline_perception.extras.external_models.exported.head import Head, Outpu
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 
 # A new family is a file with `NAMES` and `readings`, and its place here. A reading of an earlier one is the likelier.
-FAMILIES = (distribution, yolo, objects, class_scores, cells)
+# Boxes and scores in two outputs of one length come before what one of these may be alone.
+FAMILIES = (distribution, class_scores, yolo, objects, cells)
 NAMES = tuple(name for family in FAMILIES for name in family.NAMES)
 _MOST_OUTPUTS = 64
 _SHOWN_OUTPUTS = 6

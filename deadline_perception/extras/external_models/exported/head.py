@@ -16,6 +16,9 @@ ULTRALYTICS = ('letterbox', 'rgb', '0 to 1')
 INTEL = ('stretch', 'bgr', '0 to 255')
 MIN_SCORE = 0.01  # of what a head passes on; the node's own limit lies above
 MAX_CANDIDATES = 1000  # of a head whose boxes overlap
+_NOTHING_WINS = (
+    0.8  # probability of no object in the median box, of a column that was trained for it
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Head:
         scores_at: outputs whose last values are the scores of classes; empty where no form of scores is to be told.
         scores: form of those.
         usual: how such heads mostly take images.
+        nothing_at: column of those scores that wins where there is no object; None without.
     """
 
     name: str
@@ -80,14 +84,21 @@ class Head:
     scores_at: tuple[int, ...] = ()
     scores: str = PROBABILITY
     usual: tuple[str, str, str] = PLAIN
+    nothing_at: int | None = None
 
     def fits(self, values: Sequence[np.ndarray]) -> bool:
-        """Whether the outputs of an image have scores of this form: probabilities lie in [0, 1], others do not all."""
+        """Whether the outputs of an image have scores of this form: probabilities lie in [0, 1], others do not all, and
+        most boxes hold nothing."""
         given = [values[place] for place in self.scores_at]
         if not given:
             return True
         in_range = all(part.min() >= -1e-3 and part.max() <= 1.0 + 1e-3 for part in given)
-        return in_range == (self.scores == PROBABILITY)
+        if in_range != (self.scores == PROBABILITY):
+            return False
+        if self.nothing_at is None:
+            return True
+        nothing = [to_probabilities(part, self.scores)[..., self.nothing_at] for part in given]
+        return float(np.median(np.concatenate([part.ravel() for part in nothing]))) > _NOTHING_WINS
 
 
 def to_corners(boxes: np.ndarray, form: str, unit: str, input_size: tuple[int, int]) -> np.ndarray:

@@ -26,7 +26,8 @@ BESIDE = 'metadata.yaml'  # of Ultralytics' OpenVINO IR
 _AT_END = 'metadata.json'  # of its TensorFlow Lite files, which are an archive behind the network
 _MOST_BYTES = 2**30
 _USUAL_STRIDE_PX, _MOST_STRIDE_PX = 32, 256
-_UNREADABLE = (ValueError, SyntaxError, MemoryError, RecursionError)
+_UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
+_MOST_NAMES = 10_000
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class StatedFacts:
     """What a file says of itself.
 
     Attributes:
-        class_names: in the order of its labels; empty where it does not say.
+        class_names: by label, `class_N` for one without a name; empty where it does not say.
         size: height and width in px that it was made for; None where it does not say.
         stride_px: that sizes are multiples of; a usual one where it does not say.
         outputs: begin of the reading of its outputs, see `families.recognise`; empty where it does not say.
@@ -130,11 +131,27 @@ def _class_names(facts: Mapping[str, object]) -> tuple[str, ...]:
     """Names as Ultralytics writes them (`{0: 'person', ...}`), or OpenVINO's Model API (`person traffic_light`)."""
     names = _value(facts.get('names'))
     if names:
-        return _usable(list(names.values()) if isinstance(names, Mapping) else names)
+        return _usable(_by_number(names) if isinstance(names, Mapping) else names)
     words = facts.get('labels')
     listed = _usable(words.split()) if isinstance(words, str) else ()
     is_coco = listed == tuple(name.replace(' ', '_') for name in COCO_NAMES)
     return COCO_NAMES if is_coco else listed
+
+
+def _by_number(names: Mapping[object, object]) -> list[object]:
+    """Names in the order of their labels, whatever that of the text; empty where the keys are no labels."""
+    by_label: dict[int, object] = {}
+    for key, name in names.items():
+        is_label = type(key) is int or (isinstance(key, str) and key.isascii() and key.isdecimal())
+        if not is_label or not 0 <= int(str(key)) < _MOST_NAMES or int(str(key)) in by_label:
+            return []
+        by_label[int(str(key))] = name
+    return [by_label.get(label, unnamed(label)) for label in range(max(by_label) + 1)]
+
+
+def unnamed(label: int) -> str:
+    """What a class is called that has no name."""
+    return f'class_{label}'
 
 
 def _usable(names: object) -> tuple[str, ...]:

@@ -66,6 +66,12 @@ def _of_rows(
         boxes, values = shape[::-1] if transposed else shape
         if values is None or values < 5 or (boxes is not None and boxes <= values):
             continue
+        is_of_anchors = not transposed and boxes == 3 * _cell_count(input_size, STRIDES)
+        if is_of_anchors and classes in (None, values - 5) and values >= 6:
+            # three a cell, which YOLOv5 and v7 alone have: five values before the classes
+            found += _of_objectness(place, transposed, values - 5, input_size)
+        if is_of_anchors:
+            continue
         if classes in (None, values - 4) and values > 6:
             found += [
                 _of_scores(place, transposed, values - 4, form, unit, input_size)
@@ -100,23 +106,20 @@ def _of_rows(
                     usual=_YOLOX,
                 )
             )
-        if not transposed or classes is not None:
-            found += [
-                Head(
-                    f'yolov5 {unit}',
-                    values - 5,
-                    partial(
-                        _with_objectness,
-                        place=place,
-                        transposed=transposed,
-                        unit=unit,
-                        input_size=input_size,
-                    ),
-                    True,
-                    usual=ULTRALYTICS,
-                )
-                for unit in (PX, FRACTION)
-            ]
+        if not transposed:  # nobody exports these with boxes as columns
+            found += _of_objectness(place, transposed, values - 5, input_size)
+    return found
+
+
+def _of_objectness(
+    place: int, transposed: bool, labels: int, input_size: tuple[int, int]
+) -> list[Head]:
+    found = []
+    for unit in (PX, FRACTION):
+        decode = partial(
+            _with_objectness, place=place, transposed=transposed, unit=unit, input_size=input_size
+        )
+        found.append(Head(f'yolov5 {unit}', labels, decode, True, usual=ULTRALYTICS))
     return found
 
 

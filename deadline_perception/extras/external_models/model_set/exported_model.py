@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ from deadline_perception.extras.external_models.exported.exported_file import (
 )
 from deadline_perception.extras.external_models.exported.families import recognise
 from deadline_perception.extras.external_models.exported.model_error import ModelError
+from deadline_perception.extras.external_models.exported.stated_facts import unnamed
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.extras.external_models.model_set.onnx_detector import in_file
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 
+_LOG = logging.getLogger('deadline_perception')
 _USUAL_SIZE = (640, 640)  # px, of a file that leaves its size open and states none
 
 
@@ -106,7 +109,7 @@ def exported_spec(
         size = facts.stated_size or _USUAL_SIZE
         facts = inspect(file, size, outputs, count)
     if classes is None and facts.class_names:
-        classes = facts.class_names
+        classes = _as_many(facts.class_names, facts.labels, file)
     elif classes is None and set(facts.labels) & set(COCO_LABELS):
         classes = COCO_NAMES
     if classes is None:
@@ -115,6 +118,20 @@ def exported_spec(
             f'adopt`, in the order of its labels'
         )
     return ModelSpec(plain_name(file.stem), 'onnx', file, classes, input_size=size, outputs=outputs)
+
+
+def _as_many(names: tuple[str, ...], labels: tuple[int, ...], file: Path) -> tuple[str, ...]:
+    """Names that a file states, brought to the number of labels that its outputs have, which its names may miss."""
+    if not labels or len(names) in labels:
+        return names
+    count = min(labels, key=lambda known: abs(known - len(names)))
+    _LOG.warning(
+        '%s names %d classes and its outputs are of %d: names are taken by their number; say them with `classes`',
+        file.name,
+        len(names),
+        count,
+    )
+    return names[:count] + tuple(unnamed(label) for label in range(len(names), count))
 
 
 def load_exported(file: Path, device: str = 'cpu') -> ModelSet:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.share_folder import share_folder
 from deadline_perception.engines.openvino_library import cpu_settings, load_openvino, openvino_core
+from deadline_perception.extras.external_models.exported.conventions import is_believable
 from deadline_perception.extras.external_models.exported.exported_file import (
     ExportedFile,
     read_exported,
@@ -16,6 +18,7 @@ from deadline_perception.extras.external_models.exported.exported_file import (
     with_size,
 )
 from deadline_perception.extras.external_models.exported.families import recognise
+from deadline_perception.extras.external_models.exported.head import Head
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.own_head import own_head
 from deadline_perception.extras.external_models.exported.pixels import InputForm, place, placement
@@ -66,7 +69,8 @@ class OnnxDetector(WholeDetector):
             self.head = own_head(decode, size)
         else:
             known = stated or exported.stated.outputs
-            self.head = in_file(file, lambda: recognise(given, len(outputs), size, known))[0]
+            heads = in_file(file, lambda: recognise(given, len(outputs), size, known))
+            self.head = heads[0]
         self._resize = form.resize or self.head.usual[0]
         layers = [
             (op.get_type_name(), [str(output.get_partial_shape()) for output in op.outputs()])
@@ -87,6 +91,17 @@ class OnnxDetector(WholeDetector):
         )
         self.overlapping = self.overlapping or self.head.overlapping
         self._compile(exported, form, threads)
+        if not decode and not stated and len(heads) > 1:
+            self._look(heads, form)
+
+    def _look(self, heads: Sequence[Head], form: InputForm) -> None:
+        """Takes the likeliest reading that a photograph of a road does not contradict, of those of one way to resize;
+        the likeliest of all where it contradicts each."""
+        values = self.run_layers(self.prepare(load_photograph()))
+        for head in heads:
+            if head.usual == self.head.usual and is_believable(head, values, self.input_size):
+                self.head = head
+                break
 
     def _compile(self, exported: ExportedFile, form: InputForm, threads: int) -> None:
         """Makes ready what `run_layers` uses."""
@@ -123,6 +138,14 @@ class OnnxDetector(WholeDetector):
         found = self.head.decode(given)
         at = placement(image_size, self.input_size, self._resize)
         return at.to_image(found.boxes, image_size), found.scores, found.labels
+
+
+def load_photograph() -> np.ndarray:
+    """A road, uint8 BGR `[H, W, 3]`; see docs/own_models.md."""
+    import cv2
+
+    content = np.frombuffer((share_folder() / 'config' / 'photograph.jpg').read_bytes(), np.uint8)
+    return cv2.imdecode(content, cv2.IMREAD_COLOR)
 
 
 def check_finite(values: Sequence[np.ndarray], name: str) -> None:

@@ -79,7 +79,7 @@ def test_what_is_stated_narrows_the_readings():
     ):
         names(outputs, 2, 'ssd')
     with pytest.raises(
-        ModelError, match="stated as 'squares', expected one of distribution, yolov8"
+        ModelError, match="stated as 'squares', expected one of distribution, class_scores"
     ):
         names(outputs, 2, 'squares')
 
@@ -98,7 +98,7 @@ def test_what_is_stated_narrows_the_readings():
         ),
         (
             [((1, 17, 3),)],
-            r'no known head of a detector. Known are distribution, yolov8, .* `decode: package.module:',
+            r'no known head of a detector. Known are distribution, class_scores, .* `decode: package.module:',
         ),
         ([], 'outputs are none: no known head'),
         ([((1, 2, 3),)] * 1000, 'it has 1000 outputs, expected at most 64'),

@@ -23,6 +23,7 @@ from deadline_perception.extras.external_models.exported.stated_facts import (  
 )
 from deadline_perception.extras.external_models.model_set.exported_model import (  # noqa: E402
     exported_spec,
+    load_exported,
     read_facts,
 )
 from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector  # noqa: E402
@@ -126,3 +127,43 @@ def test_another_task_is_refused(tmp_path):
         ModelError, match="net.xml says that its task is 'segment', expected detect"
     ):
         read_exported(exported(tmp_path / 'net.xml', ROWS))
+
+
+@pytest.mark.parametrize(
+    ('names', 'read'),
+    [
+        ("{2: 'c', 0: 'a', 1: 'b'}", ('a', 'b', 'c')),
+        ("{'2': 'c', '0': 'a', '1': 'b'}", ('a', 'b', 'c')),
+        ('{"10": "k", "9": "j"}', tuple(f'class_{number}' for number in range(9)) + ('j', 'k')),
+        ("{0: 'a', 2: 'c'}", ('a', 'class_1', 'c')),
+        ("{'car': 0, 'person': 1}", ()),
+        ("{-1: 'a', 0: 'b'}", ()),
+        ("{0: 'a', '0': 'b'}", ()),
+        ('{1000000000: "a"}', ()),
+        ('{True: "a"}', ()),
+        ('{{1}}', ()),
+        ('{[1]: 2}', ()),
+    ],
+)
+def test_names_go_by_their_numbers_and_not_by_the_order_of_the_text(tmp_path, names, read):
+    file = exported(tmp_path / 'net.xml', ROWS, facts={'names': names, 'imgsz': '{{1}}'})
+    assert read_exported(file).stated.class_names == read
+
+
+@pytest.mark.parametrize(
+    ('names', 'said'),
+    [
+        ("{0: 'a', 1: 'b', 2: 'c'}", ('a', 'b', 'c', 'class_3')),
+        ("{0: 'a', 1: 'b', 3: 'd'}", ('a', 'b', 'class_2', 'd')),
+        ("['a', 'b', 'c', 'd', 'e']", ('a', 'b', 'c', 'd')),
+    ],
+)
+def test_names_that_are_not_as_many_as_the_outputs_are_taken_by_number(tmp_path, names, said):
+    output = np.zeros((1, 8, 200))  # four classes
+    output[0, :4, 3], output[0, 5, 3] = (40, 30, 20, 10), 0.9
+    network = load_exported(
+        exported(tmp_path / 'net.xml', {'output0': output}, facts={'names': names})
+    )
+    assert network.class_names == said
+    found = network.start(np.zeros((64, 96, 3), np.uint8), network.path_space.largest).finish()
+    assert [said[label] for label in found.labels] == ['b']

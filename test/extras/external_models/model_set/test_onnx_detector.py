@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from exported_files import exported
 from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo
 
 from deadline_perception.extras.external_models.exported.model_error import ModelError
@@ -132,3 +133,43 @@ def test_inputs_that_are_no_image_are_refused(folder):
 def test_forms_of_input_that_are_none_are_refused(values, said):
     with pytest.raises(ModelError, match=said):
         InputForm(**values)
+
+
+@pytest.mark.parametrize('classes', [1, 2, 3, 4, 5, 6, 7, 8])
+def test_an_idle_column_of_a_sigmoid_is_no_background(tmp_path, classes):
+    """RF-DETR on classes of one's own: a softmax would make each of the 300 an object."""
+    chance = np.random.default_rng(1)
+    boxes = chance.uniform(0.2, 0.8, (1, 300, 4)) * [1, 1, 0.3, 0.3]
+    logits = chance.normal(-6.0, 0.5, (1, 300, classes + 1))
+    boxes[0, 7], logits[0, 7, 0] = (0.5, 0.5, 0.2, 0.3), 3.0
+    file = exported(tmp_path / 'net.xml', {'dets': boxes, 'labels': logits})
+    network = OnnxDetector(file, [f'class{number}' for number in range(classes)])
+    found = network.detect(np.zeros((64, 96, 3), np.uint8))
+    assert (found.labels[found.scores > 0.05]).tolist() == [0]
+    assert found.boxes_xyxy_px[0].tolist() == pytest.approx([38.4, 22.4, 57.6, 41.6], abs=0.1)
+
+
+@pytest.mark.parametrize('column', [0, -1])
+@pytest.mark.parametrize('form', ['softmax', 'probability'])
+def test_a_column_that_wins_where_nothing_is_is_a_background(tmp_path, column, form):
+    logits = np.random.default_rng(1).normal(0.0, 0.5, (1, 100, 5))
+    boxes = np.tile(np.float32([0.5, 0.5, 0.2, 0.3]), (1, 100, 1))
+    logits[..., column] = 8.0
+    logits[0, 7, 2], logits[0, 7, column] = 9.0, -9.0
+    scores = logits
+    if form == 'probability':
+        scores = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    file = exported(tmp_path / 'net.xml', {'pred_boxes': boxes, 'logits': scores})
+    found = OnnxDetector(file, ['a', 'b', 'c', 'd']).detect(np.zeros((64, 96, 3), np.uint8))
+    assert found.labels[found.scores > 0.05].tolist() == [1 if column == 0 else 2]
+
+
+def test_three_boxes_a_cell_have_a_score_of_being_an_object(tmp_path):
+    rows = np.zeros((1, 3 * (12 * 8 + 6 * 4 + 3 * 2), 8))
+    rows[..., 5:] = 0.6  # given an object, which there is none of
+    rows[0, 9] = (40, 30, 20, 10, 0.9, 0.0, 0.8, 0.0)
+    file = exported(tmp_path / 'net.xml', {'output0': rows})
+    found = OnnxDetector(file, ['a', 'b', 'c']).detect(np.zeros((64, 96, 3), np.uint8))
+    assert found.labels.tolist() == [1] and found.scores.tolist() == pytest.approx([0.72], abs=0.01)
+    with pytest.raises(ModelError, match='of 3 classes'):
+        OnnxDetector(file, ['a', 'b', 'c', 'd'])
