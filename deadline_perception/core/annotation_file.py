@@ -108,6 +108,10 @@ class GroundTruthCollector:
         """Notes a box whose category the format of the data set does not have, and which is dropped."""
         self._repairs[f'of unknown category {category!r} dropped'] += 1
 
+    def without_box(self) -> None:
+        """Notes an object that the file gives no box, as one that is segmented alone, and which is dropped."""
+        self._repairs['not given, their objects dropped'] += 1
+
     def report(self) -> None:
         """Warns, once for the whole data set, when anything was repaired or left out."""
         told = [(what, count) for what, count in self._repairs.items() if count]

@@ -7,6 +7,7 @@ read by `plain_yaml.py` and tensors by `tensor_file.py`, both through here. docs
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import stat
@@ -177,7 +178,9 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _decoded(content: bytes) -> str:
     try:
-        return content.decode('utf-8')
+        return content.removeprefix(codecs.BOM_UTF8).decode(
+            'utf-8'
+        )  # some editors of Windows begin so
     except UnicodeDecodeError as error:
         raise FileRefused(
             f'it is no text in UTF-8: byte {error.start} is 0x{content[error.start]:02x}'

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.core.annotation_file import read_json
 from deadline_perception.core.images.image_file import (
     IMAGE_ENDINGS,
     image_files,
@@ -29,6 +28,7 @@ from deadline_perception.extras.data.cityscapes import IMAGE_FOLDERS, read_citys
 from deadline_perception.extras.data.class_maps import read_map
 from deadline_perception.extras.data.class_names import with_mapping
 from deadline_perception.extras.data.coco import read_coco
+from deadline_perception.extras.data.coco_layout import COCO_NAMES, find_annotations
 from deadline_perception.extras.data.kitti import kitti_folder, read_kitti
 from deadline_perception.extras.data.pascal_voc import is_voc, read_voc
 from deadline_perception.extras.data.unread_labels import unread_labels
@@ -37,7 +37,6 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 
 VIDEO_ENDINGS = ('.mp4', '.avi', '.mkv', '.mov', '.m4v', '.webm', '.mpg', '.mpeg')
 BAG_ENDINGS = ('.mcap', '.db3')
-COCO_NAMES = ('val.json', 'test.json', 'annotations.json', 'train.json')
 SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
 TRACKS = Path('images') / 'track'
@@ -252,7 +251,7 @@ def _voc(path: Path, split: str | None) -> Read | None:
 
 
 def _coco(path: Path, split: str | None) -> Read | None:
-    file = _coco_file(path, split) if path.is_dir() else path
+    file = find_annotations(path, split) if path.is_dir() else path
     if file is None or file.suffix.lower() != '.json':
         return None
     return partial(read_coco, file)
@@ -283,7 +282,11 @@ READERS = (
         _kitti_tracking,
         keeps_time=True,
     ),
-    Reader('a COCO file, or a folder with one (val.json)', ', '.join(COCO_NAMES), _coco),
+    Reader(
+        'a COCO file, or a folder with one (val.json, annotations/instances_val2017.json)',
+        ', '.join(COCO_NAMES),
+        _coco,
+    ),
     Reader("YOLO's data.yaml, or a folder with it", 'data.yaml', _yolo),
     Reader('a folder of Pascal VOC', 'Annotations and JPEGImages', _voc),
     Reader('a bag (.mcap, .db3)', 'one .mcap or .db3 file', _bags, keeps_time=True),
@@ -309,25 +312,6 @@ def _tracks(path: Path) -> tuple[Path | str, ...] | None:
         if root / TRACKS in (place, place.parent, place.parent.parent):
             return (root, *place.relative_to(root / TRACKS).parts)
     return None
-
-
-def _coco_file(folder: Path, split: str | None) -> Path | None:
-    names = COCO_NAMES if split is None else (f'{split}.json',)
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    if split is not None:
-        return None
-    candidates = [file for file in sorted(folder.glob('*.json')) if _looks_like_coco(file)]
-    return candidates[0] if len(candidates) == 1 else None
-
-
-def _looks_like_coco(file: Path) -> bool:
-    try:
-        content = read_json(file)
-    except ValueError:
-        return False
-    return isinstance(content, dict) and {'images', 'annotations', 'categories'} <= content.keys()
 
 
 def _is_yolo(file: Path) -> bool:

@@ -5,6 +5,7 @@ import os
 import warnings
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from json_damage import reads_or_refuses_in_one_line
@@ -89,10 +90,7 @@ def test_a_file_of_which_no_image_can_be_decoded_is_refused(coco_folder):
         (lambda c: c['annotations'][1].update(id=1), 'annotation id 1 occurs 2 times'),
         (lambda c: c['annotations'][1].update(image_id=77), 'belong to image 77'),
         (lambda c: c['annotations'][1].update(bbox=[0, float('nan'), 1, 1]), 'NaN or infinity'),
-        (
-            lambda c: c['annotations'][1].update(bbox=None),
-            'annotation 2 has the box None, expected four numbers',
-        ),
+        (lambda c: c['annotations'][1].update(iscrowd='yes'), "iscrowd 'yes', expected 0 or 1"),
         (
             lambda c: c['annotations'][1].update(bbox=[1, 2, 3]),
             r'annotation 2 has the box \[1, 2, 3\]',
@@ -100,7 +98,7 @@ def test_a_file_of_which_no_image_can_be_decoded_is_refused(coco_folder):
         (lambda c: c['annotations'][1].update(bbox=[1, 2, 3, '4']), 'expected four numbers'),
         (lambda c: c['categories'][1].update(id=1), 'category id 1 occurs 2 times'),
         (
-            lambda c: c['categories'][1].update(name='vehicle'),
+            lambda c: c['categories'][3].update(name='vehicle'),
             "class name 'vehicle' occurs 2 times",
         ),
         *(
@@ -211,3 +209,149 @@ def test_reads_the_driving_data():
     image = sequence.frames[5].load_bgr()
     assert image.shape == (380, 640, 3) and image.dtype == np.uint8
     assert sum(len(frame.ground_truth) for frame in sequence.frames) > 200
+
+
+# --- as tools write it ---
+
+BOX = {'id': 1, 'image_id': 1, 'category_id': 1, 'bbox': [1, 2, 10, 20]}
+CAR = {'id': 1, 'name': 'car'}
+ROOT = {'id': 0, 'name': 'car', 'supercategory': 'none'}
+
+
+def objects(
+    root,
+    file,
+    image,
+    opened=None,
+    *,
+    name='a.jpg',
+    marked=(BOX,),
+    categories=(CAR,),
+    size=(64, 48),
+    **beside,
+):
+    """Class and box of each object that is read of one image, None of an image without annotations."""
+    for place in (root / file, root / image):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(root / image), np.full((48, 64, 3), 90, np.uint8))
+    row = {'id': 1, 'file_name': name, **dict(zip(('width', 'height'), size))}
+    content = {'images': [row], 'categories': list(categories), **beside}
+    if marked is not None:
+        content['annotations'] = list(marked)
+    (root / file).write_text(json.dumps(content))
+    sequence = open_source(str(root / (file if opened is None else opened)))
+    (frame,) = sequence.frames
+    assert frame.load_bgr().shape == (48, 64, 3)
+    known = frame.ground_truth
+    return known and [
+        (sequence.class_names[label], *box)
+        for label, box in zip(known.labels, known.boxes_xyxy_px.tolist())
+    ]
+
+
+ONE = [('car', 1, 2, 11, 22)]
+
+
+@pytest.mark.parametrize(
+    ('file', 'image', 'opened'),
+    [
+        ('annotations/instances_val2017.json', 'val2017/a.jpg', None),
+        ('annotations/instances_val2017.json', 'val2017/a.jpg', '.'),
+        ('annotations/instances_val2017.json', 'images/val2017/a.jpg', '.'),
+        ('annotations/instances_val2017.json', 'images/a.jpg', '.'),
+        ('annotations/val.json', 'images/a.jpg', '.'),
+        ('annotations/instances_default.json', 'images/default/a.jpg', None),
+        ('annotations/instances_default.json', 'images/default/a.jpg', '.'),
+        ('annotations/instances_default.json', 'images/a.jpg', '.'),
+        ('valid/_annotations.coco.json', 'valid/a.jpg', '.'),
+        ('_annotations.coco.json', 'a.jpg', '.'),
+        ('labels.json', 'data/a.jpg', '.'),
+        ('train/labels.json', 'train/data/a.jpg', '.'),
+        ('train.json', 'images/a.jpg', '.'),
+        ('val.json', 'val/a.jpg', '.'),
+    ],
+)
+def test_usual_layouts_are_read_by_file_and_by_folder(tmp_path, file, image, opened):
+    assert objects(tmp_path, file, image, opened) == ONE
+
+
+def test_a_folder_of_splits_is_read_by_split_and_never_without_its_boxes(tmp_path):
+    for split in ('train', 'valid', 'test'):
+        named = {'id': 1, 'name': f'{split} car'}
+        objects(tmp_path, f'{split}/_annotations.coco.json', f'{split}/a.jpg', categories=(named,))
+    for split, name in ((None, 'valid car'), ('val', 'valid car'), ('test', 'test car'),
+                        ('train', 'train car')):  # fmt: skip
+        assert open_source(str(tmp_path), split=split).class_names == (name,)
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        {'name': 'images\\a.jpg'},
+        {'categories': (ROOT, CAR)},
+        {'categories': (ROOT, {**CAR, 'id': 5}), 'marked': ({**BOX, 'category_id': 5},)},
+        {'size': ()},
+        {'size': (None, None)},
+        {'size': ('64', '48')},
+        {'size': (64.0, 48.0)},
+        {'categories': ({**CAR, 'id': '1'},)},
+        {'marked': ({**BOX, 'category_id': '1', 'image_id': '1'},)},
+        {'marked': ({key: value for key, value in BOX.items() if key != 'id'},)},
+        {'marked': ({**BOX, 'iscrowd': '0'},)},
+        {'marked': ({**BOX, 'iscrowd': None},)},
+    ],
+)
+def test_what_tools_write_another_way_is_read(tmp_path, change):
+    assert (
+        objects(tmp_path, 'val.json', 'images/a.jpg', **{'name': 'images/a.jpg', **change}) == ONE
+    )
+
+
+@pytest.mark.parametrize(
+    'box', [{'segmentation': [[1, 1, 5, 1, 5, 5]]}, {'bbox': []}, {'bbox': None}]
+)
+def test_objects_without_a_box_are_dropped_and_counted(tmp_path, box):
+    other = {'id': 2, 'image_id': 1, 'category_id': 1, **box}
+    with pytest.warns(UserWarning, match='1 boxes not given, their objects dropped'):
+        assert objects(tmp_path, 'val.json', 'a.jpg', marked=(BOX, other)) == ONE
+
+
+def test_crowds_are_told_by_text_too(tmp_path):
+    objects(tmp_path, 'val.json', 'a.jpg', marked=({**BOX, 'iscrowd': '1'},))
+    assert read_coco(tmp_path / 'val.json').frames[0].ground_truth.crowd.tolist() == [True]
+
+
+def test_two_categories_of_one_name_with_objects_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="class name 'car' occurs 2 times"):
+        objects(
+            tmp_path, 'val.json', 'a.jpg', categories=(ROOT, CAR),
+            marked=(BOX, {**BOX, 'id': 2, 'category_id': 0}),
+        )  # fmt: skip
+
+
+def test_a_file_without_annotations_has_images_without_ground_truth(tmp_path):
+    assert objects(tmp_path, 'val.json', 'a.jpg', marked=None) is None
+    assert objects(tmp_path, 'val.json', 'a.jpg', marked=()) == []
+
+
+def test_a_mark_of_byte_order_is_no_fault(tmp_path):
+    objects(tmp_path, 'val.json', 'a.jpg')
+    text = (tmp_path / 'val.json').read_text()
+    (tmp_path / 'val.json').write_text(text, encoding='utf-8-sig')
+    assert len(read_coco(tmp_path / 'val.json').frames[0].ground_truth) == 1
+
+
+def test_boxes_that_were_drawn_on_the_upright_image_get_it_upright(tmp_path):
+    objects(tmp_path, 'val.json', 'a.jpg')
+    plain = (tmp_path / 'a.jpg').read_bytes()
+    note = b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'
+    turned = plain[:2] + b'\xff\xe1' + (len(note) + 2).to_bytes(2, 'big') + note + plain[2:]
+    (tmp_path / 'a.jpg').write_bytes(turned)
+    assert read_coco(tmp_path / 'val.json').frames[0].load_bgr().shape == (48, 64, 3)
+    content = json.loads((tmp_path / 'val.json').read_text())
+    content['images'][0].update(width=48, height=64)
+    (tmp_path / 'val.json').write_text(json.dumps(content))
+    assert read_coco(tmp_path / 'val.json').frames[0].load_bgr().shape == (64, 48, 3)
+    (tmp_path / 'a.jpg').write_bytes(plain)
+    with pytest.raises(ValueError, match='is 64 x 48 px, expected 48 x 64 px'):
+        read_coco(tmp_path / 'val.json')
