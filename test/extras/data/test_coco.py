@@ -243,10 +243,14 @@ def objects(
     (frame,) = sequence.frames
     assert frame.load_bgr().shape == (48, 64, 3)
     known = frame.ground_truth
-    return known and [
-        (sequence.class_names[label], *box)
-        for label, box in zip(known.labels, known.boxes_xyxy_px.tolist())
-    ]
+    return (
+        None
+        if known is None
+        else [
+            (sequence.class_names[label], *box)
+            for label, box in zip(known.labels, known.boxes_xyxy_px.tolist())
+        ]
+    )
 
 
 ONE = [('car', 1, 2, 11, 22)]
