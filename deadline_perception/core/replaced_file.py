@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 _ENDING = '.partial'
@@ -48,9 +49,17 @@ def _locked_partial(place: Path) -> tuple[int, Path]:
         handle = os.open(
             partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
         )
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:
-            return handle, partial
+        try:
+            with suppress(
+                OSError
+            ):  # a file system without locks: no other writer can take one either
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.fstat(handle).st_nlink:
+                return handle, partial
+        except BaseException:
+            os.close(handle)
+            partial.unlink(missing_ok=True)
+            raise
         os.close(handle)  # another writer was faster than the lock
 
 

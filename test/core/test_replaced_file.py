@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import resource
 import signal
@@ -82,3 +84,24 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_names_it(tmp_path):
         signal.signal(signal.SIGXFSZ, handler)
     assert failed.value.filename == str(file)
     assert file.read_bytes() == b'before' and list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    'fault', [OSError(errno.ENOLCK, 'No locks available'), KeyboardInterrupt()]
+)
+def test_without_locks_files_are_written_all_the_same_and_nothing_is_left(
+    tmp_path, fault, monkeypatch
+):
+    def refuse(handle, kind):
+        raise fault
+
+    file = tmp_path / 'file'
+    replace_file(file, b'before')
+    monkeypatch.setattr(fcntl, 'flock', refuse)
+    if isinstance(fault, OSError):
+        replace_file(file, b'after')
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            replace_file(file, b'after')
+    assert file.read_bytes() == (b'after' if isinstance(fault, OSError) else b'before')
+    assert list(tmp_path.iterdir()) == [file]

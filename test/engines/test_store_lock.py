@@ -90,3 +90,31 @@ def test_a_folder_of_another_user_is_not_used(folder):
     with pytest.raises(StoreError, match='belongs to the user 12345, expected 0'):
         SegmentStore.load(folder, {})
     assert foreign_writer(folder / 'below').startswith(str(folder))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs to give files away')
+@pytest.mark.parametrize('mode', [0o664, 0o666])
+def test_files_and_folders_that_others_may_write_are_not_used(folder, mode):
+    SegmentStore.resume(folder, {})
+    (folder / 'blob').write_bytes(b'code')
+    for place in (folder, folder / 'blob'):
+        before = place.stat().st_mode
+        place.chmod(mode | (0o111 if place.is_dir() else 0))
+        os.chown(place, -1, 12345)
+        assert foreign_writer(folder).startswith(f'{place} may be written by ')
+        place.chmod(before & 0o777 & ~0o022)
+        assert foreign_writer(folder) == ''
+        os.chown(place, -1, os.getegid())
+    os.chown(folder / 'blob', 12345, -1)
+    assert foreign_writer(folder) == f'{folder / "blob"} belongs to the user 12345, expected 0'
+    (folder / 'blob').unlink()
+    (folder / 'blob').symlink_to('/etc/hostname')
+    assert 'is a link' in foreign_writer(folder)
+
+
+def test_a_store_is_judged_by_all_folders_of_the_package_however_deep_it_lies(tmp_path):
+    folder = tmp_path / 'cache' / 'deadline_perception' / 'engine' / 'onnxruntime' / '0123'
+    folder.mkdir(parents=True)
+    assert foreign_writer(folder) == ''
+    (tmp_path / 'cache' / 'deadline_perception').chmod(0o777)
+    assert 'deadline_perception may be written by everybody' in foreign_writer(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.extras.training.line_log import named_errors, open_lines
 
 
@@ -98,10 +100,15 @@ class LabelLog:
             next(lines)
             for number, line in enumerate(lines):
                 try:
-                    row = json.loads(line)
+                    row = parse_json(line)
                     found = tuple(_detections(rows) for rows in row['found'])
-                    seen = SeenImage(tuple(row['size']), found, row.get('unreadable', ''))
-                except (ValueError, TypeError, LookupError) as error:
+                    width, height = row['size']
+                    seen = SeenImage(
+                        (operator.index(width), operator.index(height)),
+                        found,
+                        str(row.get('unreadable', '')),
+                    )
+                except (ValueError, TypeError, LookupError, AttributeError) as error:
                     raise LabelLogError(
                         f'line {number + 2} of {self.file} is damaged, expected what `label` wrote: '
                         f'delete the file to begin anew'

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from deadline_perception.core.replaced_file import replace_file
+from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.extras.training.line_log import named_errors, open_lines
 
 _POINTS = 400  # of a curve in the picture; each is the mean of the steps that it stands for
@@ -80,7 +81,8 @@ def draw_curves(file: Path, picture: Path) -> None:
         groups = np.array_split(points, -(-len(points) // stretch))
         axes.plot(*np.array([group.mean(0) for group in groups]).T, label=name, linewidth=1.2)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize='small', ncols=2)
+    for text in axes.legend(fontsize='small', ncols=2).get_texts():
+        text.set_parse_math(False)  # names are a file's, and no formulas
     content = io.BytesIO()
     figure.savefig(content, format='png', dpi=110)
     replace_file(picture, content.getbuffer())
@@ -93,7 +95,7 @@ def _rows(file: Path) -> list[dict[str, float]]:
 
 def _row(line: bytes, file: Path) -> dict[str, float]:
     try:
-        row = json.loads(line)
+        row = parse_json(line.decode())
         return {name: float(row[name]) for name in ('step', *row)}
     except (ValueError, TypeError, LookupError) as error:
         raise ValueError(

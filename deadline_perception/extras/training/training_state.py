@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.core.untrusted_file import FileRefused
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.core.untrusted_file import MOST_DIGITS, FileRefused
 from deadline_perception.engines.tensor_file import read_header, read_tensors, write_tensors
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.extras.training.training_plan import TrainingPlan
@@ -146,14 +146,14 @@ class ResumableTraining(Generic[Network]):
             raise ValueError(
                 f'{file} was saved for {metadata.get("recipe")}, expected {self._recipe}'
             )
-        self.step = int(metadata['step'])
+        step = _step(metadata.get('step'), self.plan.steps, file)
+        self._check(tensors, file)
+        self.step = step
         self.network.load_state_dict(_below(tensors, 'weights.'))
         for name, tensor in _below(tensors, 'average.').items():
             self.average[name].copy_(tensor)
         state: dict[int, dict[str, Tensor]] = {}
-        parameters = [
-            parameter for group in self.optimiser.param_groups for parameter in group['params']
-        ]
+        parameters = self._parameters
         for name, tensor in _below(tensors, 'optimiser.').items():
             index, key = name.split('.', 1)
             weight = parameters[int(index)]
@@ -165,6 +165,54 @@ class ResumableTraining(Generic[Network]):
         self.optimiser.load_state_dict(
             {'state': state, 'param_groups': self.optimiser.state_dict()['param_groups']}
         )
+
+    @property
+    def _parameters(self) -> list[Tensor]:
+        """The weights by the numbers that the optimiser has for them."""
+        return [weight for group in self.optimiser.param_groups for weight in group['params']]
+
+    def _check(self, tensors: dict[str, Tensor], file: Path) -> None:
+        """Makes sure that tensors are what `save` writes of this network, before any of them is taken.
+
+        Raises:
+            ValueError: one is missing, unknown, of another shape, or not finite.
+        """
+        expected = {
+            f'{part}.{k}': v.shape
+            for part in ('weights', 'average')
+            for k, v in self.average.items()
+        }
+        for index, weight in enumerate(self._parameters):
+            if any(
+                name.startswith(f'optimiser.{index}.') for name in tensors
+            ):  # else it never had a gradient
+                expected[f'optimiser.{index}.step'] = torch.Size([])
+                for moment in ('exp_avg', 'exp_avg_sq'):
+                    expected[f'optimiser.{index}.{moment}'] = weight.shape
+        strange = sorted(expected.keys() ^ tensors.keys())
+        if strange:
+            what = 'lacks' if strange[0] in expected else 'holds'
+            raise ValueError(
+                f'{file} {what} {printable(strange[0], 100)}, expected the tensors of this network'
+            )
+        for name, tensor in tensors.items():
+            if tensor.shape != expected[name]:
+                raise ValueError(
+                    f'{file} holds {name} of {list(tensor.shape)}, expected {list(expected[name])}'
+                )
+        broken = first_not_finite(tensors)
+        if broken is not None:
+            raise ValueError(f'{file} holds NaN or infinity in {broken}, expected finite values')
+
+
+def _step(text: object, steps: int, file: Path) -> int:
+    """The number of steps that were made, as a state notes it."""
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal()
+    if not is_number or len(text) > MOST_DIGITS or int(text) > steps:
+        raise ValueError(
+            f'{file} has step {printable(repr(text), 60)}, expected a whole number in [0, {steps}]'
+        )
+    return int(text)
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -63,7 +63,18 @@ def test_the_log_of_another_run_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'line', ['{"size": [1, 1]}', '[]', 'x', json.dumps({'size': [1, 1], 'found': [[[1, 2]]]})]
+    'line',
+    [
+        '{"size": [1, 1]}',
+        '[]',
+        'x',
+        json.dumps({'size': [1, 1], 'found': [[[1, 2]]]}),
+        '{"size": ["a", 1], "found": []}',
+        '{"size": [1], "found": []}',
+        '[' * 100_000,
+        '{"size": [1, 1], "found": ' + '[' * 500 + ']' * 500 + '}',
+        f'{{"size": [{"9" * 5000}, 1], "found": []}}',
+    ],
 )
 def test_a_damaged_line_is_named(tmp_path, line):
     log = opened(tmp_path)

@@ -48,7 +48,18 @@ def test_empty_log_has_no_picture(tmp_path):
     assert not (tmp_path / 'state.png').exists()
 
 
-@pytest.mark.parametrize('line', ['x', '[]', '{}', '{"step": "a"}', '{"step": 1, "path0": []}'])
+@pytest.mark.parametrize(
+    'line',
+    [
+        'x',
+        '[]',
+        '{}',
+        '{"step": "a"}',
+        '{"step": 1, "path0": []}',
+        '[' * 100_000,
+        f'{{"step": {"9" * 5000}}}',
+    ],
+)
 def test_a_damaged_log_is_named(tmp_path, line):
     (tmp_path / 'state.jsonl').write_text(f'{line}\n')
     with (
@@ -56,3 +67,9 @@ def test_a_damaged_log_is_named(tmp_path, line):
         open_log(tmp_path / 'state.jsonl', 1),
     ):
         pass
+
+
+def test_names_that_would_be_formulas_are_written_as_they_are(tmp_path):
+    (tmp_path / 'state.jsonl').write_text('{"step": 1, "$\\\\frac{$": 1, "$x$ \\u202e": 2}\n')
+    draw_curves(tmp_path / 'state.jsonl', tmp_path / 'state.png')
+    assert cv2.imread(str(tmp_path / 'state.png')) is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import signal
+import struct
 from pathlib import Path
 
 import pytest
@@ -153,3 +155,86 @@ def test_weights_that_are_no_numbers_are_not_written_over_the_state_before(file,
     ):
         run.save(file)
     assert file.read_bytes() == before
+
+
+def changed(file, change):
+    """The file with another header or other values, as a stranger may have made it."""
+    raw = file.read_bytes()
+    size = int.from_bytes(raw[:8], 'little')
+    header, values = json.loads(raw[8 : 8 + size]), bytearray(raw[8 + size :])
+    change(header, values)
+    text = json.dumps(header).encode()
+    text += b' ' * (-len(text) % 8)
+    file.write_bytes(len(text).to_bytes(8, 'little') + text + values)
+
+
+def put_nan(name):
+    def change(header, values):
+        at = header[name]['data_offsets'][0]
+        values[at : at + 4] = struct.pack('<f', float('nan'))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        (
+            lambda h, v: h['__metadata__'].pop('step'),
+            r'has step None, expected a whole number in \[0, 9\]',
+        ),
+        *(
+            (
+                lambda h, v, step=step: h['__metadata__'].update(step=step),
+                'has step .*, expected a whole',
+            )
+            for step in ('-5', '10', '1' + '0' * 30, '1.5', 'x', '', '\u0663')
+        ),
+        (lambda h, v: h.__setitem__('weights.other', h.pop('weights.bias')), 'lacks weights.bias'),
+        (lambda h, v: h.__setitem__('average.other', h.pop('average.bias')), 'lacks average.bias'),
+        (lambda h, v: h.__setitem__('another', h.pop('average.bias')), 'holds another'),
+        (
+            lambda h, v: h.__setitem__(
+                'optimiser.1000000000.exp_avg', h.pop('optimiser.0.exp_avg')
+            ),
+            'lacks optimiser.0.exp_avg',
+        ),
+        (
+            lambda h, v: h.__setitem__('optimiser.x', h.pop('optimiser.0.step')),
+            'lacks optimiser.0.step',
+        ),
+        (
+            lambda h, v: h['weights.weight']['shape'].reverse(),
+            r'weights.weight of \[3, 1\], expected \[1, 3\]',
+        ),
+        (
+            lambda h, v: h['optimiser.0.exp_avg']['shape'].reverse(),
+            r'of \[3, 1\], expected \[1, 3\]',
+        ),
+        *(
+            (put_nan(n), f'NaN or infinity in {n}')
+            for n in ('weights.bias', 'average.weight', 'optimiser.0.exp_avg')
+        ),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_and_nothing_of_it_is_taken(file, change, words):
+    run = Rows()
+    run.run(3)
+    run.save(file)
+    changed(file, change)
+    other = Rows(fill=0.5)
+    before = {name: tensor.clone() for name, tensor in weights(other).items()}
+    with pytest.raises(ValueError, match=words):
+        other.resume(file)
+    assert other.step == 0
+    assert all(torch.equal(tensor, before[name]) for name, tensor in weights(other).items())
+
+
+def test_a_weight_that_never_had_a_gradient_has_no_state(file):
+    run = Rows()
+    run.network.bias.requires_grad_(False)
+    run.run(2)
+    run.save(file)
+    again = Rows()
+    again.resume(file)
+    assert again.step == 2
