@@ -18,14 +18,16 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from deadline_perception.nodes.parameters import Parameter
 from deadline_perception.nodes.periodic_clock import steady_timer
-from deadline_perception.nodes.service_quality import newest, subscription_events
+from deadline_perception.nodes.service_quality import (
+    TELLS_NUMBERS,
+    newest,
+    subscription_events,
+)
 from deadline_perception.runtime.image_flow import ImageFlow
 
 LONGEST_TRANSPORT_NS = (
     10_000_000_000  # an image that seems to have waited longer was received by another clock
 )
-# Humble's rclpy does not tell a callback which number a message has.
-_TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
 _STRENGTHEN_PERIOD_S = 1.0
 
 # Of every node that listens to a camera.
@@ -121,7 +123,7 @@ class ImageInput:
     def concerns(self) -> tuple[str, ...]:
         """What is degraded, for a person."""
         silence = self.flow.concern if self._is_wanted() else ''
-        return tuple(filter(None, (silence, self.flow.loss)))
+        return tuple(filter(None, (silence, self.flow.loss, self.flow.gap)))
 
     def _subscribe(self, reliability: str) -> None:
         topic, old = self.flow.topic, self._subscription
@@ -142,7 +144,7 @@ class ImageInput:
             events.incompatible_qos = weaken
         quality = newest(self._depth, reliable=reliability != 'best_effort')
         callback = (
-            self._on_message if _TELLS_NUMBERS else lambda message: self._on_message(message, {})
+            self._on_message if TELLS_NUMBERS else lambda message: self._on_message(message, {})
         )
 
         def subscribe() -> Subscription:
@@ -167,6 +169,11 @@ class ImageInput:
         if old is not None:
             self._node.destroy_subscription(old)
 
+    def _subscribe_anew(self) -> None:
+        """With the same quality: a reader that keeps images back, as after a shortage of memory, is replaced."""
+        is_weaker = self._strengthener is not None
+        self._subscribe('best_effort' if is_weaker else self._reliability)
+
     def _strengthen(self) -> None:
         """Subscribes reliably again once nobody is left who offers best effort only."""
         best_effort = ReliabilityPolicy.BEST_EFFORT
@@ -186,20 +193,24 @@ class ImageInput:
             self._strengthener = None
 
     def _on_message(self, message: Image | CompressedImage, info: Mapping[str, object]) -> None:
-        self.flow.come()
+        left_out = self._count_left_out(info.get('publication_sequence_number'))
         waited_ns = time.time_ns() - (info.get('received_timestamp') or sys.maxsize)
         self._on_image(
             message,
             waited_ns if 0 < waited_ns < LONGEST_TRANSPORT_NS else 0,
-            self._count_left_out(info.get('publication_sequence_number')),
+            left_out,
         )
 
     def _count_left_out(self, number: int | None) -> int:
         """Images that a newer one replaced in the middleware since the last: missing in its numbers, and not lost."""
         last, self._last_number = self._last_number, number
-        missing = 0 if last is None or number is None else number - last - 1
-        if missing > 0 and len(self._cameras()) == 1:  # each has numbers of its own
-            self._missing += missing
+        missing = 0 if last is None or number is None else max(0, number - last - 1)
+        if missing and len(self._cameras()) > 1:  # each has numbers of its own
+            missing = 0
+        self._missing += missing
+        if self.flow.come(missing):
+            self._node.get_logger().warning(self.flow.gap)
+            self._subscribe_anew()
         left_out = max(0, self._missing - self.flow.lost - self._left_out)
         self._left_out += left_out
         return left_out

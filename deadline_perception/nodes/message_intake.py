@@ -1,21 +1,23 @@
 """The one way in for messages: every number that a node takes from a topic passes one table of ranges.
 
-What lies outside is counted, told, and not used. Images are the exception: `image_message.to_bgr` judges them.
+What lies outside is counted, told, and not used; so is what comes more often than it can be of use. Images are the
+exception: `image_message.to_bgr` judges them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, TimeBudget
-from deadline_perception.nodes.service_quality import RESULTS, subscription_events
+from deadline_perception.nodes.service_quality import RESULTS, TELLS_NUMBERS, subscription_events
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import MAX_BUDGET_MS
@@ -27,6 +29,9 @@ MOST_DETECTIONS, MOST_HYPOTHESES = 500, 50  # of a message, and of one of its de
 LARGEST_PX = 100_000.0
 LARGEST_MS = 1e9
 FASTEST_MPS = 1000.0
+MOST_HZ = 1000.0  # messages a second of one topic; the fastest odometry has some hundreds
+_WINDOW_MS = 100.0
+_MOST_AT_ONCE = round(MOST_HZ * _WINDOW_MS / 1000.0)
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,52 @@ def problem_with(topic: str, message: object) -> str:
     return next(filter(None, (row.problem_with(message) for row in RANGES[topic])), '')
 
 
+class InTurn(MutuallyExclusiveCallbackGroup):
+    """One topic, served at most `MOST_HZ` times a second: whoever floods it leaves the executor time for images.
+
+    What is not taken is replaced by newer messages in the middleware. Executors look at it as often as they wake.
+
+    Attributes:
+    """
+
+    def __init__(self, clock_ms: Callable[[], float] = now_ms) -> None:
+        super().__init__()
+        self._clock_ms = clock_ms
+        self._begin_ms = self._second_ms = self._flooded_ms = -math.inf
+        self._taken, self._sent, self._sent_hz = 0, 0, 0.0
+        self._last_number: int | None = None
+
+    def can_execute(self, entity) -> bool:
+        return self._has_turn() and super().can_execute(entity)
+
+    def _has_turn(self) -> bool:
+        return self._taken < _MOST_AT_ONCE or self._clock_ms() - self._begin_ms >= _WINDOW_MS
+
+    def take(self, number: int | None) -> None:
+        """Takes note of a message, and of its number where the middleware tells it."""
+        time_ms = self._clock_ms()
+        if time_ms - self._begin_ms >= _WINDOW_MS:
+            self._begin_ms, self._taken = time_ms, 0
+        self._taken += 1
+        if self._taken >= _MOST_AT_ONCE:
+            self._flooded_ms = time_ms
+        last, self._last_number = self._last_number, number
+        self._sent += max(1, number - last) if number is not None and last is not None else 1
+        if time_ms - self._second_ms >= 1000.0:
+            self._sent_hz = self._sent / (time_ms - self._second_ms) * 1000.0
+            self._second_ms, self._sent = time_ms, 0
+
+    @property
+    def sent_hz(self) -> float:
+        """Messages a second, as long as one publisher numbers them; 0 where none came in the last seconds."""
+        return self._sent_hz if self._clock_ms() - self._second_ms <= TOLD_MS else 0.0
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether more came in the last seconds than was taken."""
+        return self._clock_ms() - self._flooded_ms <= TOLD_MS
+
+
 class MessageIntake:
     """Subscribes for a node, and lets through what the table allows.
 
@@ -137,7 +188,7 @@ class MessageIntake:
     def __init__(self, node: Node, clock_ms: Callable[[], float] = now_ms) -> None:
         self._node, self._clock_ms = node, clock_ms
         self.refused, self.last_problem, self._refused_ms = 0, '', -math.inf
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: dict[Subscription, InTurn] = {}
 
     def listen(
         self,
@@ -158,13 +209,21 @@ class MessageIntake:
         meaning = meaning or topic
         assert meaning in RANGES
 
-        def on_message(message: object) -> None:
+        turns = InTurn(self._clock_ms)
+
+        def on_message(message: object, info: Mapping[str, object]) -> None:
+            turns.take(info.get('publication_sequence_number'))
             (callback if self.accepts(meaning, message) else on_refused)(message)
 
         subscription = self._node.create_subscription(
-            kind, topic, on_message, quality, event_callbacks=subscription_events(self._node, topic)
+            kind,
+            topic,
+            on_message if TELLS_NUMBERS else lambda message: on_message(message, {}),
+            quality,
+            event_callbacks=subscription_events(self._node, topic),
+            callback_group=turns,
         )
-        self._subscriptions.append(subscription)
+        self._subscriptions[subscription] = turns
         return subscription
 
     def listen_to_conditions(self, conditions: ConditionTracker) -> None:
@@ -184,7 +243,7 @@ class MessageIntake:
         """Ends one subscription, or all; what was refused is still known."""
         for ended in list(self._subscriptions) if subscription is None else [subscription]:
             self._node.destroy_subscription(ended)
-            self._subscriptions.remove(ended)
+            del self._subscriptions[ended]
 
     def accepts(self, topic: str, message: object) -> bool:
         """Whether a message is legal; one that is not is counted and logged."""
@@ -200,7 +259,19 @@ class MessageIntake:
 
     @property
     def concern(self) -> str:
-        """What a person should know of the last seconds; empty where nothing was refused."""
-        if self._clock_ms() - self._refused_ms > TOLD_MS:
+        """What a person should know of the last seconds; empty where nothing was refused, and no topic flooded."""
+        told = [
+            self._flood(subscription.topic_name, turns)
+            for subscription, turns in self._subscriptions.items()
+        ]
+        if self._clock_ms() - self._refused_ms <= TOLD_MS:
+            told.append(f'{self.refused} messages not used, the last: {self.last_problem}')
+        return '; '.join(filter(None, told))
+
+    def _flood(self, topic: str, turns: InTurn) -> str:
+        # Each publisher numbers its own messages.
+        sent_hz = turns.sent_hz if self._node.count_publishers(topic) == 1 else 0.0
+        if not turns.is_flooded and sent_hz <= MOST_HZ:
             return ''
-        return f'{self.refused} messages not used, the last: {self.last_problem}'
+        rate = f'{sent_hz:,.0f}' if sent_hz > MOST_HZ else f'more than {MOST_HZ:,.0f}'
+        return f'{topic}: {rate} messages a second, expected at most {MOST_HZ:,.0f}'

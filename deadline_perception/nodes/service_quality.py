@@ -13,11 +13,15 @@ from rclpy.qos import (
     QoSReliabilityPolicy,
     qos_policy_name_from_kind,
 )
+from rclpy.subscription import Subscription
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 except ImportError:  # Humble
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
+
+# Humble's rclpy does not tell a callback which number a message has.
+TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
 
 
 def newest(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:

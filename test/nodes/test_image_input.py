@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import rclpy
+from hand_clock import Clock
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 
 from deadline_perception.nodes.image_input import LONGEST_TRANSPORT_NS, ImageInput
 from deadline_perception.runtime import image_flow
+from deadline_perception.runtime.image_flow import ImageFlow
 
 
 class Taken:
@@ -140,3 +142,17 @@ def test_a_camera_that_stops_is_told_and_not_while_none_is_wanted(
     taken.wanted = True
     one.wake()
     assert not one.fault
+
+
+def test_where_wanted_images_do_not_come_it_subscribes_anew(images, camera, taken, wait_for):
+    one, publish, clock = images(), camera(), Clock()
+    one.flow = ImageFlow(one.flow.topic, clock)
+    before = one._subscription
+    for number in range(1, 200, 5):  # four of five are missing
+        clock.ms += 500.0
+        one._on_message(Image(), {'publication_sequence_number': number})
+        if one._subscription is not before:
+            break
+    assert one._subscription is not before
+    assert any('did not come in 5 s though they were wanted' in words for words in one.concerns)
+    wait_for(lambda: publish('after') or 'after' in taken.names, 'an image of the new subscription')

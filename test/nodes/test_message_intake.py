@@ -20,10 +20,11 @@ from vision_msgs.msg import (
 from deadline_perception.nodes.message_intake import (
     MOST_DETECTIONS,
     RANGES,
+    InTurn,
     MessageIntake,
     problem_with,
 )
-from deadline_perception.nodes.service_quality import RESULTS
+from deadline_perception.nodes.service_quality import RESULTS, newest
 from deadline_perception.runtime.status import TOLD_MS
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
@@ -139,6 +140,41 @@ def test_a_refused_message_is_counted_told_for_some_seconds_and_not_used(
     )
     now_ms[0] += TOLD_MS + 1.0
     assert intake.concern == ''
+
+
+def test_a_topic_is_served_so_often_and_no_more_and_then_again():
+    now_ms = [0.0]
+    turns = InTurn(lambda: now_ms[0])
+    for number in range(5000):  # 40,000 messages a second
+        now_ms[0] += 0.025
+        if turns._has_turn():
+            turns.take(number)
+    assert turns._taken <= 100 and turns.is_flooded
+    now_ms[0] += 2000.0
+    assert turns._has_turn() and turns.is_flooded
+    turns.take(90_000)
+    assert turns.sent_hz > 20_000
+    now_ms[0] += TOLD_MS + 1.0
+    assert not turns.is_flooded
+
+
+def test_a_flood_is_named_and_what_was_published_last_is_taken(observer, wait_for, namespace):
+    intake, heard = MessageIntake(observer.node), []
+    intake.listen(TimeBudget, 'time_budget/budget', heard.append, newest(1000))
+    speaker = observer.speaker(TimeBudget, f'{namespace}/time_budget/budget')
+
+    def flood():
+        for _ in range(500):
+            speaker.publish(TimeBudget(budget_ms=100.0))
+        return intake.concern
+
+    wait_for(flood, 'the flood')
+    assert f'{namespace}/time_budget/budget: ' in intake.concern
+    assert ' messages a second, expected at most 1,000' in intake.concern
+    wait_for(
+        lambda: speaker.publish(TimeBudget(budget_ms=7.0)) or heard[-1].budget_ms == 7.0,
+        'the message after the flood',
+    )
 
 
 def test_no_node_subscribes_past_the_one_way_in(repository):
