@@ -167,9 +167,10 @@ def read_bag(file: Path) -> Sequence:
     """Reads a bag, mcap or sqlite3, the first topic of it with images that can be used; they are decoded when
     a frame is loaded.
 
-    Stamps are those of the image headers, or the times of recording where headers have none or run backwards; ground
-    truth comes from a topic that ends with `ground_truth`, matched by the same. Speed comes from TwistStamped or
-    Odometry messages, interpolated, by header where both images and speeds have usable ones, else by recording.
+    Stamps are those of the image headers, or the times of recording where headers have none or run backwards; of
+    several images with one stamp the first counts. Ground truth comes from a topic that ends with `ground_truth`,
+    matched by the same. Speed comes from TwistStamped or Odometry messages, interpolated, by header where both images
+    and speeds have usable ones, else by recording.
 
     Args:
         file: bag folder, or a bare .mcap or .db3 file.
@@ -195,10 +196,8 @@ def read_bag(file: Path) -> Sequence:
             (bag.stamp_ns(raw), logged_ns, _size_px(bag, raw, msgtype) if annotated else None)
             for _, msgtype, logged_ns, raw in bag.messages([camera.name])
         ]
-        headers = [header_ns for header_ns, _, _ in entries]
-        stamped = headers[0] != 0 and all(
-            before < after for before, after in zip(headers, headers[1:])
-        )
+        stamped = _has_stamps([entry[:2] for entry in entries])
+        entries = _later_ones(entries, 0 if stamped else 1)
         trace, trace_stamped = _speeds(bag, stamped)
         ground_truths = {
             bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
@@ -298,16 +297,40 @@ def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool
             (bag.stamp_ns(raw), logged_ns, speed_of(bag.parse(raw, msgtype)))
             for _, msgtype, logged_ns, raw in bag.messages([topic.name])
         ]
-        headers = [header_ns for header_ns, _, _ in found]
-        stamped = images_stamped and headers[0] != 0 and headers == sorted(headers)
-        pairs: list[tuple[float, float]] = []
-        for header_ns, logged_ns, speed in found:
-            time_s = (header_ns if stamped else logged_ns) / 1e9
-            if np.isfinite(speed) and (not pairs or time_s > pairs[-1][0]):
-                pairs.append((time_s, speed))
-        if pairs:
-            return SpeedTrace(*zip(*pairs)), stamped
+        stamped = images_stamped and _has_stamps([row[:2] for row in found])
+        clock = 0 if stamped else 1
+        rows = _later_ones([row for row in found if np.isfinite(row[2])], clock)
+        if rows:
+            return SpeedTrace(*zip(*((row[clock] / 1e9, row[2]) for row in rows))), stamped
     return None, False
+
+
+def _has_stamps(times_ns: list[tuple[int, int]]) -> bool:
+    """Whether messages are in order by their headers, rather than by the times of recording.
+
+    Where a clock was set back, the order by the other has one step back, and its own many: what came before and after
+    lies in turn.
+
+    Args:
+        times_ns: stamp of the header and time of recording of each message, in the order of the latter.
+    """
+    if times_ns[0][0] == 0:
+        return False
+    back = _steps_back([header_ns for header_ns, _ in times_ns])
+    return back == 0 or _steps_back([logged_ns for _, logged_ns in sorted(times_ns)]) < back
+
+
+def _steps_back(times_ns: list[int]) -> int:
+    return sum(after < before for before, after in zip(times_ns, times_ns[1:]))
+
+
+def _later_ones(rows: list[tuple], clock: int) -> list[tuple]:
+    """Rows in the order of one of their times, without those of the same time as the row before."""
+    kept: list[tuple] = []
+    for row in sorted(rows, key=lambda row: row[clock]):
+        if not kept or row[clock] > kept[-1][clock]:
+            kept.append(row)
+    return kept
 
 
 def _camera_matrix(bag: BagFile, camera: BagTopic) -> np.ndarray | None:

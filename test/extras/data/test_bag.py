@@ -143,6 +143,51 @@ def test_times_of_recording_count_where_headers_have_none(tmp_path, image_stamps
     assert [frame.speed_mps for frame in read.frames] == pytest.approx([2.0, 4.0, 6.0])
 
 
+def write_rows(folder, rows, speeds=()):
+    """Images of these stamps and times of recording in ms; each is ten lighter than the one before."""
+    with RunWriter(folder) as run:
+        for index, (stamp_ms, logged_ms) in enumerate(rows):
+            image = run.messages.image(stamp_ms * 10**6, np.full((4, 6, 3), 10 * index, np.uint8))
+            run.write('/front/image', image, logged_ms * 10**6)
+        for stamp_ms, logged_ms, speed in speeds:
+            run.write('/twist', run.messages.speed(stamp_ms * 10**6, speed), logged_ms * 10**6)
+    return folder
+
+
+LOGGED = [5000, 5000, 5100, 5100, 5200, 5200]
+
+
+@pytest.mark.parametrize(
+    ('stamps_ms', 'logged_ms', 'shades', 'stamped'),
+    [
+        ([1000, 1050, 1100, 1150, 1200, 1250], LOGGED, [0, 10, 20, 30, 40, 50], True),
+        ([1000, 1050, 1100, 1100, 1200, 1250], LOGGED, [0, 10, 20, 40, 50], True),
+        ([0] * 6, LOGGED, [0, 20, 40], False),
+        # the recorder's clock was set back
+        ([10, 20, 30, 40, 50, 60], [100, 200, 300, 150, 250, 350], [0, 10, 20, 30, 40, 50], True),
+        # the camera's was
+        ([100, 200, 300, 150, 250, 350], [10, 20, 30, 40, 50, 60], [0, 10, 20, 30, 40, 50], False),
+        # a recording that was played twice
+        ([10, 20, 30, 10, 20, 30], [1, 2, 3, 4, 5, 6], [0, 10, 20, 30, 40, 50], False),
+    ],
+)
+def test_images_are_told_apart_by_the_clock_that_goes_on(
+    tmp_path, stamps_ms, logged_ms, shades, stamped
+):
+    read = read_bag(write_rows(tmp_path / 'bag', zip(stamps_ms, logged_ms)))
+    assert [int(frame.load_bgr()[0, 0, 0]) for frame in read.frames] == shades
+    times_ms = [frame.stamp_ns / 1e6 for frame in read.frames]
+    assert times_ms == [(stamps_ms if stamped else logged_ms)[shade // 10] for shade in shades]
+
+
+def test_speeds_follow_their_headers_where_the_recorders_clock_was_set_back(tmp_path):
+    rows = list(zip([10, 20, 30, 40, 50, 60], [100, 200, 300, 150, 250, 350]))
+    read = read_bag(
+        write_rows(tmp_path / 'bag', rows, [(stamp, logged, stamp / 10) for stamp, logged in rows])
+    )
+    assert [frame.speed_mps for frame in read.frames] == pytest.approx([1, 2, 3, 4, 5, 6])
+
+
 def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_path):
     read = read_bag(
         write_images(tmp_path / 'bag', [0, 0, 0], objects=[(7_000_000_000, 2), (7_200_000_000, 1)])
