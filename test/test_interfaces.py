@@ -11,7 +11,9 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 OURS = sorted((REPOSITORY / 'msg').glob('*.msg'))
 BOXES = sorted((REPOSITORY / 'third_party/vision_msgs/msg').glob('*.msg'))
-_FIELD = re.compile(r'^(?P<type>[\w/]+(?:\[\d*\])?)\s+(?P<name>[a-z]\w*)\s*(?P<comment>#.*)?$')
+_FIELD = re.compile(
+    r'^(?P<type>[\w/]+(?:<=\d+)?(?:\[(?:<=)?\d*\])?)\s+(?P<name>[a-z]\w*)\s*(?P<comment>#.*)?$'
+)
 
 
 def declared(file: Path) -> dict[str, str]:
@@ -22,14 +24,16 @@ def declared(file: Path) -> dict[str, str]:
 
 def full_type(written: str, package: str) -> str:
     """A written type as rclpy names it: strings and arrays as sequences, messages with their package."""
-    element, bracket, _ = written.partition('[')
-    simple = re.fullmatch(r'bool|byte|char|u?int\d+|float\d+|string', element)
+    element, bracket, most = written.partition('[')
+    element = re.sub(r'^string<=(\d+)$', r'string<\1>', element)
+    simple = re.fullmatch(r'bool|byte|char|u?int\d+|float\d+|string(<\d+>)?', element)
     named = (
         {'float64': 'double', 'float32': 'float', 'bool': 'boolean'}.get(element, element)
         if simple
         else (element if '/' in element else f'{package}/{element}')
     )
-    return f'sequence<{named}>' if bracket else named
+    bound = f', {most[2:-1]}' if most.startswith('<=') else ''
+    return f'sequence<{named}{bound}>' if bracket else named
 
 
 @pytest.mark.parametrize('file', OURS, ids=lambda file: file.stem)
@@ -39,7 +43,9 @@ def test_every_field_is_explained(file: Path) -> None:
     fields = [
         line
         for line in lines
-        if line.strip() and not line.startswith('#') and '=' not in line.split('#')[0]
+        if line.strip()
+        and not line.startswith('#')
+        and not re.search(r'[\w\s]=', line.split('#')[0])
     ]
     assert fields and all(_FIELD.match(line) for line in fields)
     assert [

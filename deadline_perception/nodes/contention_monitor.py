@@ -12,6 +12,7 @@ from deadline_perception.nodes.health import Level, Report, report_of
 from deadline_perception.nodes.image_input import WhileWanted
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import MessageIntake
+from deadline_perception.nodes.messages import MOST_ROWS, bounded
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
@@ -133,7 +134,12 @@ class ContentionMonitorNode(ManagedNode):
         self._priority.raise_thread(Role.SUPPORTING)
         self._frames_in = [
             self.create_subscription(
-                FrameLatency, topic, lambda message: None, FRAMES, callback_group=self._taken
+                FrameLatency,
+                topic,
+                lambda raw: None,
+                FRAMES,
+                callback_group=self._taken,
+                raw=True,
             )
             for topic in ('detector/latency', 'detector/late')
         ]
@@ -163,8 +169,9 @@ class ContentionMonitorNode(ManagedNode):
                 ) is not None:
                     taken.append(one)
         # In the order in which they were told: a late frame takes the place of what was said of it just before.
-        for message, _ in sorted(taken, key=lambda one: one[1]['source_timestamp']):
-            if self._intake.accepts('detector/latency', message):
+        for raw, _ in sorted(taken, key=lambda one: one[1]['source_timestamp']):
+            message = self._intake.message_in(raw, FrameLatency, 'detector/latency')
+            if message is not None:
                 observe_frame(self._estimator, message)
         return bool(taken)
 
@@ -186,9 +193,9 @@ class ContentionMonitorNode(ManagedNode):
             slowdown=slowdown,
             probe_ms=self._probe_ms,
             probe_idle_ms=self._probe.idle_ms,
-            sources=[*self._readings.sources, *self._estimator.sources],
+            sources=[*self._readings.sources, *self._estimator.sources][:MOST_ROWS],
             degraded=bool(self._readings.reason),
-            reason=self._readings.reason,
+            reason=bounded(self._readings.reason),
             **{
                 name: getattr(self._readings, name)
                 for name in (

@@ -15,7 +15,7 @@ from vision_msgs.msg import Detection2DArray, LabelInfo, ObjectHypothesis, Visio
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.core.execution_path import PathSpace, setting_text
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
-from deadline_perception.nodes.messages import DetectionsMessage
+from deadline_perception.nodes.messages import MOST_ROWS, DetectionsMessage, bounded
 from deadline_perception.runtime.job import JobRecord
 
 _ROOM_FOR_OBJECTS = 100
@@ -89,11 +89,11 @@ def operator_decisions(record: JobRecord) -> list[OperatorDecision]:
         operator, decision = space.operator(segment.operator), decided.get(segment.operator)
         level = record.path.settings[space.place[operator.name]]
         message = OperatorDecision(
-            name=operator.name,
-            kind=operator.kind,
+            name=bounded(operator.name),
+            kind=bounded(operator.kind),
             level=level,
             levels=len(operator.settings),
-            setting=setting_text(operator.settings[level]),
+            setting=bounded(setting_text(operator.settings[level])),
             decided=decision is not None,
             remaining_ms=math.nan,
             bound_ms=math.nan,
@@ -116,22 +116,23 @@ def path_decision(
         budget_ms=conditions.budget_ms,
         remaining_ms=record.remaining_ms,
         slowdown=conditions.slowdown,
-        contention_source=conditions.contention_source,
-        policy=policy,
+        contention_source=bounded(conditions.contention_source),
+        policy=bounded(policy),
         target_miss_probability=target_miss_probability,
         decision_us=record.decision_us,
         forecast_ms=math.nan,
         bound_ms=math.nan,
         wcet_ms=record.wcet_ms,
         quality=math.nan,
-        reason=record.explanation,
+        reason=bounded(record.explanation),
     )
     if record.plan is not None:
-        message.planned_path, message.path = str(record.plan.path), str(record.path)
+        message.planned_path = bounded(record.plan.path)
+        message.path = bounded(record.path)
         message.feasible, message.quality = bool(record.plan.feasible), float(record.plan.quality)
         message.forecast_ms = record.plan.forecast_ms * record.slowdown
         message.bound_ms = float(record.plan.bound_ms)
-        message.operators = operator_decisions(record)
+        message.operators = operator_decisions(record)[:MOST_ROWS]
     return message
 
 
@@ -143,15 +144,16 @@ def frame_latency(
     return FrameLatency(
         header=record.message.header,
         outcome=int(record.outcome),
-        path=str(record.path) if planned else '',
+        path=bounded(record.path) if planned else '',
         budget_ms=record.conditions.budget_ms,
         age_ms=record.stamp.age_ms,
         queue_ms=record.queue_ms,
         convert_ms=record.convert_ms,
         decision_ms=record.decision_ms,
         phases=[
-            PhaseTime(name=phase, ms=float(took_ms)) for phase, took_ms in record.phase_ms.items()
-        ],
+            PhaseTime(name=bounded(phase), ms=float(took_ms))
+            for phase, took_ms in record.phase_ms.items()
+        ][:MOST_ROWS],
         publish_ms=record.publish_ms,
         network_ms=float(record.network_ms),
         overhead_ms=record.overhead_ms,
@@ -167,7 +169,7 @@ def frame_latency(
         replaced_frames_total=replaced_total,
         rejected_frames_total=rejected_total,
         middleware_lost_total=lost_total,
-        device=device,
+        device=bounded(device),
         degraded=bool(record.reasons),
-        reason='; '.join(record.reasons),
+        reason=bounded('; '.join(record.reasons)),
     )

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
 from rclpy.subscription import Subscription
 
 from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.core.untrusted_file import MIB
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.nodes.service_quality import RESULTS, TELLS_NUMBERS, subscription_events
 from deadline_perception.runtime.conditions import ConditionTracker
@@ -29,6 +31,10 @@ MOST_DETECTIONS, MOST_HYPOTHESES = 500, 50  # of a message, and of one of its de
 LARGEST_PX = 100_000.0
 LARGEST_MS = 1e9
 FASTEST_MPS = 1000.0
+MOST_BYTES = {
+    'detector/detections': 4 * MIB
+}  # of a serialised message, by topic; and of all others
+MOST_OTHER_BYTES = MIB // 4
 MOST_HZ = 1000.0  # messages a second of one topic; the fastest odometry has some hundreds
 _WINDOW_MS = 100.0
 _MOST_AT_ONCE = round(MOST_HZ * _WINDOW_MS / 1000.0)
@@ -198,28 +204,29 @@ class MessageIntake:
         quality: QoSProfile,
         *,
         meaning: str = '',
-        on_refused: Callable = lambda message: None,
     ) -> Subscription:
         """Subscribes to a topic, as the node calls it; `callback` is given each legal message.
 
         Args:
             meaning: topic of `RANGES`, where it is not the same.
-            on_refused: is given each other message, none of whose numbers is to be used.
         """
         meaning = meaning or topic
         assert meaning in RANGES
 
         turns = InTurn(self._clock_ms)
 
-        def on_message(message: object, info: Mapping[str, object]) -> None:
+        def on_message(raw: bytes, info: Mapping[str, object]) -> None:
             turns.take(info.get('publication_sequence_number'))
-            (callback if self.accepts(meaning, message) else on_refused)(message)
+            message = self.message_in(raw, kind, meaning)
+            if message is not None:
+                callback(message)
 
         subscription = self._node.create_subscription(
             kind,
             topic,
-            on_message if TELLS_NUMBERS else lambda message: on_message(message, {}),
+            on_message if TELLS_NUMBERS else lambda raw: on_message(raw, {}),
             quality,
+            raw=True,
             event_callbacks=subscription_events(self._node, topic),
             callback_group=turns,
         )
@@ -245,17 +252,28 @@ class MessageIntake:
             self._node.destroy_subscription(ended)
             del self._subscriptions[ended]
 
-    def accepts(self, topic: str, message: object) -> bool:
-        """Whether a message is legal; one that is not is counted and logged."""
+    def message_in(self, raw: bytes, kind: type, topic: str) -> object | None:
+        """The message in serialised data; None of one that is not legal, which is counted and logged.
+
+        Long ones are refused as they are: to make objects of millions of texts takes seconds and hundreds of megabytes.
+        """
+        most = MOST_BYTES.get(topic, MOST_OTHER_BYTES)
+        if len(raw) > most:
+            self._refuse(topic, f'it has {len(raw):,} bytes, expected at most {most:,}')
+            return None
+        message = deserialize_message(raw, kind)
         problem = problem_with(topic, message)
-        if not problem:
-            return True
+        if problem:
+            self._refuse(topic, problem)
+            return None
+        return message
+
+    def _refuse(self, topic: str, problem: str) -> None:
         self.refused += 1
         self.last_problem, self._refused_ms = f'{topic}: {problem}', self._clock_ms()
         self._node.get_logger().warning(
             f'message not used: {self.last_problem}', throttle_duration_sec=THROTTLE_S
         )
-        return False
 
     @property
     def concern(self) -> str:

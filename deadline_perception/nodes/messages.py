@@ -35,6 +35,15 @@ except ImportError:  # it comes with a ROS install, not with the PyPI wheels
     _BRIDGE = None
 _BILLION = 1_000_000_000
 
+# As the package's own message types bound them, so that the middleware refuses what is longer before Python sees it.
+MOST_TEXT_BYTES = 1000
+MOST_ROWS = 100
+
+
+def bounded(text: object) -> str:
+    """A text as far as the package's messages take it."""
+    return str(text).encode(errors='replace')[:MOST_TEXT_BYTES].decode(errors='ignore')
+
 
 def stamp_to_ns(stamp: Time) -> int:
     """Nanoseconds since the clock's epoch; 0 for a stamp that was never set."""

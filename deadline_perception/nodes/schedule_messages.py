@@ -11,6 +11,7 @@ from deadline_perception.core.stopwatch import NS_PER_MS
 from deadline_perception.extras.several_networks.nested_task import NestedTask
 from deadline_perception.extras.several_networks.network_schedule import NetworkSchedule
 from deadline_perception.msg import JobReport, Schedule, TaskSchedule
+from deadline_perception.nodes.messages import bounded
 from deadline_perception.runtime.job import JobRecord, Outcome
 
 _OUTCOMES = {
@@ -38,7 +39,7 @@ def schedule_message(
         total_quality=allocation.quality,
         tasks=[
             TaskSchedule(
-                task=task.name,
+                task=bounded(task.name),
                 level=option.level,
                 period_ms=option.period_ms,
                 execution_time_ms=option.execution_time_ms,
@@ -64,8 +65,8 @@ def job_report(record: JobRecord, task: NestedTask, header: Header) -> JobReport
     )
     return JobReport(
         header=header,
-        task=task.name,
-        path=str(record.path),
+        task=bounded(task.name),
+        path=bounded(record.path),
         outcome=_OUTCOMES[record.outcome],
         planned_level=record.planned_level,
         level=record.level,
@@ -74,5 +75,5 @@ def job_report(record: JobRecord, task: NestedTask, header: Header) -> JobReport
         started_ns=started_ns,
         finished_ns=finished_ns,
         bound_ms=record.bound_ms,
-        reason=record.failure,
+        reason=bounded(record.failure),
     )

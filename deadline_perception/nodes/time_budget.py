@@ -17,6 +17,7 @@ from deadline_perception.decision.speed_budget import (
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
+from deadline_perception.nodes.messages import bounded
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
@@ -150,9 +151,9 @@ class TimeBudgetNode(Node):
             min_budget_ms=self._policy.min_budget_ms,
             max_budget_ms=self._policy.max_budget_ms,
             speed_mps=speed_mps,
-            policy=self._policy.name,
+            policy=bounded(self._policy.name),
             degraded=budget.degraded,
-            reason=budget.reason,
+            reason=bounded(budget.reason),
         )
         message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
         self._publisher.publish(message)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CameraInfo
 from stamped_messages import odometry, twist
 from vision_msgs.msg import (
@@ -17,6 +18,7 @@ from vision_msgs.msg import (
     ObjectHypothesisWithPose,
 )
 
+from deadline_perception.nodes import message_intake
 from deadline_perception.nodes.message_intake import (
     MOST_DETECTIONS,
     RANGES,
@@ -24,7 +26,7 @@ from deadline_perception.nodes.message_intake import (
     MessageIntake,
     problem_with,
 )
-from deadline_perception.nodes.service_quality import RESULTS, newest
+from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.runtime.status import TOLD_MS
 from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
@@ -121,19 +123,18 @@ def test_a_refused_message_is_counted_told_for_some_seconds_and_not_used(
     observer, wait_for, namespace
 ):
     now_ms = [1000.0]
-    intake, heard, refused = MessageIntake(observer.node, lambda: now_ms[0]), [], []
+    intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
     intake.listen(
         ContentionState,
         'contention_monitor/state',
         heard.append,
         RESULTS,
-        on_refused=refused.append,
     )
     speaker = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state')
     for slowdown in (1e15, 2.0):
         speaker.publish(ContentionState(slowdown=slowdown))
     wait_for(lambda: heard, 'the legal message')
-    assert [message.slowdown for message in heard] == [2.0] and len(refused) == 1 == intake.refused
+    assert [message.slowdown for message in heard] == [2.0] and intake.refused == 1
     assert intake.concern == (
         '1 messages not used, the last: contention_monitor/state: slowdown is 1e+15, expected '
         '[1, 100]'
@@ -159,22 +160,46 @@ def test_a_topic_is_served_so_often_and_no_more_and_then_again():
 
 
 def test_a_flood_is_named_and_what_was_published_last_is_taken(observer, wait_for, namespace):
-    intake, heard = MessageIntake(observer.node), []
-    intake.listen(TimeBudget, 'time_budget/budget', heard.append, newest(1000))
+    now_ms = [0.0]
+    intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
+    subscription = intake.listen(TimeBudget, 'time_budget/budget', heard.append, RESULTS)
     speaker = observer.speaker(TimeBudget, f'{namespace}/time_budget/budget')
-
-    def flood():
-        for _ in range(500):
-            speaker.publish(TimeBudget(budget_ms=100.0))
-        return intake.concern
-
-    wait_for(flood, 'the flood')
-    assert f'{namespace}/time_budget/budget: ' in intake.concern
-    assert ' messages a second, expected at most 1,000' in intake.concern
+    wait_for(lambda: speaker.publish(TimeBudget(budget_ms=9.0)) or heard, 'a message')
+    raw, turns = serialize_message(TimeBudget(budget_ms=9.0)), subscription.callback_group
+    for number in range(100):
+        now_ms[0] += 0.5
+        subscription.callback(raw, {'publication_sequence_number': 1000 + 20 * number})
+    assert not turns.can_execute(subscription)
+    topic = f'{namespace}/time_budget/budget'
+    assert intake.concern == f'{topic}: more than 1,000 messages a second, expected at most 1,000'
+    now_ms[0] += 1000.0
+    assert turns.can_execute(subscription)
+    subscription.callback(raw, {'publication_sequence_number': 40_000})
+    assert intake.concern.startswith(f'{topic}: 3') and ',' in intake.concern.split(' messages')[0]
     wait_for(
         lambda: speaker.publish(TimeBudget(budget_ms=7.0)) or heard[-1].budget_ms == 7.0,
         'the message after the flood',
     )
+    now_ms[0] += TOLD_MS + 1.0
+    assert intake.concern == ''
+
+
+@pytest.mark.parametrize(
+    ('kind', 'topic', 'make'),
+    [
+        (TimeBudget, 'time_budget/budget', lambda: TimeBudget(reason='a' * 300_000)),
+        (Detection2DArray, 'detector/detections', lambda: detections(count=20_000)),
+        (Detection2DArray, 'detector/detections', lambda: detections(count=10, hypotheses=2000)),
+    ],
+)
+def test_long_messages_are_refused_before_python_makes_objects_of_them(
+    observer, monkeypatch, kind, topic, make
+):
+    raw = serialize_message(make())
+    monkeypatch.setattr(message_intake, 'deserialize_message', None)
+    intake = MessageIntake(observer.node)
+    assert intake.message_in(raw, kind, topic) is None and intake.refused == 1
+    assert f'{topic}: it has {len(raw):,} bytes, expected at most ' in intake.concern
 
 
 def test_no_node_subscribes_past_the_one_way_in(repository):
@@ -184,7 +209,7 @@ def test_no_node_subscribes_past_the_one_way_in(repository):
         'image_input.py': 'to_bgr judges',
         'readiness.py': 'reads no number',
         'message_intake.py': 'is the way in',
-        'contention_monitor.py': 'takes messages itself, and asks `accepts`',
+        'contention_monitor.py': 'takes messages itself, and asks `message_in`',
     }
     for file in sorted(Path(repository / 'deadline_perception' / 'nodes').glob('*.py')):
         calls = [
