@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import importlib.util
 import os
@@ -33,11 +32,9 @@ LIBRARIES = {
     'yaml': 'PyYAML',
 }
 _ROOT = Path('/')
-_LEAST_FREE_BYTES = 2e9  # a demo's bag, recording and report take some 0.5 GB
 _LEAST_SHARED_MEMORY_BYTES = (
     256e6  # Fast DDS moves images through it; a container has 64 MB unless told otherwise
 )
-_MOST_DEAD_BYTES = 64e6
 
 
 class State(Enum):
@@ -79,27 +76,19 @@ def examine_machine() -> list[Finding]:
         'report(torch=torch.__version__, torchvision=torchvision.__version__, cuda=torch.version.cuda, '
         'devices=[c.get_device_name(i) for i in range(n)])'
     )
-    bridge = ImportProbe(
-        'import cv_bridge, numpy; '
-        'cv_bridge.CvBridge().cv2_to_imgmsg(numpy.zeros((2, 2, 3), "uint8"), "bgr8"); report()'
-    )
     folder = share_folder()
     return [
         check_python(sys.version_info[:2]),
         check_ros(ros, os.environ.get('ROS_DISTRO', '')),
         check_interfaces(interfaces),
-        check_cv_bridge(bridge),
-        check_launch(),
         check_torch(torch),
         check_cuda(torch, _ROOT),
         check_libraries(LIBRARIES),
-        *check_sensors(_ROOT),
         *check_device(),
         check_priority(what_is_permitted()),
         check_weights(folder),
         check_engine(),
         check_profile(folder),
-        check_disk(Path.cwd()),
         check_shared_memory(Path('/dev/shm')),
     ]
 
@@ -156,31 +145,6 @@ def check_interfaces(probe: ImportProbe) -> Finding:
     return Finding('message types', State.FINE, f'{len(ours)} of deadline_perception, {boxes}')
 
 
-def check_cv_bridge(probe: ImportProbe) -> Finding:
-    """cv_bridge, which may be there and fail: Humble's was built for NumPy 1."""
-    if not probe.error:
-        return Finding('cv_bridge', State.FINE, 'converts images')
-    if importlib.util.find_spec('cv_bridge') is None:
-        return Finding('cv_bridge', State.FINE, 'absent; images are converted with NumPy instead')
-    return Finding(
-        'cv_bridge',
-        State.NOTE,
-        f'installed, but fails: {probe.error}',
-        'not needed here; if it names NumPy: pip install "numpy<2" where ROS was built for NumPy 1',
-    )
-
-
-def check_launch() -> Finding:
-    """The launch system, which is not on PyPI."""
-    if importlib.util.find_spec('launch_ros') is not None:
-        return Finding('launch', State.FINE, 'ros2 launch deadline_perception perception.launch.py')
-    return Finding(
-        'launch',
-        State.FINE,
-        'absent; python -m deadline_perception.nodes bringup starts the same nodes',
-    )
-
-
 def check_torch(probe: ImportProbe) -> Finding:
     """torch and torchvision, whose compiled operators load only when the two versions belong together."""
     if probe.error:
@@ -230,37 +194,6 @@ def check_libraries(libraries: dict[str, str]) -> Finding:
             f'make setup, or: pip install {" ".join(absent)}',
         )
     return Finding('libraries', State.FINE, ', '.join(libraries.values()))
-
-
-def check_sensors(root: Path) -> list[Finding]:
-    """What tells how busy the machine is. `root` is the folder that holds `proc` and `sys`."""
-    from deadline_perception.timing.contention import sensors
-
-    nvml, why_not = None, ''
-    try:
-        nvml = sensors.open_nvml()
-    except sensors.SensorAbsent as error:
-        why_not = str(error)
-    readings = sensors.read_contention(root, nvml=nvml)
-    gpus = [source for source in readings.sources if source in ('nvml', 'jetson_gpu')]
-    rest = [source for source in readings.sources if source not in gpus]
-    return [
-        Finding(
-            'load sensors',
-            State.FINE if rest else State.NOTE,
-            ', '.join(rest) or '; '.join(readings.absent) or 'none',
-            '' if rest else 'needs Linux with /proc/stat; the probe workload works without',
-        ),
-        Finding(
-            'GPU sensors',
-            State.NOTE,
-            readings.reason,
-            'none needed: readings that cannot be true are left '
-            'out, the probe workload works without',
-        )
-        if readings.faults
-        else Finding('GPU sensors', State.FINE, ', '.join(gpus) or f'none ({why_not or "no GPU"})'),
-    ]
 
 
 def check_device() -> list[Finding]:
@@ -390,20 +323,6 @@ def check_profile(folder: Path) -> Finding:
     )
 
 
-def check_disk(folder: Path) -> Finding:
-    """Free space where bags, recordings and reports are written."""
-    free = shutil.disk_usage(folder).free
-    state = State.FINE if free >= _LEAST_FREE_BYTES else State.NOTE
-    return Finding(
-        'disk',
-        state,
-        f'{_megabytes(free)} free in {folder}',
-        ''
-        if state is State.FINE
-        else f'a demo needs up to {_megabytes(_LEAST_FREE_BYTES)}: free some space',
-    )
-
-
 def check_shared_memory(folder: Path) -> Finding:
     """The memory through which Fast DDS moves images between processes."""
     if not os.access(folder, os.W_OK):
@@ -421,37 +340,7 @@ def check_shared_memory(folder: Path) -> Finding:
             f'{_megabytes(free)} free in {folder}, little for images',
             'in a container: docker run --shm-size=512m',
         )
-    dead = dead_segments(folder)
-    held = sum(file.stat().st_size for file in dead if file.exists())
-    if held > _MOST_DEAD_BYTES:
-        return Finding(
-            'shared memory',
-            State.NOTE,
-            f'{_megabytes(held)} of memory in {folder} belong to {len(dead)} '
-            'participants of Fast DDS that were killed',
-            'fastdds shm clean',
-        )
     return Finding('shared memory', State.FINE, f'{_megabytes(free)} free in {folder}')
-
-
-def dead_segments(folder: Path) -> list[Path]:
-    """Files through which Fast DDS participants moved messages that are no more: a process that is killed leaves some
-    MB.
-
-    A living participant holds a lock on the file of the same name that ends in `_el`.
-    """
-    found = []
-    for lock in sorted(folder.glob('fastrtps_*_el')):
-        segment = lock.with_name(lock.name.removesuffix('_el'))
-        if 'port' in segment.name or not segment.exists():
-            continue
-        try:
-            with lock.open('r+b') as stream:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # in use, or somebody else's
-            continue
-        found.append(segment)
-    return found
 
 
 def _megabytes(size_bytes: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 from collections import namedtuple
 from pathlib import Path
@@ -113,17 +112,6 @@ def test_missing_ros_is_got_by_wheels_or_by_colcon(
     assert 'rclpy' in finding.found and remedy in finding.remedy
 
 
-def test_broken_cv_bridge_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_findings.importlib.util, 'find_spec', lambda name: None)
-    assert machine_findings.check_cv_bridge(probe('No module')).state is State.FINE
-    monkeypatch.setattr(machine_findings.importlib.util, 'find_spec', lambda name: object())
-    finding = machine_findings.check_cv_bridge(
-        probe('ImportError: numpy.core.multiarray failed to import')
-    )
-    assert finding.state is State.NOTE
-    assert 'numpy<2' in finding.remedy
-
-
 def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
     assert machine_findings.check_cuda(probe(**TORCH), tmp_path).state is State.FINE
     driver = tmp_path / 'proc/driver/nvidia/version'
@@ -132,27 +120,6 @@ def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
     finding = machine_findings.check_cuda(probe(**TORCH), tmp_path)
     assert finding.state is State.NOTE
     assert '12.8' in finding.found and str(driver) in finding.remedy
-
-
-def test_sensors_of_a_bare_machine_are_no_obstacle(tmp_path: Path) -> None:
-    findings = machine_findings.check_sensors(tmp_path)
-    assert {finding.topic: finding.state for finding in findings} == {
-        'load sensors': State.NOTE,
-        'GPU sensors': State.FINE,
-    }
-
-
-@pytest.mark.parametrize(
-    ('load', 'state', 'said'), [('417', State.FINE, 'jetson_gpu'), ('70000', State.NOTE, '70000')]
-)
-def test_the_sensor_of_a_jetson_is_found_and_noted_where_it_lies(
-    tmp_path: Path, load: str, state: State, said: str
-) -> None:
-    file = tmp_path / 'sys/devices/gpu.0/load'
-    file.parent.mkdir(parents=True)
-    file.write_text(f'{load}\n')
-    finding = machine_findings.check_sensors(tmp_path)[1]
-    assert finding.state is state and said in finding.found
 
 
 def test_weights_are_required(tmp_path: Path) -> None:
@@ -217,38 +184,16 @@ def test_profile_of_this_device_is_found_among_other_json(
     assert machine_findings.check_profile(tmp_path).found.startswith(own.name)
 
 
-@pytest.mark.parametrize(
-    'check', [machine_findings.check_disk, machine_findings.check_shared_memory]
-)
-def test_little_space_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check) -> None:
+def test_little_shared_memory_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(
         machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 64_000_000)
     )
-    finding = check(tmp_path)
+    finding = machine_findings.check_shared_memory(tmp_path)
     assert finding.state is State.NOTE
     assert '64.0 MB' in finding.found and finding.remedy
     monkeypatch.setattr(
         machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 5_000_000_000)
     )
-    assert check(tmp_path).state is State.FINE
+    assert machine_findings.check_shared_memory(tmp_path).state is State.FINE
     finding = machine_findings.check_shared_memory(tmp_path / 'absent')
     assert finding.state is State.NOTE and '--ipc=host' in finding.remedy
-
-
-def test_memory_of_killed_participants_is_noted_and_that_of_others_is_not(tmp_path: Path) -> None:
-    for name in ('fastrtps_aa', 'fastrtps_bb', 'fastrtps_port7400', 'other'):
-        with (tmp_path / name).open('wb') as stream:
-            stream.truncate(70_000_000)
-        (tmp_path / f'{name}_el').touch()
-    with (tmp_path / 'fastrtps_bb_el').open('r+b') as alive:
-        fcntl.flock(alive, fcntl.LOCK_EX)
-        assert machine_findings.dead_segments(tmp_path) == [tmp_path / 'fastrtps_aa']
-        finding = machine_findings.check_shared_memory(tmp_path)
-    assert finding.state is State.NOTE and finding.remedy == 'fastdds shm clean'
-    assert (
-        finding.found
-        == f'70.0 MB of memory in {tmp_path} belong to 1 participants of Fast DDS that were killed'
-    )
-    (tmp_path / 'fastrtps_aa').unlink()
-    (tmp_path / 'fastrtps_bb').unlink()
-    assert machine_findings.check_shared_memory(tmp_path).state is State.FINE
