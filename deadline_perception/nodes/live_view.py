@@ -50,9 +50,7 @@ class LiveViewNode(Node):
     def __init__(self) -> None:
         super().__init__('live_view')
         values = self._values = declare(self, PARAMETERS)
-        self._view = LiveView(
-            'deadline_perception', grpc_port=values['data_port'], web_port=values['web_port']
-        )
+        self._view = LiveView(grpc_port=values['data_port'], web_port=values['web_port'])
         self.get_logger().info(f'live view: {self._view.address}')
         self._frames: StampCache[dict[type, object]] = StampCache(_CACHED)
         self._shown, self._problem = 0, ''

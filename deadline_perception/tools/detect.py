@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from deadline_perception.extras.report.answer_view import drawn, viewed
     from deadline_perception.extras.report.found_objects import FoundObjects
 
-    view = open_view(args, source) if args.show else None
+    view = open_view() if args.show else None
     in_time = 0
     with open_detector(args) as detector:
         found = FoundObjects(detector.class_names)
@@ -122,11 +122,11 @@ def open_detector(args: argparse.Namespace):
     return DeadlineDetector(options)
 
 
-def open_view(args: argparse.Namespace, source: ShownSource):
+def open_view():
     """The live page; its address is printed."""
     from deadline_perception.extras.report.live_view import LiveView
 
-    view = LiveView(f'{source.name}, {args.model}', opens_browser=_has_screen())
+    view = LiveView(opens_browser=_has_screen())
     say(f'live view: {view.address}')
     return view
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     source = open_shown(args.source)
     from deadline_perception.extras.report.answer_view import viewed
 
-    view = open_view(args, source)
+    view = open_view()
     stop = StopRequest()
     answers: Queue = Queue(_WAITING)
 

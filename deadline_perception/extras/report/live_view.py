@@ -63,7 +63,6 @@ class LiveView:
     """Serves the page until `close`.
 
     Args:
-        name: heading of the page.
         grpc_port, web_port: of this machine; two views at a time need ports of their own.
         opens_browser: shows the page at once where there is a browser.
 
@@ -76,7 +75,6 @@ class LiveView:
 
     def __init__(
         self,
-        name: str,
         *,
         grpc_port: int = GRPC_PORT,
         web_port: int = WEB_PORT,
@@ -88,7 +86,7 @@ class LiveView:
             raise ViewError(
                 'the live view needs the Rerun SDK: pip install "deadline_perception[view]", or pip install rerun-sdk'
             ) from error
-        self._rerun, self._stream = rerun, rerun.RecordingStream(name)
+        self._rerun, self._stream = rerun, rerun.RecordingStream('deadline_perception')
         self._is_first = True
         try:
             data = self._stream.serve_grpc(

@@ -50,13 +50,13 @@ def test_a_frame_in_words_names_time_path_and_every_decision():
 def test_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, 'rerun', None)
     with pytest.raises(ViewError, match=r'pip install "deadline_perception\[view\]"'):
-        LiveView('run')
+        LiveView()
 
 
 def test_serves_a_page_that_needs_nothing_outside():
     pytest.importorskip('rerun')
     data, web = free_port(), free_port()
-    view = LiveView('run', grpc_port=data, web_port=web)
+    view = LiveView(grpc_port=data, web_port=web)
     try:
         view.show(FRAME)
         view.show(replace(FRAME, time_s=2.0, detections=Detections.none(), ids=(), in_time=False))
