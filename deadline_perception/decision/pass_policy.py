@@ -98,8 +98,7 @@ class PassPolicy(FrontierPolicy):
         for level in self._levels:
             for segment, one in enumerate(self._space.segments):
                 if one.operator is not None:
-                    frontiers = self._frontiers_of[level][segment]
-                    for group in range(len(frontiers.begins) - 1):
+                    for group in np.unique(self._frontiers_of[level][segment].group_of).tolist():
                         self._of_group(segment, level, group)
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
@@ -160,9 +159,11 @@ class PassPolicy(FrontierPolicy):
         at = int(expected.argmax())
         if planned is not None:
             here = int(np.searchsorted(members, planned))
-            if expected[at] - expected[here] <= self._keep_epsilon and (
-                not candidates.has_result or expected[here] > _NEGLIGIBLE
-            ):
+            is_worth_it = True
+            if candidates.has_result:
+                exists = candidates.logs[:, here] < math.log(_NO_TIME_MS)
+                is_worth_it = expected[here] - added[exists, here].sum() > _NEGLIGIBLE
+            if is_worth_it and expected[at] - expected[here] <= self._keep_epsilon:
                 at = here
         return self._choice(
             segment, int(members[at]), candidates, at, factor, any_fits, remaining_ms

@@ -65,6 +65,10 @@ class PassQuality:
         found = np.where(has_coarse & has_fine, joined, np.where(has_coarse, coarse, fine))
         return found.reshape(len(paths), -1)
 
+    def pooled_by_size(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """The same in the mean of all classes: float64 `[paths, bins]`."""
+        return self.by_size(paths).reshape(len(paths), -1, len(SIZE_NAMES)).mean(axis=1)
+
     def _looks(
         self,
         paths: Sequence[ExecutionPath | None],

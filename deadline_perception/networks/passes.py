@@ -169,7 +169,7 @@ class PassesNetwork:
             of its network's, or the network of the closer look consists of alternatives.
     """
 
-    result_type = Detections
+    result_type: type = Detections
 
     def __init__(
         self,

@@ -208,7 +208,7 @@ def load_task(
     scene, told = None, ''
     if passes is not None and kept is not None:
         quality = pass_quality(passes, quality, weights, options.quality, forecast)
-        kept, told = useful_sequences(passes[0], kept, quality)
+        kept, told = useful_sequences(passes[0], kept, quality, forecast)
         scene = quality.scene
     network = looks
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)

@@ -18,8 +18,9 @@ from deadline_perception.networks.passes import (
     PassesFile,
     PassesNetwork,
 )
+from deadline_perception.timing.time_model import Forecast
 
-_LEAST_GAIN = 0.002  # of average precision at some size, for a second look to be worth a path
+_LEAST_GAIN = 0.01  # of average precision at some size over all shorter sequences, for one to be worth its time
 
 
 def with_passes(
@@ -53,30 +54,39 @@ def with_passes(
 
 
 def useful_sequences(
-    network: PassesNetwork, fine: Sequence[ExecutionPath], quality: PassQuality
+    network: PassesNetwork,
+    fine: Sequence[ExecutionPath],
+    quality: PassQuality,
+    forecast: Forecast,
 ) -> tuple[list[ExecutionPath], str]:
-    """One look on each of some paths, each first look alone, and each followed by those closer looks that add something
-    at some size of object; and what a person should know of it, empty where nothing is.
+    """One look on each of some paths, each first look alone, and each followed by those closer looks that are better at
+    some size of object than all shorter ones; and what a person should know of it, empty where nothing is.
 
     Args:
         network: the passes.
         fine: paths of the closer look's network that are kept ready.
         quality: of the sequences.
+        forecast: their times.
     """
     singles = [network.single(path) for path in fine]
     kept, firsts = list(singles), []
     for label in network.coarse_paths:
         alone = network.path_space.largest.replace(coarse=label, **{FINE: NONE})
         both = [path.replace(coarse=label) for path in singles]
-        gains = (quality.by_size(both) - quality.by_size([alone])).max(axis=1)
-        kept += [alone, *(path for path, gain in zip(both, gains) if gain > _LEAST_GAIN)]
+        order = np.argsort(forecast.table(both), kind='stable')
+        best = quality.pooled_by_size([alone])[0]
+        for at, reached in zip(order, quality.pooled_by_size(both)[order]):
+            if (reached - best).max() > _LEAST_GAIN:
+                kept.append(both[at])
+                best = np.maximum(best, reached)
+        kept.append(alone)
         firsts.append(alone)
-    best = float(np.max(quality.table(singles)))
-    worse = [path for path in firsts if quality.quality(path) > best]
+    best_single = float(np.max(quality.table(singles)))
+    better = max(firsts, key=quality.quality)
     notice = ''
-    if worse:
+    if quality.quality(better) > best_single:
         notice = (
-            f'the first look {worse[0]} is better ({quality.quality(worse[0]):.3f}) than any closer look alone '
-            f'({best:.3f}), expected the second network to be the better one'
+            f'the first look {better} is better ({quality.quality(better):.3f}) than any closer look alone '
+            f'({best_single:.3f}), expected the second network to be the better one'
         )
     return kept, notice

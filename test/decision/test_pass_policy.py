@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.pass_policy import PassPolicy
+from deadline_perception.decision.scene import SIZE_NAMES, Scene
+
+# A first look of 5 ms, then a closer one of 10 ms and of 10 more where its skip runs; or the closer one alone.
+SPACE = PathSpace(
+    (
+        Operator('coarse', 'pass', ('none', 'run'), 'c', first_unnamed=True),
+        Operator('fine', 'pass', ('none', 'run'), 'a', ('lone', 'll'), full_unnamed=True),
+        Operator('deep', SKIP, ('skip', 'run'), 's', ('1', '0')),
+    ),
+    (
+        Segment('coarse', 'coarse', 'coarse', ('coarse',), keys={'run': 'coarse'}, result='coarse'),
+        Segment('fine', 'pre', 'fine', only_on=('coarse', 'run'), keys={}),
+        Segment('body', 'conv', only_on=('fine', 'run')),
+        Segment('deep', 'conv', 'deep', only_on=('fine', 'run')),
+        Segment('end', 'post', only_on=('fine', 'run'), result='fine'),
+    ),
+)
+COST_MS = {'coarse': 5.0, 'body': 9.0, 'deep': 10.0, 'end': 1.0}
+QUALITY = {'crun-alone': 0.3, 'crun-s1': 0.45, 'crun-s0': 0.55, 's1': 0.4, 's0': 0.5}
+FACTOR, LIKELY = 1.3, 0.85  # bound and nine of ten frames over the forecast
+
+
+class Times:
+    def forecast_ms(self, path, segment=0):
+        return sum(COST_MS[key] for key in SPACE.keys(path, segment))
+
+    def table(self, paths, segment=0):
+        return np.array([self.forecast_ms(path, segment) for path in paths])
+
+
+class Qualities:
+    def quality(self, path):
+        return QUALITY[str(path)]
+
+    def table(self, paths):
+        return np.array([self.quality(path) for path in paths])
+
+
+@pytest.fixture(scope='module')
+def policy():
+    made = PassPolicy(SPACE, Times(), Qualities())
+    made.prepare()
+    return made
+
+
+def chance(remaining_ms, forecast_ms):
+    deviation = -math.log(LIKELY) / (2.326 - 1.282)
+    median = math.log(FACTOR) - 2.326 * deviation
+    ratio = (math.log(remaining_ms / forecast_ms) - median) / deviation
+    return 0.5 * math.erfc(-ratio / math.sqrt(2.0))
+
+
+@pytest.mark.parametrize(
+    ('remaining_ms', 'path'),
+    [(100.0, 'crun-s0'), (20.0, 'crun-s1'), (15.0, 'crun-s1'), (6.6, 'crun-alone')],
+)
+def test_takes_as_many_passes_as_are_worth_their_time(policy, remaining_ms, path):
+    choice = policy.plan(remaining_ms, FACTOR, LIKELY)
+    assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)
+    if path == 'crun-alone':  # nothing of a second look is done in 1.6 ms
+        assert policy.redecide(choice.path, 1, 1.0, FACTOR, 5.0, LIKELY).path == SPACE.parse(path)
+    else:
+        assert choice.path == SPACE.parse(path)
+
+
+@given(st.floats(6.5, 60.0))
+def test_no_path_with_a_mandatory_part_that_fits_is_expected_to_be_better(remaining_ms):
+    policy = PassPolicy(SPACE, Times(), Qualities(), keep_epsilon=0.0)
+
+    def expected(path):
+        whole = chance(remaining_ms, Times().forecast_ms(path)) * QUALITY[str(path)]
+        if path['coarse'] == 'none':
+            return whole
+        first = 5.0
+        of_both = chance(remaining_ms, Times().forecast_ms(path))
+        gain = QUALITY[str(path)] - QUALITY['crun-alone']
+        return chance(remaining_ms, first) * QUALITY['crun-alone'] + of_both * gain
+
+    fits = [
+        path
+        for path in SPACE
+        if (5.0 if path['coarse'] == 'run' else Times().forecast_ms(path)) * FACTOR <= remaining_ms
+    ]
+    choice = policy.plan(remaining_ms, FACTOR, LIKELY)
+    assert choice.feasible
+    best = max(expected(path) for path in fits)
+    assert expected(choice.path) == pytest.approx(best) or choice.path['coarse'] == 'none'
+
+
+def test_one_look_is_taken_where_it_alone_is_worth_more():
+    class Alone(Qualities):
+        def quality(self, path):
+            return 0.9 if str(path) == 's1' else QUALITY[str(path)]
+
+    policy = PassPolicy(SPACE, Times(), Alone())
+    assert policy.plan(14.0, FACTOR, LIKELY).path == SPACE.parse('s1')
+
+
+def test_after_a_result_so_far_the_rest_is_begun_though_its_bound_does_not_fit(policy):
+    path = SPACE.parse('crun-s1')
+    choice = policy.redecide(path, 1, 11.0, FACTOR, 5.0, LIKELY)
+    assert choice.path['fine'] == 'run' and not choice.feasible
+    assert choice.bound_ms == pytest.approx(10.0 * FACTOR)
+    assert policy.redecide(path, 1, -1.0, FACTOR, 5.0, LIKELY).path == SPACE.parse('crun-alone')
+
+
+def test_an_infeasible_frame_runs_what_is_expected_to_be_best_or_the_shortest_without_a_chance(
+    policy,
+):
+    choice = policy.plan(6.0, FACTOR, LIKELY)  # of a bound of 6.5 ms
+    assert not choice.feasible and choice.path['coarse'] == 'run'
+    for remaining_ms in (0.0, -5.0, 1e-3):
+        choice = policy.plan(remaining_ms, FACTOR, LIKELY)
+        assert not choice.feasible and Times().forecast_ms(choice.path) >= 5.0
+        assert choice.path['coarse'] == 'run'
+
+
+def test_with_all_the_time_there_is_the_best_path_is_taken(policy):
+    assert policy.plan(math.inf, FACTOR, LIKELY).path == SPACE.largest
+
+
+@pytest.mark.parametrize('at', [0, 1, 3])
+def test_what_is_decided_agrees_with_what_has_run(policy, at):
+    for path in SPACE:
+        if not SPACE.applies(at, path):
+            continue
+        for remaining_ms in (-1.0, 3.0, 12.0, 40.0):
+            choice = policy.redecide(path, at, remaining_ms, FACTOR, 0.0, LIKELY)
+            assert SPACE.prefix(choice.path, at) == SPACE.prefix(path, at)
+
+
+def test_a_space_without_results_is_refused():
+    plain = PathSpace((), (Segment('all', 'all'),))
+    with pytest.raises(ValueError, match='declares no result'):
+        PassPolicy(plain, Times(), Qualities())
+
+
+def test_one_look_alone_is_decided_as_by_the_frontier():
+    singles = [path for path in SPACE if path['coarse'] == 'none']
+    passes = PassPolicy(SPACE, Times(), Qualities(), paths=singles)
+    frontier = FrontierPolicy(SPACE, Times(), Qualities(), paths=singles)
+    for remaining_ms in (13.0, 15.0, 26.0, 27.0):
+        assert passes.plan(remaining_ms, FACTOR).path == frontier.plan(remaining_ms, FACTOR).path
+
+
+def test_the_scene_weighs_classes_and_sizes_and_forgets_what_is_gone():
+    scene = Scene(('vehicle', 'person'), {'person': 3.0})
+    bins = len(SIZE_NAMES)
+    assert scene.weights.sum() == pytest.approx(1.0)
+    assert scene.weights[bins:].sum() == pytest.approx(0.75)
+    near = Detections([[0, 0, 180, 90]], [0.9], [0])
+    for _ in range(20):
+        scene.update(near, (100, 200))
+    assert scene.weights[:bins].argmax() == bins - 1
+    before = scene.weights[bins - 1]
+    for _ in range(20):
+        scene.update(Detections.none(), (100, 200))
+    assert scene.weights[bins - 1] < before
+    with pytest.raises(ValueError, match='expected numbers above 0'):
+        Scene(('vehicle',), {'cat': 1.0})
+
+
+def test_a_box_beyond_the_image_counts_to_the_largest_size():
+    scene = Scene(('vehicle',))
+    scene.update(Detections([[-50, -50, 400, 300]], [1.0], [0]), (100, 200))
+    assert scene.weights.argmax() == len(SIZE_NAMES) - 1

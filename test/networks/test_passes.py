@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.detections import Detections, box_sizes
+from deadline_perception.core.execution_path import PathSpace, Segment
+from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.networks.multi_path.declaration import multi_path_space
+from deadline_perception.networks.passes import (
+    MergeRule,
+    PassesError,
+    PassesFile,
+    PassesNetwork,
+    merged,
+)
+
+SPACE = multi_path_space(
+    skips_per_stage=(1, 1),
+    widths=(1.0, 0.5),
+    pyramid_widths=(1.0,),
+    proposals=(10,),
+    heads=1,
+    scales=(1.0, 0.5),
+)
+IMAGE = np.zeros((100, 200, 3), np.uint8)
+SIZE = IMAGE.shape[:2]
+
+
+class FakeRun(SegmentRun):
+    """Finds one box, whose score says on what path; notes what ran."""
+
+    def __init__(self, network, path):
+        super().__init__(network.path_space, path)
+        self.network = network
+
+    def compute(self, name, key):
+        self.network.ran.append(key)
+
+    def result(self):
+        self.check_finished()
+        return self.network.found(self.path)
+
+
+class FakeNetwork:
+    path_space = SPACE
+    result_type = Detections
+    device, input_size, engine = 'cpu', (64, 128), Eager()
+
+    def __init__(self, name='street', class_names=('vehicle', 'person'), found=None):
+        self.config_name = self.network_hash = self.weights_hash = name
+        self.class_names, self.ran = class_names, []
+        self.found = found or (
+            lambda path: Detections([[0, 0, 100, 50]], [0.9 if path['scale'] == 0.5 else 0.8], [0])
+        )
+
+    def start(self, image, path):
+        return FakeRun(self, path)
+
+
+def coarse_paths(space=SPACE):
+    return {'0.50': space.parse('r0.50-s11-w1.00-p10-h0')}
+
+
+def passes(**options):
+    network = FakeNetwork(**options)
+    return network, PassesNetwork(network, coarse_paths())
+
+
+def test_either_look_may_be_left_out_and_not_both():
+    _, network = passes()
+    space = network.path_space
+    assert len(space) == len(SPACE) * 2 + 1  # without the first look, with it, and it alone
+    assert str(space.largest) == 'c0.50-s00-w1.00-p10-h0'
+    assert str(space.largest.replace(fine='none')) == 'c0.50-alone'
+    assert space.smallest.settings[:2] == (0, 1)
+    assert space.largest.replace(coarse='none', fine='none') == space.largest.replace(coarse='none')
+    for path in space:
+        assert space.parse(str(path)) == path
+
+
+def test_a_path_of_the_network_has_its_own_name_and_the_same_keys_in_its_passes():
+    _, network = passes()
+    for path in SPACE:
+        single = network.single(path)
+        assert str(single) == str(path) and network.path_space.keys(single) == SPACE.keys(path)
+    assert set(network.path_space.carriers()) == set(SPACE.carriers())
+    both = network.path_space.largest
+    first = SPACE.keys(coarse_paths()['0.50'])
+    assert network.path_space.keys(both) == (*first, *SPACE.keys(SPACE.largest))
+
+
+@pytest.mark.parametrize(
+    ('name', 'results'),
+    [
+        ('c0.50-s00-w1.00-p10-h0', ('coarse', 'fine')),
+        ('c0.50-alone', ('coarse',)),
+        ('s00-w1.00-p10-h0', ('fine',)),
+    ],
+)
+def test_a_result_so_far_exists_once_the_first_look_has_ended(name, results):
+    inner, network = passes()
+    run = network.start(IMAGE, network.path_space.parse(name))
+    had = []
+    while not run.finished:
+        run.run_segment()
+        had.append(run.result_so_far() is not None)
+    assert network.path_space.results(run.path) == results
+    assert tuple(inner.ran) == network.path_space.keys(run.path)
+    end = network.path_space.result_segments[0]
+    assert had == ([False] * end + [True] * (len(had) - end) if 'coarse' in results else had)
+    assert any(had) is ('coarse' in results)
+    assert len(run.result()) == 1
+
+
+def test_the_result_of_two_looks_is_what_both_found_merged():
+    inner, network = passes()
+    run = network.start(IMAGE, network.path_space.largest)
+    found = run.finish()
+    coarse, fine = inner.found(coarse_paths()['0.50']), inner.found(SPACE.largest)
+    expected = merged(coarse, fine, SIZE, network.rule)
+    assert found.boxes_xyxy_px.tolist() == expected.boxes_xyxy_px.tolist()
+    assert found.scores.tolist() == expected.scores.tolist() == [pytest.approx(0.9)]
+
+
+def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
+    inner, network = passes()
+    run = network.start(IMAGE, network.path_space.largest)
+    while run.space.segments[run.segment].name != 'fine':
+        run.run_segment()
+    run.redirect(run.path.replace(scale=0.5))
+    assert run.finish().scores.tolist() == [pytest.approx(0.9)]
+    other = network.start(IMAGE, network.path_space.largest)
+    while other.space.segments[other.segment].name != 'skip0':
+        other.run_segment()
+    fork = other.fork()
+    fork.redirect(fork.path.replace(skip0='skip'))
+    inner.ran.clear()
+    fork.finish()
+    assert not any(key.startswith('skip0') for key in inner.ran)
+    with pytest.raises(ValueError, match='contradicts'):
+        other.redirect(other.path.replace(fine='none'))
+
+
+def test_a_first_look_that_finds_nothing_leaves_the_answer_to_the_closer_one():
+    nothing = lambda path: Detections.none() if path['scale'] == 0.5 else FOUND  # noqa: E731
+    _, network = passes(found=nothing)
+    assert network.detect(IMAGE).scores.tolist() == FOUND.scores.tolist()
+    alone = network.path_space.largest.replace(fine='none')
+    assert len(network.detect(IMAGE, alone)) == 0
+
+
+FOUND = Detections([[10, 10, 12, 12]], [0.8], [0])
+
+
+def test_two_networks_keep_their_keys_apart_and_share_their_classes():
+    small = FakeNetwork(
+        'small', ('person', 'dog'), lambda path: Detections([[0, 0, 9, 9]], [0.5], [1])
+    )
+    network = PassesNetwork(FakeNetwork(), coarse_paths(), coarse=small)
+    assert network.class_names == ('vehicle', 'person', 'dog')
+    assert network.detect(IMAGE).labels.tolist() == [0, 2]
+    keys = network.path_space.keys(network.path_space.largest)
+    assert {key for key in keys if key.startswith('coarse.')} == {
+        f'coarse.{key}' for key in SPACE.keys(coarse_paths()['0.50'])
+    }
+    assert network.config_name == 'street-after-small'
+    assert network.network_hash not in ('street', 'small')
+
+
+def test_networks_that_cannot_be_passes_are_refused():
+    with pytest.raises(PassesError, match='no path of a first look'):
+        PassesNetwork(FakeNetwork(), {})
+    other = FakeNetwork()
+    other.device = 'cuda'
+    with pytest.raises(PassesError, match='expected one device'):
+        PassesNetwork(FakeNetwork(), coarse_paths(), coarse=other)
+    foreign = PathSpace((), (Segment('all', 'all'),)).largest
+    with pytest.raises(PassesError, match='is none of street'):
+        PassesNetwork(FakeNetwork(), {'x': foreign})
+    _, network = passes()
+    with pytest.raises(PassesError, match='consists of alternatives'):
+        PassesNetwork(network, {'x': network.path_space.smallest})
+
+
+def test_each_look_keeps_its_scores_where_it_is_believed_more_and_the_least_where_it_is_not():
+    rule = MergeRule(side=0.16, log_width=0.3, least=0.3)
+    coarse, fine = rule.weights(np.array([0.0, 0.02, 0.16, 0.8]))
+    assert coarse == pytest.approx([0.3, 0.3, 1.0, 1.0])
+    assert fine == pytest.approx([1.0, 1.0, 1.0, 0.3])
+    sizes = np.geomspace(0.01, 1.0, 50)
+    coarse, fine = rule.weights(sizes)
+    assert (np.diff(coarse) >= 0).all() and (np.diff(fine) <= 0).all()
+    assert (np.maximum(coarse, fine) == 1.0).all()
+
+
+def test_of_one_object_the_box_of_the_look_that_sees_its_size_stays():
+    near, far = [0, 0, 180, 90], [5, 5, 9, 9]
+    coarse = Detections([near, far], [0.7, 0.7], [0, 0])
+    fine = Detections([near, far], [0.8, 0.8], [0, 0])
+    found = merged(coarse, fine, SIZE, MergeRule())
+    assert found.scores.tolist() == pytest.approx([0.8, 0.7])
+    assert found.boxes_xyxy_px.tolist() == [far, near]
+    other = Detections([near], [0.6], [1])
+    assert len(merged(coarse, other, SIZE, MergeRule())) == 3  # another class is another object
+    none = Detections.none()
+    assert len(merged(none, none, SIZE, MergeRule())) == 0
+    assert merged(coarse, none, SIZE, MergeRule()).scores.tolist() == pytest.approx([0.7, 0.21])
+
+
+def test_the_size_of_a_box_is_the_root_of_its_share_of_the_image():
+    assert box_sizes([[0, 0, 200, 100], [0, 0, 50, 25], [9, 9, 9, 20]], SIZE) == pytest.approx(
+        [1.0, 0.25, 0.0]
+    )
+
+
+@pytest.mark.parametrize(
+    'values', [{'side': 0.0}, {'log_width': 0.0}, {'least': 1.1}, {'iou': 0.0}, {'side': 2.0}]
+)
+def test_a_rule_out_of_its_range_is_refused(values):
+    with pytest.raises(ValueError, match='expected'):
+        MergeRule(**values)
+
+
+def test_a_file_declares_the_passes_of_weights(tmp_path):
+    file = tmp_path / 'street.passes.json'
+    content = {'format': 1, 'coarse': {'0.36': 'r0.36'}, 'merge': {'side': 0.2}, 'model': 'small'}
+    file.write_text(json.dumps(content))
+    declared = PassesFile.load(file)
+    assert declared == PassesFile({'0.36': 'r0.36'}, MergeRule(side=0.2), 'small')
+    for wrong in ({'format': 2}, {'coarse': [1]}, {'merge': {'size': 1}}, {'merge': {'side': -1}}):
+        file.write_text(json.dumps(content | wrong))
+        with pytest.raises(PassesError, match='cannot be used'):
+            PassesFile.load(file)
+    with pytest.raises(PassesError):
+        PassesFile.load(tmp_path / 'missing.passes.json')
