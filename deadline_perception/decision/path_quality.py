@@ -32,6 +32,7 @@ from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.timing.time_model import Forecast
 
+TABLE_VERSION = 2  # of files; from 2 on with sizes of objects, see `decision.scene.SizeQuality`
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
 _RIDGE = 0.01  # keeps steps small that the measurements leave open
 _PAIR_RIDGE = 0.1  # what one operator explains is not explained by a pair
@@ -284,6 +285,10 @@ class PathQuality:
         """
         try:
             content = read_object(Path(file), 'path qualities')
+            if content.get('version', 1) not in range(1, TABLE_VERSION + 1):
+                raise ValueError(
+                    f'version is {content["version"]!r}, expected at most {TABLE_VERSION}'
+                )
             metric = str(content.get('metric', 'ap'))
             rows = {path_space.parse(name): values for name, values in content['paths'].items()}
             errors = {path: values.get(f'{metric}_error', 0.0) for path, values in rows.items()}

@@ -90,6 +90,12 @@ PARAMETERS = (
         choices=BOUNDS,
     ),
     Parameter(
+        'two_passes',
+        True,
+        'Look at an image twice where the weights declare how: a cheap look at the whole of it, which is its answer '
+        'in time, then a closer one where time allows. Off: once.',
+    ),
+    Parameter(
         'calibration_file',
         '',
         'Keeps what the calibration learnt over a restart with the same network, '
@@ -146,6 +152,7 @@ _OF_NETWORK = (
     'target_miss_probability',
     'calibration_file',
     'bounds',
+    'two_passes',
 )
 _WAITS_FOR = {
     **dict.fromkeys(_OF_NETWORK, 'configure'),

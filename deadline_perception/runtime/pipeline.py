@@ -401,7 +401,8 @@ class FramePipeline:
         that this took in ms; 0 where it failed or came second."""
         try:
             if frame.answer is not None:
-                in_time = now_ms() <= frame.deadline_ms
+                was_there_ms = frame.claimed_ms if frame.ended_ms is None else frame.ended_ms
+                in_time = was_there_ms <= frame.deadline_ms
                 outcome = Outcome.DETECTED if in_time else Outcome.LATE
                 frame.evidence_s, result = frame.motion_s, frame.answer.result
             else:

@@ -27,7 +27,13 @@ from deadline_perception.core.records import Sequence as DrivingSequence
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.workers import Workers, joined_workers, own_gpu
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
+from deadline_perception.decision.path_quality import (
+    TABLE_VERSION,
+    PathQuality,
+    PredictionError,
+    chance_errors,
+)
+from deadline_perception.decision.scene import SIZE_EDGES
 from deadline_perception.extras.data.class_maps import best_map, with_fitting_map
 from deadline_perception.extras.data.class_names import counted, left_out, relabelled
 from deadline_perception.extras.data.joined_sequence import joined
@@ -41,6 +47,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     readable_frames,
     sample_paths,
 )
+from deadline_perception.extras.evaluation.size_precision import objects_by_size
 from deadline_perception.extras.external_models.model_set.model_reference import (
     find_weights,
     load_weights,
@@ -164,12 +171,20 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         return 0
     ranked_by = 'pooled_ap' if ranking else 'ap'
     rows = score_rows(results, ranked_by)
+    image_sizes = [frame.load_bgr().shape[:2] for frame in frames]
+    objects = objects_by_size(ground_truths, len(detector.class_names), image_sizes)
     table = {
+        'version': TABLE_VERSION,
         'weights_hash': detector.weights_hash,
         'dataset': sequence.name,
         'metric': ranked_by,
         'ranked_by': ranking,
         'images': len(frames),
+        'sizes': {
+            'edges': list(SIZE_EDGES),
+            'classes': list(detector.class_names),
+            'objects': objects.tolist(),
+        },
         'paths': {str(path): row for path, row in rows.items()},
     }
     quality = PathQuality(
@@ -329,6 +344,10 @@ def score_rows(scores: dict[ExecutionPath, PathScores], metric: str) -> dict[Exe
     for (path, one), error in zip(scores.items(), errors.tolist()):
         row = asdict(one.precision) | {'pooled_ap': None if math.isnan(one.pooled) else one.pooled}
         del row['images']
+        row['by_size'] = [
+            [None if math.isnan(value) else value for value in values]
+            for values in one.by_size.tolist()
+        ]
         rows[path] = (
             row | {name: row[name] or 0.0 for name in ('ap', 'ap50')} | {f'{metric}_error': error}
         )
@@ -344,7 +363,7 @@ def _print(
 ) -> None:
     rows = []
     ranked = sorted(results.items(), key=lambda item: -(item[1].precision.ap or 0.0))
-    for path, (result, pooled, _) in ranked[:_SHOWN]:
+    for path, (result, pooled, *_) in ranked[:_SHOWN]:
         values = (
             result.ap,
             result.ap50,

@@ -201,14 +201,18 @@ def test_of_one_object_the_box_of_the_look_that_sees_its_size_stays():
     near, far = [0, 0, 180, 90], [5, 5, 9, 9]
     coarse = Detections([near, far], [0.7, 0.7], [0, 0])
     fine = Detections([near, far], [0.8, 0.8], [0, 0])
-    found = merged(coarse, fine, SIZE, MergeRule())
+    found = merged(coarse, fine, SIZE, MergeRule(side=0.16))
     assert found.scores.tolist() == pytest.approx([0.8, 0.7])
     assert found.boxes_xyxy_px.tolist() == [far, near]
     other = Detections([near], [0.6], [1])
-    assert len(merged(coarse, other, SIZE, MergeRule())) == 3  # another class is another object
+    assert (
+        len(merged(coarse, other, SIZE, MergeRule(side=0.16))) == 3
+    )  # another class is another object
     none = Detections.none()
-    assert len(merged(none, none, SIZE, MergeRule())) == 0
-    assert merged(coarse, none, SIZE, MergeRule()).scores.tolist() == pytest.approx([0.7, 0.21])
+    assert len(merged(none, none, SIZE, MergeRule(side=0.16))) == 0
+    assert merged(coarse, none, SIZE, MergeRule(side=0.16)).scores.tolist() == pytest.approx(
+        [0.7, 0.21]
+    )
 
 
 def test_the_size_of_a_box_is_the_root_of_its_share_of_the_image():

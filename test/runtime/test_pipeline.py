@@ -10,8 +10,10 @@ import pytest
 from waiting import wait_until
 
 from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice
+from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.executor import serve
 from deadline_perception.runtime.job import Conditions, Job, LatePolicy, Outcome, StampReading
@@ -168,6 +170,98 @@ def bench():
 
 def arrive(age_ms=1.0, reason='', stamp_ns=0, dropped=0):
     return Job(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns), dropped)
+
+
+COARSE = Detections([[2, 2, 20, 20]], [0.6], [0])
+LOOKS = PathSpace((), (Segment('first', 'coarse', result='coarse'), Segment('closer', 'conv')))
+
+
+class TwoLooks(Network):
+    """Has found something after its first segment; what `closer` does is left to the test."""
+
+    path_space = LOOKS
+
+    def __init__(self, closer=lambda: None, so_far=COARSE):
+        super().__init__()
+        self.closer, self.so_far = closer, so_far
+
+    def start(self, image, path):
+        self.begun.append(image)
+        return LooksRun(self, path)
+
+
+class LooksRun(SegmentRun):
+    def __init__(self, network, path):
+        super().__init__(LOOKS, path)
+        self.network = network
+
+    def compute(self, name, key):
+        if name == 'closer':
+            self.network.closer()
+
+    def result_so_far(self):
+        return self.network.so_far
+
+    def result(self):
+        return FOUND
+
+
+class LooksPolicy(OnePath):
+    def plan(self, remaining_ms, factor, likely=1.0):
+        bound_ms = self.cost_ms * factor
+        return Choice(LOOKS.largest, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
+
+
+def test_when_a_closer_look_hangs_the_answer_is_what_the_first_one_found(bench):
+    gate = threading.Event()
+    pipeline = bench.build(LooksPolicy(), TwoLooks(lambda: gate.wait(WAIT_S)))
+    bench.budget_ms = 300.0
+    bench.start()
+    pipeline.arrive(arrive(age_ms=0.0))
+    wait_until(lambda: bench.records)
+    (record,) = bench.records
+    assert bench.published == [COARSE]
+    assert record.outcome is Outcome.DETECTED and record.results == ('coarse',)
+    assert record.evidence_age_ms == 0.0 and record.result is None
+    gate.set()  # what it finds then is for the tracks
+    wait_until(lambda: bench.late)
+    assert bench.late[0].result is FOUND and pipeline.late_results == 1
+
+
+def test_when_a_closer_look_fails_the_answer_is_what_the_first_one_found_and_says_so(bench):
+    def fail():
+        raise RuntimeError('out of memory')
+
+    bench.run(bench.build(LooksPolicy(), TwoLooks(fail)))
+    (record,) = bench.records
+    assert bench.published == [COARSE] and record.outcome is Outcome.DETECTED
+    assert 'out of memory' in record.reasons[0]
+
+
+def test_an_answer_with_all_looks_is_the_result_of_the_network(bench):
+    bench.run(bench.build(LooksPolicy(), TwoLooks()))
+    assert bench.published == [FOUND] and bench.records[0].results == ('coarse',)
+
+
+def test_a_first_look_that_finds_nothing_is_an_answer_of_the_image_and_not_of_earlier_ones(bench):
+    network = TwoLooks()
+    pipeline = bench.build(LooksPolicy(), network)
+    bench.run(pipeline, arrive(stamp_ns=10**18))
+    gate = threading.Event()
+    network.closer, network.so_far = lambda: gate.wait(WAIT_S), Detections.none()
+    bench.budget_ms = 300.0
+    bench.start()
+    pipeline.arrive(arrive(age_ms=0.0, stamp_ns=10**18 + 10**8))
+    wait_until(lambda: len(bench.records) == 2)
+    gate.set()
+    assert len(bench.published[1]) == 0 and bench.records[1].outcome is Outcome.DETECTED
+
+
+def test_conditions_are_asked_once_for_an_image(bench):
+    asked, conditions = [], bench.conditions
+    bench.conditions = lambda arrival: (asked.append(arrival), conditions(arrival))[1]
+    bench.run(bench.build())
+    assert len(asked) == 1
 
 
 def box_at(x):

@@ -108,8 +108,13 @@ def matched(
     detections: Sequence[Detections],
     ground_truths: Sequence[GroundTruth],
     class_names: Sequence[str],
+    area_ranges_px2: Sequence[tuple[float, float]] | None = None,
 ):
     """A `COCOeval` that has matched detections with objects, image by image; None without images or classes.
+
+    Args:
+        detections, ground_truths, class_names: see `average_precision`.
+        area_ranges_px2: sizes of objects that are scored apart; None: all, and those of COCO.
 
     Raises:
         ValueError: the lengths differ, or a label is no index into the class names.
@@ -151,6 +156,9 @@ def matched(
             'bbox',
         )
         evaluation.params.maxDets = [MAX_DETECTIONS]
+        if area_ranges_px2 is not None:
+            evaluation.params.areaRng = [list(one) for one in area_ranges_px2]
+            evaluation.params.areaRngLbl = [str(at) for at in range(len(area_ranges_px2))]
         evaluation.evaluate()
     return evaluation
 

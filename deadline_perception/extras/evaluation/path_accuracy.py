@@ -23,6 +23,7 @@ from deadline_perception.extras.evaluation.average_precision import (
     average_precision,
 )
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
+from deadline_perception.extras.evaluation.size_precision import precision_by_size
 
 # The AP of a class with n objects varies by up to 50 / sqrt(n) points (a share of n draws): 7 points with so many.
 RANKING_OBJECTS = 50
@@ -37,11 +38,13 @@ class PathScores(NamedTuple):
         pooled: AP over the classes that paths are ranked by, in [0, 1]; NaN when there are none.
         resampled: of each draw of images the AP that paths are ranked by, float64 `[draws]`: the pooled one, or that
             of all classes where no class ranks; NaN in a draw without any of their objects.
+        by_size: AP by class and size of object, see `precision_by_size`: float64 `[classes, bins]`.
     """
 
     precision: AveragePrecision
     pooled: float
     resampled: np.ndarray
+    by_size: np.ndarray
 
 
 def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> list[Frame]:
@@ -215,6 +218,7 @@ def measure_paths(
         for frame in frames
     ]
     counts = bootstrap_draws(len(frames), draws)
+    sizes = [frame.load_bgr().shape[:2] for frame in frames]
     found = detect_on_frames(detector, workers.share(frames), paths, progress)
     scored = {}
     for rank in range(workers.count):
@@ -225,7 +229,7 @@ def measure_paths(
                 for number, part in enumerate(parts):
                     detections[number :: workers.count] = part[path]
                 scored[path] = _scores(
-                    detections, ground_truths, detector.class_names, counts, ranked_by
+                    detections, ground_truths, detector.class_names, counts, ranked_by, sizes
                 )
     results = workers.gather(scored)
     if results is None:
@@ -240,12 +244,14 @@ def _scores(
     class_names: Sequence[str],
     counts: np.ndarray,
     ranked_by: Sequence[str],
+    image_sizes: Sequence[tuple[int, int]],
 ) -> PathScores:
     result = average_precision(detections, ground_truths, class_names)
     return PathScores(
         result,
         pooled_ap(result, ranked_by),
         resampled_ap(detections, ground_truths, class_names, counts, list(ranked_by) or None),
+        precision_by_size(detections, ground_truths, class_names, image_sizes),
     )
 
 
