@@ -112,7 +112,9 @@ def test_heavy_packages_are_optional():
 
 
 def test_a_robot_gets_the_versions_that_the_suite_passed_with():
-    line = re.search(r'^pip install (-c .*?[^\\])\n', (ROOT / 'README.md').read_text(), re.M | re.S)[1]
+    line = re.search(
+        r'^pip install (-c .*?[^\\])\n', (ROOT / 'README.md').read_text(), re.M | re.S
+    )[1]
     assert '-c <(grep -v ^numpy src/deadline_perception/constraints.txt)' in line
     pinned = {
         normal(name)
