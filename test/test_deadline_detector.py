@@ -6,6 +6,8 @@ import gc
 import json
 import math
 import os
+import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -671,3 +673,11 @@ def test_a_stream_refuses_numbers_that_are_none(detector):
 def test_without_a_budget_there_is_no_limit(detector):
     answer = detector.detect(IMAGE, None)
     assert answer.in_time and answer.budget_ms == math.inf
+
+
+def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
+    answer = detector.detect(IMAGE, AMPLE_MS)
+    assert re.fullmatch(r'<Answer 1 objects, \S+, [0-9.]+ of 20000 ms, in time>', repr(answer))
+    assert len(pickle.dumps(answer)) < 100_000
+    other = pickle.loads(pickle.dumps(answer))
+    assert other.names == answer.names and other.path == answer.path and other.in_time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,16 @@ class Answer:
     result: Detections | Classification | Any | None
     class_names: tuple[str, ...]
     record: JobRecord
+
+    def __repr__(self) -> str:
+        when = 'in time' if self.in_time else self.outcome.name.lower()
+        found = f'{len(self.names)} objects, ' if isinstance(self.result, Detections) else ''
+        path = self.path or 'no path'
+        return f'<Answer {found}{path}, {self.latency_ms:.1f} of {self.budget_ms:g} ms, {when}>'
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the image, and what waits for the answer, which cannot leave the process."""
+        return {**self.__dict__, 'record': replace(self.record, message=None)}
 
     @property
     def boxes_xyxy_px(self) -> np.ndarray:
