@@ -166,7 +166,7 @@ class _Pictures:
         Raises:
             OSError: it cannot be written.
         """
-        import cv2
+        from deadline_perception.core.opencv import cv2
 
         if self._source.is_video:
             self._add_to_video(picture_bgr)
@@ -181,7 +181,7 @@ class _Pictures:
         return file
 
     def _add_to_video(self, picture_bgr: np.ndarray) -> None:
-        import cv2
+        from deadline_perception.core.opencv import cv2
 
         height, width = (
             side - side % 2 for side in picture_bgr.shape[:2]

@@ -91,7 +91,7 @@ def open_shown(text: str, split: str | None = None) -> ShownSource:
 
 
 def _open_camera(number: int):
-    import cv2
+    from deadline_perception.core.opencv import cv2
 
     capture = cv2.VideoCapture(number)
     if not capture.isOpened():
