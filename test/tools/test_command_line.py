@@ -177,7 +177,7 @@ def test_says_its_version(capsys: pytest.CaptureFixture[str], repository: Path) 
 
 
 @pytest.mark.parametrize(
-    'name', ['detect', 'watch', 'demo', 'label', 'profile', 'evaluate', 'train', 'machine grade']
+    'name', ['detect', 'watch', 'demo', 'label', 'profile', 'evaluate', 'train']
 )
 def test_the_network_is_named_by_the_same_option(
     name: str, capsys: pytest.CaptureFixture[str]
