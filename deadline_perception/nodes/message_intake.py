@@ -27,6 +27,7 @@ from deadline_perception.timing.contention.slowdown import MAX_SLOWDOWN
 
 THROTTLE_S = 10.0
 LONGEST_TEXT = 1000  # characters: a reason is a line
+MOST_OPERATORS = 1000  # of a path
 MOST_DETECTIONS, MOST_HYPOTHESES = 500, 50  # of a message, and of one of its detections
 LARGEST_PX = 100_000.0
 LARGEST_MS = 1e9
@@ -110,6 +111,14 @@ _LATENCY = (
     ),
     Range('path', 0, LONGEST_TEXT),
 )
+_PATH = (
+    Range('path', 0, LONGEST_TEXT),
+    Range('reason', 0, LONGEST_TEXT),
+    Range('operators', 0, MOST_OPERATORS),
+    Range('operators[].name', 0, LONGEST_TEXT),
+    Range('operators[].kind', 0, LONGEST_TEXT),
+    Range('operators[].setting', 0, LONGEST_TEXT),
+)
 # By topic, as the nodes of this package call it: what a type may hold depends on what it says there.
 RANGES = {
     'time_budget/budget': _BUDGET,
@@ -117,6 +126,7 @@ RANGES = {
     'detector/detections': _DETECTIONS,
     'detector/latency': _LATENCY,
     'detector/late': _LATENCY,
+    'detector/path': _PATH,
     'vehicle_speed/speed': (
         Range('twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s', may_be_nan=True),
     ),
