@@ -218,4 +218,4 @@ def test_no_node_subscribes_past_the_one_way_in(repository):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         ]
         assert ('create_subscription' in calls) == (file.name in past), file.name
-    assert len(RANGES) == 9
+    assert len(RANGES) == 10
