@@ -235,7 +235,9 @@ def _calibrate(detector, file: Path, frames: list, ground_truths: list) -> None:
         [one.scores for one in scored.values()], [one.hits for one in scored.values()]
     )
     kept = read_header(file).metadata
-    save_detector(detector, file, **{name: kept[name] for name in ('recipe',) if name in kept})
+    save_detector(
+        detector, file, **{name: kept[name] for name in ('recipe', 'licence') if name in kept}
+    )
     for name, one in scored.items():
         print(
             f'{name}: calibration error {one.calibration_error:.3f} before, {len(one.scores)} detections'

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from deadline_perception.core.errors import DeadlinePerceptionError, command_line
+from deadline_perception.core.errors import DeadlinePerceptionError, command_line, printable
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.system.priority import what_is_permitted
 from deadline_perception.tools.support.import_probe import ImportProbe
@@ -244,7 +244,7 @@ def check_priority(permitted: tuple[str, Sequence[str]]) -> Finding:
 
 
 def check_weights(folder: Path) -> Finding:
-    """Trained weights in `models/` of `folder`."""
+    """Trained weights in `models/` of `folder`, and what they say of their licence."""
     weights = sorted((folder / 'models').glob('**/*.safetensors'))
     if not weights:
         return Finding(
@@ -253,11 +253,19 @@ def check_weights(folder: Path) -> Finding:
             f'no *.safetensors in {folder / "models"}',
             f'restore models/ from the repository, or train: {command_line("train --help")}',
         )
-    return Finding(
-        'weights',
-        State.FINE,
-        ', '.join(f'{file.name} ({_megabytes(file.stat().st_size)})' for file in weights),
-    )
+    found = [', '.join(f'{file.name} ({_megabytes(file.stat().st_size)})' for file in weights)]
+    found += [f'{file.name}: {licence}' for file in weights if (licence := _licence_of(file))]
+    return Finding('weights', State.FINE, '; '.join(found))
+
+
+def _licence_of(weights: Path) -> str:
+    """What weights may be used for; empty where they do not say so, or PyTorch cannot be loaded to read them."""
+    try:
+        from deadline_perception.engines.tensor_file import read_header
+
+        return printable(read_header(weights).metadata.get('licence', ''))
+    except (ImportError, OSError, ValueError):  # of a damaged file
+        return ''
 
 
 def check_engine() -> Finding:

@@ -8,8 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from deadline_perception.engines import segment_store
+from deadline_perception.engines.tensor_file import write_tensors
 from deadline_perception.tools.support import environment_checks as machine_findings
 from deadline_perception.tools.support.environment_checks import Finding, State
 
@@ -128,6 +130,14 @@ def test_weights_are_required(tmp_path: Path) -> None:
     (tmp_path / 'models/compact.safetensors').write_bytes(b'x' * 1_500_000)
     finding = machine_findings.check_weights(tmp_path)
     assert (finding.state, finding.found) == (State.FINE, 'compact.safetensors (1.5 MB)')
+
+
+def test_the_licence_of_weights_is_told(tmp_path: Path) -> None:
+    (tmp_path / 'models').mkdir()
+    facts = {'licence': 'research, not for sale'}
+    write_tensors(tmp_path / 'models/street.safetensors', {'a': torch.zeros(1)}, facts)
+    found = machine_findings.check_weights(tmp_path).found
+    assert found.endswith('; street.safetensors: research, not for sale')
 
 
 def test_prepared_segments_are_counted_and_the_way_to_prepare_them_is_named(
