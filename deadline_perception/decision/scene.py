@@ -17,6 +17,7 @@ from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.decision.path_quality import QualityTableError
+from deadline_perception.decision.policy import Quality
 
 # Sizes of objects, as roots of their shares of the image, that tell bins apart: below the first to above the last.
 SIZE_EDGES = (0.04, 0.08, 0.16, 0.32)
@@ -80,13 +81,13 @@ class Scene:
 class SizeQuality:
     """Average precision of every path for objects of each class and size.
 
-    A path lies between what it was measured to be and what its settings say, each of which adds an effect of its own
-    (on a logistic scale); one that was not measured has the latter. No setting is taken to be better for being larger.
+    What a size has beyond all objects, on a logistic scale, is a sum of effects of the path's settings; none is taken
+    to be better for being larger. A measured path lies between its measurement and that, any other has the latter.
 
     Args:
         measured: by path, average precision `[classes, bins]` in [0, 1]; NaN where no object was known. At least one.
         objects: how many of each class and size were known, `[classes, bins]`.
-        overall: by path, its average precision over all objects; stands where no object of a size was known.
+        overall: average precision of every path over all objects; stands where no object of a size was known.
 
     Raises:
         ValueError: nothing was measured, shapes differ, or a value lies outside its range.
@@ -96,7 +97,7 @@ class SizeQuality:
         self,
         measured: Mapping[ExecutionPath, np.ndarray],
         objects: np.ndarray,
-        overall: Mapping[ExecutionPath, float],
+        overall: Quality,
     ) -> None:
         if not measured or objects.ndim != 2 or objects.shape[1] != len(SIZE_NAMES):
             raise ValueError(
@@ -110,24 +111,23 @@ class SizeQuality:
                     f'qualities of path {path} by size are {table.tolist()}, expected numbers in [0, 1] of the '
                     f'shape {objects.shape}'
                 )
-        self._paths = list(measured)
+        self._overall, paths = overall, list(measured)
+        of_all = np.asarray(overall.table(paths))
         shrunk = np.array(
-            [_shrunk(table, objects, overall[path]) for path, table in measured.items()]
-        )
-        features = self._features(self._paths)
-        logits = _logit(shrunk.reshape(len(shrunk), -1))
-        self._mean = logits.mean(axis=0)
+            [_shrunk(table, objects, one) for table, one in zip(measured.values(), of_all)]
+        ).reshape(len(paths), -1)
+        beyond, features = _logit(shrunk) - _logit(of_all)[:, None], self._features(paths)
+        self._mean = beyond.mean(axis=0)
         ridge = _RIDGE * np.eye(features.shape[1])
         self._effects = np.linalg.solve(
-            features.T @ features + ridge, features.T @ (logits - self._mean)
+            features.T @ features + ridge, features.T @ (beyond - self._mean)
         )
-        predicted = self._predicted(self._paths)
-        values = predicted + _TRUST * (shrunk.reshape(predicted.shape) - predicted)
-        self._known = dict(zip(self._paths, values))
+        predicted = self._predicted(paths)
+        self._known = dict(zip(paths, predicted + _TRUST * (shrunk - predicted)))
 
     @classmethod
     def load(
-        cls, file: Path, path_space: PathSpace, class_names: Sequence[str]
+        cls, file: Path, path_space: PathSpace, class_names: Sequence[str], overall: Quality
     ) -> SizeQuality | None:
         """Reads the sizes of a table of qualities, see `PathQuality.load`; None where it has none.
 
@@ -141,7 +141,7 @@ class SizeQuality:
             content = read_object(file, 'path qualities')
             if 'sizes' not in content:
                 return None
-            sizes, metric = content['sizes'], str(content.get('metric', 'ap'))
+            sizes = content['sizes']
             if tuple(sizes['edges']) != SIZE_EDGES or list(sizes['classes']) != list(class_names):
                 raise ValueError(
                     f'edges are {sizes["edges"]} and classes {sizes["classes"]}, expected {SIZE_EDGES} and '
@@ -153,7 +153,6 @@ class SizeQuality:
                 for path, row in rows.items()
                 if row.get('by_size') is not None
             }
-            overall = {path: float(rows[path][metric]) for path in measured}
             return cls(measured, np.array(sizes['objects'], np.float64), overall)
         except JsonFileError as error:
             raise QualityTableError(str(error)) from error
@@ -169,7 +168,8 @@ class SizeQuality:
         )
 
     def _predicted(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
-        return 1.0 / (1.0 + np.exp(-self._mean - self._features(paths) @ self._effects))
+        logits = _logit(np.asarray(self._overall.table(paths)))[:, None] + self._mean
+        return 1.0 / (1.0 + np.exp(-logits - self._features(paths) @ self._effects))
 
     @staticmethod
     def _features(paths: Sequence[ExecutionPath]) -> np.ndarray:

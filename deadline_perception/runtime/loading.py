@@ -600,11 +600,14 @@ def pass_quality(
     """
     network, coarse_weights = passes
 
-    def by_size(of: Network, file: Path) -> SizeQuality | None:
-        return SizeQuality.load(file, of.path_space, of.class_names) if file.is_file() else None
+    def look(of: Network, overall: Quality, file: Path) -> LookQuality:
+        sizes = None
+        if file.is_file():
+            sizes = SizeQuality.load(file, of.path_space, of.class_names, overall)
+        return LookQuality(overall, sizes)
 
     table = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
-    of_fine = LookQuality(fine, by_size(network.fine, table))
+    of_fine = look(network.fine, fine, table)
     if network.is_one_network:
         return PassQuality(network, of_fine)
     costs = {
@@ -616,7 +619,7 @@ def pass_quality(
         network.coarse, SegmentForecast(network.coarse.path_space, costs), coarse_weights
     )
     table = coarse_weights.with_suffix('.quality.json')
-    return PassQuality(network, of_fine, LookQuality(of_coarse, by_size(network.coarse, table)))
+    return PassQuality(network, of_fine, look(network.coarse, of_coarse, table))
 
 
 def load_quality(network, forecast: SegmentForecast, weights: Path, named: str = '') -> PathQuality:

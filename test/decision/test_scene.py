@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.execution_path import Operator, PathSpace, Segment
+from deadline_perception.decision.path_quality import PathQuality, QualityTableError
+from deadline_perception.decision.scene import SIZE_EDGES, SIZE_NAMES, SizeQuality, typical_sizes
+
+SPACE = PathSpace(
+    (
+        Operator('scale', 'scale', (0.5, 1.0), 'r'),
+        Operator('width', 'width', (0.5, 1.0), 'w'),
+    ),
+    (Segment('all', 'conv', 'scale', ('scale',)), Segment('rest', 'conv', 'width', ('width',))),
+)
+SMALL, LARGE = SPACE.parse('r0.50-w1.00'), SPACE.parse('r1.00-w1.00')
+OVERALL = PathQuality({path: 0.3 + 0.1 * path['scale'] * path['width'] for path in SPACE})
+BY_SIZE = {
+    SMALL: np.array([[0.05, 0.2, 0.4, 0.6, 0.8], [np.nan] * 5]),
+    LARGE: np.array([[0.25, 0.4, 0.5, 0.5, 0.3], [np.nan] * 5]),
+}
+OBJECTS = np.array([[1000] * 5, [0] * 5])
+
+
+def table():
+    return SizeQuality(BY_SIZE, OBJECTS, OVERALL)
+
+
+def test_a_small_scale_is_better_for_near_objects_and_a_large_one_for_far_ones():
+    small, large = table().table([SMALL, LARGE]).reshape(2, 2, 5)
+    assert (small[0, :3] < large[0, :3]).all() and (small[0, 3:] > large[0, 3:]).all()
+    assert small[0] == pytest.approx(BY_SIZE[SMALL][0], abs=0.1)
+    assert ((small >= 0) & (small <= 1)).all()
+
+
+def test_a_path_that_was_not_measured_follows_its_settings_and_its_quality_over_all():
+    narrow = SPACE.parse('r0.50-w0.50')
+    by_scale = table().table([narrow, SPACE.parse('r1.00-w0.50'), SMALL]).reshape(3, 2, 5)
+    assert by_scale[0, 0, -1] > by_scale[1, 0, -1] and by_scale[0, 0, 0] < by_scale[1, 0, 0]
+    assert by_scale[0, 0].mean() < by_scale[2, 0].mean()  # narrower, so worse over all
+
+
+def test_a_class_of_which_nothing_was_seen_has_what_all_classes_have():
+    values = table().table([SMALL]).reshape(2, 5)
+    assert values[1] == pytest.approx(values[0], abs=0.05)
+
+
+def test_typical_sizes_lie_within_their_bins():
+    sizes = typical_sizes()
+    assert len(sizes) == len(SIZE_NAMES) and (np.diff(sizes) > 0).all()
+    assert np.searchsorted(SIZE_EDGES, sizes).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_tables_with_and_without_sizes_are_read_and_others_refused(tmp_path):
+    file = tmp_path / 'x.quality.json'
+    rows = {
+        str(path): {'ap': 0.3, 'by_size': np.where(np.isnan(one), None, one).tolist()}
+        for path, one in BY_SIZE.items()
+    }
+    content = {
+        'version': 2,
+        'weights_hash': 'x',
+        'sizes': {'edges': SIZE_EDGES, 'classes': ['a', 'b'], 'objects': OBJECTS.tolist()},
+        'paths': rows,
+    }
+    file.write_text(json.dumps(content))
+    PathQuality.load(file, SPACE)
+    read = SizeQuality.load(file, SPACE, ('a', 'b'), OVERALL)
+    assert read.table([SMALL, LARGE]) == pytest.approx(table().table([SMALL, LARGE]))
+    with pytest.raises(QualityTableError, match='expected .* and \\[.b.\\]'):
+        SizeQuality.load(file, SPACE, ('b',), OVERALL)
+    del content['sizes']
+    file.write_text(json.dumps(content))
+    assert SizeQuality.load(file, SPACE, ('a', 'b'), OVERALL) is None
+    file.write_text(json.dumps(content | {'version': 3}))
+    with pytest.raises(QualityTableError, match='version is 3'):
+        PathQuality.load(file, SPACE)
+
+
+@pytest.mark.parametrize('wrong', [{}, {SMALL: np.full((2, 5), 1.5)}, {SMALL: np.zeros((1, 5))}])
+def test_what_is_no_quality_is_refused(wrong):
+    with pytest.raises(ValueError, match='expected'):
+        SizeQuality(wrong, OBJECTS, OVERALL)
