@@ -145,7 +145,7 @@ def frame_latency(
         header=record.message.header,
         outcome=int(record.outcome),
         path=bounded(record.path) if planned else '',
-        results=list(record.results),
+        results=[bounded(name)[:100] for name in record.results][:16],
         budget_ms=record.conditions.budget_ms,
         age_ms=record.stamp.age_ms,
         queue_ms=record.queue_ms,

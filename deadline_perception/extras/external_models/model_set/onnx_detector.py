@@ -142,7 +142,7 @@ class OnnxDetector(WholeDetector):
 
 def load_photograph() -> np.ndarray:
     """A road, uint8 BGR `[H, W, 3]`; see docs/own_models.md."""
-    import cv2
+    from deadline_perception.core.opencv import cv2
 
     content = np.frombuffer((share_folder() / 'config' / 'photograph.jpg').read_bytes(), np.uint8)
     return cv2.imdecode(content, cv2.IMREAD_COLOR)
