@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import torch
@@ -30,6 +31,8 @@ from parts.harness import Run, run_script, show
 from parts.hostile_files import MARK, Case, all_cases
 
 from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.images.image_message import to_bgr
+from deadline_perception.core.untrusted_file import MIB, read_bytes
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
 from deadline_perception.extras.data.bag_file import BagFile
@@ -103,6 +106,9 @@ def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
         'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91),
         'bag': _read_bag,
         'image': load_image,
+        'message': lambda file: to_bgr(
+            SimpleNamespace(format='jpeg', data=read_bytes(file, 256 * MIB))
+        ),
         'video': lambda file: [frame.load_bgr() for frame in read_video(file).frames[:50]],
         'onnx': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car',))),
         'detector': lambda file: inspect_file(file, classes=1),

@@ -83,6 +83,7 @@ def all_cases(folder: Path, weights: Path) -> list[Case]:
         ('bag', '.mcap', _mcap),
         ('bag', '.db3', _sqlite),
         ('image', '.png', lambda place: _images()),
+        ('message', '.png', lambda place: _images()),
         ('video', '.avi', _videos),
         ('onnx', '.onnx', lambda place: damaged_models()),
         ('detector', '.onnx', lambda place: odd_detectors()),
@@ -572,6 +573,10 @@ def _images() -> Iterator[tuple[str, bytes]]:
     yield 'as it should be', cv2.imencode('.png', np.full((20, 30, 3), 80, np.uint8))[1].tobytes()
     for width, height in ((30_000, 30_000), (2**31 - 1, 1), (2**31 - 1, 2**31 - 1), (0, 0)):
         yield f'{width} x {height} px', _png(width, height)
+    jpeg = cv2.imencode('.jpg', np.zeros((16, 16, 3), np.uint8))[1].tobytes()
+    at = jpeg.find(b'\xff\xc0')
+    yield 'a JPEG that states 65,500 px', jpeg[: at + 5] + b'\x3e\x80\xff\xdc' + jpeg[at + 9 :]
+    yield 'a TIFF', cv2.imencode('.tiff', np.zeros((20_000, 20_000), np.uint8))[1].tobytes()
     yield 'a JPEG of 65,535 px', b'\xff\xd8\xff\xc0\x00\x11\x08\xff\xff\xff\xff\x03' + bytes(20)
 
 
