@@ -186,9 +186,9 @@ class Contender:
         self._stream = self.detector.stream(on_late_record=self._hear_late)
 
     @property
-    def miss_correction(self) -> float:
-        """Factor on its bounds for late frames."""
-        return self._times.miss_correction.factor
+    def integral(self) -> float:
+        """Factor on its bounds that late frames have brought."""
+        return self._times.calibrator.factor
 
     def hear_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in the monitor's probe."""
@@ -729,7 +729,7 @@ def measure(run: BenchmarkRun, executor: Executor) -> None:
             part.update(
                 period_ms=LONG_PERIOD_MS,
                 replaced=replaced[name],
-                miss_correction=alone[name].miss_correction,
+                integral=alone[name].integral,
             )
         show(load, loads[load])
     for contender in contenders.values():

@@ -32,7 +32,7 @@ from deadline_perception.extras.external_models.model_set.model_reference import
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.runtime.job import Decision, Job, StampReading
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
-from deadline_perception.timing.calibration import BoundCalibrator, clopper_pearson_upper
+from deadline_perception.timing.calibration import clopper_pearson_upper
 from deadline_perception.timing.contention.probe import PROBE_SHARE, Probe
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 from deadline_perception.timing.path_bound import PathForecast
@@ -143,8 +143,9 @@ class Bounds:
         self._forecast = forecast
         self._estimator = SlowdownEstimator()
         self._slowdown = 1.0
-        self.calibrator = _calibrator(forecast)
-        self._times = TimeModel(forecast.path_space, forecast, self.calibrator)
+        bound = make_calibrator(NetworkOptions(model=''), forecast, None)[0]
+        self.calibrator = bound.integral
+        self._times = TimeModel(forecast.path_space, forecast, bound)
 
     def follow(self, events: Sequence[Frame | Look]) -> np.ndarray:
         """Goes through events; for each frame `[slowdown, forecast, bound, rest's forecast, its bound by the frame's
@@ -160,11 +161,11 @@ class Bounds:
             forecast_ms = times.forecast.forecast_ms(event.path)
             rest_ms = times.forecast.forecast_ms(event.path, event.segment)
             of_rest_ms = times.bound_ms(event.path, event.segment, event.spent_ms)
-            whole = np.array([times.slowdown, times.factor]) * forecast_ms / event.latency_ms
-            rest = (
-                np.array([times.slowdown * rest_ms, times.factor * rest_ms, of_rest_ms])
-                / event.rest_ms
-            )
+            extra_ms = times.interruption_ms
+            whole_ms = [times.slowdown * forecast_ms, times.factor * forecast_ms + extra_ms]
+            by_whole_ms = times.factor * rest_ms + extra_ms
+            whole = np.array(whole_ms) / event.latency_ms
+            rest = np.array([times.slowdown * rest_ms, by_whole_ms, of_rest_ms]) / event.rest_ms
             rows.append((times.slowdown, *whole, *rest))
             self._estimator.observe_frame(forecast_ms, event.latency_ms)
             self._times.observe(_job(event, times, rest_ms))
@@ -189,8 +190,8 @@ def _job(frame: Frame, times: FrameTimes, rest_ms: float) -> Job:
     return job
 
 
-def _calibrator(forecast: PathForecast) -> BoundCalibrator:
-    return make_calibrator(NetworkOptions(model=''), forecast, None)[0]
+def _alpha() -> float:
+    return NetworkOptions(model='').target_miss_probability
 
 
 def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
@@ -218,7 +219,7 @@ def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
         'facts': asdict(facts),
         'engine': detector.engine.identity,
         'slowest_ms': slowest_ms,
-        'alpha': _calibrator(forecast).alpha,
+        'alpha': _alpha(),
         'times': times_of(events),
         'summary': summary(rows),
         'excess': excess(forecast, events, rows[:, 2]),
@@ -239,7 +240,7 @@ def excess(
         `spread`: a bound that knew each path's median and the phase of the machine, from the frames around, would still
         need this factor to cover all but alpha; `paths`: what it needs more without the former; `following`: the rest.
     """
-    alpha = _calibrator(forecast).alpha
+    alpha = _alpha()
     apart = _logs_beside_neighbours(forecast, events)
     by_path = np.concatenate([np.array(logs) - np.median(logs) for logs in apart.values()])
     spread = math.exp(np.quantile(by_path, 1.0 - alpha))

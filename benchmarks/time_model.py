@@ -11,9 +11,11 @@ took beside its segments stands for publishing. The slowdown is that of its own 
 profile's, brought to this machine by the median ratio of the frames alone.
 
 Of each row: `late`, feasible frames whose answer was late; `beyond`, frames that exceeded the bound of the path that
-they ran; `rest`, the same of what was left at each decision of a frame; bound over time of the network, median; the
-mean quality of paths, AP, late and aborted frames counting 0; and how much higher that is than with all parts on the
-same budgets, with the standard error over several draws of these.
+they ran; `rest`, the same of what was left at each decision of a frame; bound over time of the network, median, and that
+of frames 50 to 300; the mean quality of paths, AP, late and aborted frames counting 0; and how much higher that is than
+with all parts on the same budgets, with the standard error over several draws of these. `again late` is the share of
+frames that were late right after a late one. The rows `start factor 5` begin with a profile whose frames scatter so
+much that its limit is 5 times the forecast.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +49,10 @@ from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.contention.load import busy_programs
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
 from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.recent_times import START_DEVIATIONS, RecentTimes, StartRatio
 from deadline_perception.timing.time_model import TimeModel, TimeParts
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
@@ -54,7 +60,11 @@ from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'
 PROFILE = ROOT / 'models' / 'profiles' / f'{DEFAULT_WEIGHTS.stem}-reference-t1.json'
 WEIGHTS = ROOT / DEFAULT_WEIGHTS
-SEEDS = 6
+CONDITIONS = ('alone', 'busy', 'bursts')
+SEEDS = 3
+ALL, LOOSE = 'all parts', 'start factor 5'
+EARLY = slice(50, 300)  # frames
+START_FACTOR = 5.0
 SWITCHES = tuple(part.name for part in fields(TimeParts) if part.name != 'bounds')
 BURSTS = (
     'import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhile True:\n'
@@ -98,6 +108,7 @@ def record(frames: int) -> dict[str, list[Recorded]]:
         'busy': busy_programs(1),
         'bursts': beside_programs(BURSTS, [('1',), ('2',)]),
     }
+    assert tuple(conditions) == CONDITIONS
     found: dict[str, list[Recorded]] = {}
     for name, load in conditions.items():
         with load:
@@ -183,13 +194,15 @@ class Figures:
     beyond: float
     rest_beyond: float
     bound_over_time: float
+    bound_over_time_early: float
     quality: float
+    late_after_late: float
 
 
 def replay(
     trace: Sequence[Recorded],
     forecast: SegmentForecast,
-    log_factor: float,
+    start: StartRatio,
     policy: Policy,
     quality: PathQuality,
     parts: TimeParts,
@@ -197,13 +210,14 @@ def replay(
 ) -> Figures:
     """Goes through a trace against budgets that wander, from the cheapest path's to more than the whole network's."""
     space, rng = forecast.path_space, random.Random(seed)
-    calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0), log_factor)
-    network, model = ReplayedNetwork(forecast), TimeModel(space, forecast, calibrator, parts=parts)
+    bound = PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01, start))
+    network, model = ReplayedNetwork(forecast), TimeModel(space, forecast, bound, parts=parts)
     inference = TimedInference(network, space, policy, clock_ms=lambda: network.now_ms)
     estimator = SlowdownEstimator()
     least_ms = 1.3 * float(forecast.table(list(space)).min())
     most_ms = 1.2 * forecast.forecast_ms(space.largest)
-    late = feasible = beyond = 0
+    feasible = beyond = 0
+    late: list[bool] = []
     rests_beyond, over, qualities, budget_ms = [], [], [], math.sqrt(least_ms * most_ms)
     for frame in trace:
         budget_ms = min(max(budget_ms * math.exp(rng.gauss(0.0, 0.15)), least_ms), most_ms)
@@ -230,6 +244,7 @@ def replay(
         bound_ms = times.bound_ms(job.path) + skipped_ms * times.factor / times.slowdown
         for decision in job.decisions:
             rest_ms = decision.forecast_ms * times.factor_from(decision.segment, decision.progress)
+            rest_ms += times.interruption_from(decision.segment)
             skipped_ms = max(
                 0.0,
                 decision.forecast_ms * times.slowdown
@@ -237,16 +252,19 @@ def replay(
             )
             rests_beyond.append(job.network_ms - decision.spent_ms + skipped_ms > rest_ms)
         feasible += job.plan.feasible
-        late += job.plan.feasible and not job.is_in_time
+        late.append(bool(job.plan.feasible) and not job.is_in_time)
         beyond += took_ms > bound_ms
         over.append(bound_ms / took_ms)
         qualities.append(quality.quality(job.path) if job.is_in_time else 0.0)
+    again = [after for before, after in zip(late, late[1:]) if before]
     return Figures(
-        late / max(feasible, 1),
+        sum(late) / max(feasible, 1),
         beyond / len(trace),
         statistics.mean(rests_beyond),
         statistics.median(over),
+        statistics.median(over[EARLY]),
         statistics.mean(qualities),
+        statistics.mean(again) if again else 0.0,
     )
 
 
@@ -275,17 +293,15 @@ def variants() -> dict[str, TimeParts]:
     """All parts, each one switched off, and nothing but forecasts."""
     alone = {f'without {name}': TimeParts(**{name: False}) for name in SWITCHES}
     return {
-        'all parts': TimeParts(),
+        ALL: TimeParts(),
+        LOOSE: TimeParts(),
         **alone,
         'forecast alone': TimeParts(**dict.fromkeys(SWITCHES, False)),
     }
 
 
-def main(run: Run) -> None:
-    """Records or replays."""
-    if run.args.record:
-        write_traces(run, run.args.frames)
-        return
+def rows_of(condition: str, quick: bool) -> tuple[list[dict], float]:
+    """Figures of all variants under one condition, and what the profile's times were scaled by."""
     space = load_network(str(WEIGHTS), 'cpu')[0].path_space
     traces, profiled = read_traces(TRACES), PathForecast(LatencyProfile.load(PROFILE), space)
     scale = statistics.median(
@@ -295,34 +311,46 @@ def main(run: Run) -> None:
     forecast = SegmentForecast(
         space, {key: cost_ms * scale for key, cost_ms in profiled.costs_ms.items()}
     )
-    log_factor = profiled.residual_quantile(0.99)
+    start = profiled.start_ratio()
+    loose = StartRatio(0.0, math.log(START_FACTOR) / START_DEVIATIONS)
     quality = PathQuality.load(WEIGHTS.with_suffix('.quality.json'), space)
     policy = make_policy('frontier', space, forecast, quality)
-    rows = []
-    for condition, trace in traces.items():
-        trace = trace[:60] if run.quick else trace
-        for name, parts in variants().items():
-            figures = [
-                replay(trace, forecast, log_factor, policy, quality, parts, seed)
-                for seed in range(SEEDS)
-            ]
-            mean = {
-                key: statistics.mean(getattr(figure, key) for figure in figures)
-                for key in asdict(figures[0])
+    trace, rows = traces[condition][: 60 if quick else None], []
+    for name, parts in variants().items():
+        begin = loose if name == LOOSE else start
+        figures = [
+            replay(trace, forecast, begin, policy, quality, parts, seed) for seed in range(SEEDS)
+        ]
+        mean = {
+            key: statistics.mean(getattr(figure, key) for figure in figures)
+            for key in asdict(figures[0])
+        }
+        if name == ALL:
+            whole = figures
+        gains = [figure.quality - of_all.quality for figure, of_all in zip(figures, whole)]
+        rows.append(
+            {
+                'condition': condition,
+                'parts': name,
+                'frames': len(trace),
+                **mean,
+                'gain': statistics.mean(gains),
+                'gain_error': statistics.stdev(gains) / math.sqrt(SEEDS),
             }
-            if parts == TimeParts():
-                whole = figures
-            gains = [figure.quality - of_all.quality for figure, of_all in zip(figures, whole)]
-            rows.append(
-                {
-                    'condition': condition,
-                    'parts': name,
-                    'frames': len(trace),
-                    **mean,
-                    'gain': statistics.mean(gains),
-                    'gain_error': statistics.stdev(gains) / math.sqrt(SEEDS),
-                }
-            )
+        )
+    return rows, scale
+
+
+def main(run: Run) -> None:
+    """Records or replays."""
+    if run.args.record:
+        write_traces(run, run.args.frames)
+        return
+    # Each condition in a process of its own.
+    with ProcessPoolExecutor(len(CONDITIONS), get_context('spawn')) as pool:
+        of_conditions = list(pool.map(rows_of, CONDITIONS, [run.quick] * len(CONDITIONS)))
+    rows = [row for rows, _ in of_conditions for row in rows]
+    scale = of_conditions[0][1]
     heads = (
         'condition',
         'parts',
@@ -331,6 +359,8 @@ def main(run: Run) -> None:
         'beyond %',
         'rest %',
         'bound/time',
+        'early',
+        'again late %',
         'AP',
         'AP gained',
     )
@@ -344,6 +374,8 @@ def main(run: Run) -> None:
                 row['frames'],
                 *(100.0 * row[key] for key in ('late', 'beyond', 'rest_beyond')),
                 f'{row["bound_over_time"]:.3f}',
+                f'{row["bound_over_time_early"]:.3f}',
+                100.0 * row['late_after_late'],
                 100.0 * row['quality'],
                 f'{100.0 * row["gain"]:+.2f} +- {100.0 * row["gain_error"]:.2f}',
             )

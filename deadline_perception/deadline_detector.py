@@ -32,7 +32,8 @@ from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, load
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.priority import ThreadPriority
-from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
+from deadline_perception.timing.calibration import CalibrationFile, ForeignFile
+from deadline_perception.timing.part_bound import PartBound
 
 STOP_TIMEOUT_S = 3.0
 _END_TIMEOUT_S = (
@@ -50,13 +51,13 @@ class CalibrationKeeper:
     """Writes what the calibration of a task has learnt to its file, on a thread that may wait for the disk.
 
     Args:
-        calibration: gives the file and the calibrator; None where nothing is kept.
+        calibration: gives the file and the bound; None where nothing is kept.
         failed: is told, in a sentence, that the file cannot be written; the next frames are served.
     """
 
     def __init__(
         self,
-        calibration: Callable[[], tuple[CalibrationFile, BoundCalibrator] | None],
+        calibration: Callable[[], tuple[CalibrationFile, PartBound] | None],
         failed: Callable[[str], None],
     ) -> None:
         self._calibration, self._failed, self._frames = calibration, failed, 0
@@ -73,8 +74,8 @@ class CalibrationKeeper:
         calibration = self._calibration()
         if calibration is None:
             return
-        file, calibrator = calibration
-        state = calibrator.state()
+        file, bound = calibration
+        state = bound.state()
 
         def write() -> None:
             try:
@@ -376,10 +377,10 @@ class DeadlineDetector:
 
 def _calibration(
     detector: DeadlineDetector | None,
-) -> tuple[CalibrationFile, BoundCalibrator] | None:
+) -> tuple[CalibrationFile, PartBound] | None:
     if detector is None or detector.loaded.calibration_file is None:
         return None
-    return detector.loaded.calibration_file, detector.loaded.task.times.calibrator
+    return detector.loaded.calibration_file, detector.loaded.task.times.whole
 
 
 def _end_dropped(

@@ -21,20 +21,19 @@ def main(model: str = 'street', seconds: float = 10.0, frames: int = 30) -> None
         network, [image_bgr], repeats=4, whole_paths=8, path_repeats=3, time_limit_s=seconds
     )
     forecast = PathForecast(profile, network.path_space)
-    calibrator, _ = make_calibrator(NetworkOptions(model), forecast, None)
-    times = TimeModel(network.path_space, forecast, calibrator)
+    bound, _ = make_calibrator(NetworkOptions(model), forecast, None)
+    times = TimeModel(network.path_space, forecast, bound)
     paths = list(network.path_space)
     for path in paths[:: max(1, len(paths) // 5)]:
         expected_ms = forecast.forecast_ms(path)
         for _ in range(frames):
             took_ms, _ = time_frame(network, image_bgr, path)
-            calibrator.observe(expected_ms, took_ms)
+            bound.observe(expected_ms, took_ms)
         print(
             f'{path}: expected {expected_ms:.2f} ms, bound {times.bound_ms(path):.2f} ms, last {took_ms:.2f} ms'
         )
-    print(
-        f'{calibrator.certificate().misses} of {calibrator.frames} frames took longer than their bound'
-    )
+    certificate = bound.integral.certificate()
+    print(f'{certificate.misses} of {certificate.frames} frames took longer than their bound')
 
 
 if __name__ == '__main__':

@@ -43,8 +43,10 @@ from deadline_perception.runtime.loading import NetworkOptions, NoProfile
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.runtime.task import Task
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
+from deadline_perception.timing.recent_times import RecentTimes
 from deadline_perception.timing.time_model import TimeModel
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -489,15 +491,19 @@ def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadlin
     assert no_threads_but(before)
 
 
+def new_bound():
+    return PartBound(BoundCalibrator(0.01, 0.05, math.log(8.0)), RecentTimes(0.01))
+
+
 def test_the_state_is_kept_after_some_frames_and_when_asked(tmp_path):
-    said, calibrator = [], BoundCalibrator(0.01, 0.05, math.log(8.0))
+    said, bound = [], new_bound()
     file = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
-    keeper = CalibrationKeeper(lambda: (file, calibrator), said.append)
+    keeper = CalibrationKeeper(lambda: (file, bound), said.append)
     for _ in range(KEPT_FRAMES - 1):
         keeper.end_frame()
     assert not file.file.exists() and keeper.is_alive
     keeper.end_frame()
-    calibrator.observe(10.0, 11.0)
+    bound.observe(10.0, 11.0)
     keeper.keep()
     keeper.stop(20.0)
     assert json.loads(file.file.read_text())['frames'] == 1 and said == [] and not keeper.is_alive
@@ -507,9 +513,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     said = []
     (tmp_path / 'factor.json').write_text('{"something": "else"}')
     file = CalibrationFile(tmp_path / 'factor.json', {})
-    keeper = CalibrationKeeper(
-        lambda: (file, BoundCalibrator(0.01, 0.05, math.log(8.0))), said.append
-    )
+    keeper = CalibrationKeeper(lambda: (file, new_bound()), said.append)
     keeper.keep()
     keeper.stop(20.0)
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]

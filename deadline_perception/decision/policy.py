@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,8 +20,9 @@ class Choice:
     Attributes:
         path: agrees with everything that has already run.
         forecast_ms: time of what remains on an idle machine.
-        bound_ms: `forecast_ms * factor`; exceeded only with the target miss probability. Of a path that fits only
-            because later operators may still leave it: what has to fit, so at most the time left.
+        bound_ms: `forecast_ms * factor`, and what interruptions take; exceeded only with the target miss probability.
+            Of a path that fits only because later operators may still leave it: what has to fit, so at most the time
+            left.
         feasible: the bound of at least one path that the policy may still choose fits the remaining time.
         quality: expected average precision of the path, in [0, 1].
 
@@ -43,6 +44,12 @@ class Choice:
             )
         if not 0.0 <= self.quality <= 1.0:
             raise ValueError(f'quality of path {self.path} is {self.quality}, expected [0, 1]')
+
+    def beside(self, interruption_ms: float) -> Choice:
+        """The same with what interruptions take on top of its bound; the policy was told of so much less time."""
+        if interruption_ms == 0.0:
+            return self
+        return replace(self, bound_ms=self.bound_ms + interruption_ms)
 
 
 class Policy(Protocol):

@@ -305,18 +305,18 @@ class DetectorNode(ManagedNode):
             return Report(
                 Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values
             )
-        calibrator, priority = loaded.task.times.calibrator, self._detector.priority
-        corrected = loaded.task.times.miss_correction
-        certificate = calibrator.certificate()
+        times, priority = loaded.task.times, self._detector.priority
+        certificate = times.calibrator.certificate()
         values |= {
             'late_results': pipeline.late_results,
-            'calibration_factor': calibrator.factor,
+            'calibration_factor': times.whole.factor,
+            'interruption_ms': times.whole.interruption_ms,
             'bound_misses': certificate.misses,
+            'bound_exceeded_in_time': certificate.exceeded_in_time,
             'bound_frames': certificate.frames,
             'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
-            'miss_correction': corrected.factor,
-            'feasible_frames': corrected.frames,
-            'late_feasible_frames': corrected.late,
+            'feasible_frames': times.promised_frames,
+            'late_feasible_frames': times.late_frames,
             'unpublished_frames': pipeline.unpublished,
             'ready_paths': loaded.ready_paths,
             'engine': loaded.task.network.engine.identity,

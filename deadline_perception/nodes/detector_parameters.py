@@ -15,7 +15,7 @@ from deadline_perception.runtime.loading import NetworkOptions, check_policy
 from deadline_perception.runtime.pipeline import FrameRules
 from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.system.priority import MODES
-from deadline_perception.timing.time_model import BOTH, BOUNDS, FEW_FRAMES
+from deadline_perception.timing.time_model import BOUNDS, CALIBRATED
 
 PARAMETERS = (
     Parameter(
@@ -77,16 +77,15 @@ PARAMETERS = (
     Parameter(
         'target_miss_probability',
         0.01,
-        'Share of frames that may exceed their bound.',
+        'Share of frames that may be late although their bound fits.',
         minimum=0.0001,
         maximum=0.5,
     ),
     Parameter(
         'bounds',
-        BOTH,
+        CALIBRATED,
         'What bounds of times are made of. calibrated: measured times and what frames show. '
-        'wcet: the analytical worst case of the latency profile alone. both: the smaller one until the '
-        f'calibration has seen {FEW_FRAMES} frames, then calibrated.',
+        'wcet: the analytical worst case of the latency profile alone, of at least 640 whole frames.',
         choices=BOUNDS,
     ),
     Parameter(

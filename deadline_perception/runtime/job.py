@@ -9,7 +9,7 @@ from typing import Any
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.policy import Choice
-from deadline_perception.timing.time_model import FrameTimes
+from deadline_perception.timing.time_model import WCET, FrameTimes
 
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
 NO_LIMIT_MS = 86_400_000.0  # the budget of who names none: a day
@@ -339,7 +339,11 @@ class Job:
         ran_ms = forecast_ms * times.slowdown
         skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, ran_ms)
         planned_ms = ran_ms + skipped_ms
-        bound_ms = planned_ms * times.factor / times.slowdown - skipped_ms
+        if times.bounds == WCET:
+            bound_ms = times.bound_ms(self.path if self.plan is None else self.plan.path)
+        else:
+            bound_ms = planned_ms * times.factor / times.slowdown + times.interruption_ms
+        bound_ms -= skipped_ms
         if (
             self.result is not None and network_ms > 0.0
         ):  # else it would have taken longer than it did

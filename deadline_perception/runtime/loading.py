@@ -46,22 +46,23 @@ from deadline_perception.runtime.task import Task
 from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.timing.interference import WcetTable
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast, WcetForecast
 from deadline_perception.timing.profile import (
+    WCET_FRAMES,
     LatencyProfile,
     ProfileMismatch,
     default_profile_path,
     measure_profile,
     timing_key,
 )
-from deadline_perception.timing.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
+from deadline_perception.timing.recent_times import RecentTimes, StartRatio
+from deadline_perception.timing.time_model import CALIBRATED, WCET, Forecast, TimeModel, TimeParts
 from deadline_perception.timing.transferred_profile import find_reference, transfer
 from deadline_perception.timing.wcet.segment_model import with_wcet
 
-_INITIAL_FACTOR, _LARGEST_FACTOR = (
-    1.25,
-    8.0,
-)  # of a bound over its forecast, before frames tell, and at most
+_UNKNOWN_DEVIATION = 0.08  # of log ratios, where a profile has no whole paths: bounds begin at 1.25
+_LARGEST_FACTOR = 8.0  # the width of the interval that holds latency over bound
 _CALIBRATION_STEP = (
     0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
 )
@@ -111,7 +112,7 @@ class NetworkOptions:
     policy: str | PolicyMaker = 'frontier'
     target_miss_probability: float = 0.01
     calibration_file: str = ''
-    bounds: str = BOTH
+    bounds: str = CALIBRATED
     two_passes: bool = True
 
 
@@ -211,7 +212,9 @@ def load_task(
         kept, told = useful_sequences(passes[0], kept, quality, forecast)
         scene = quality.scene
     network = looks
-    policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
+    goes_by_wcet = options.bounds == WCET and has_believable_wcet(profile)
+    planned_by = WcetForecast(network.path_space, profile.wcet) if goes_by_wcet else forecast
+    policy = make_policy(options.policy, network.path_space, planned_by, quality, kept)
     covering = _covering(network.path_space, kept)
     network.engine.load(_engine_keys(network, covering))
     warm_up(network, profile.image_size, covering)
@@ -227,9 +230,11 @@ def load_task(
             f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
             f'{_profile_command(options, weights, " --all-paths")}'
         )
-    if profile.wcet is None and options.bounds == WCET:
+    wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
+    if options.bounds == WCET and not goes_by_wcet:
         degraded.append(
-            'bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
+            f'bounds is wcet, and the latency profile has {"no" if wcet is None else "some"} worst cases, of '
+            f'{profile.whole_frames} whole frames, expected {WCET_FRAMES}: bounds are calibrated. '
             f'Measure one: {_profile_command(options, weights)}'
         )
     origin = {
@@ -249,15 +254,19 @@ def load_task(
         except ForeignFile as error:
             degraded.append(f'{error}; nothing is kept over a restart: name another file')
             calibration_file = None
-    calibrator, notices = make_calibrator(options, forecast, calibration_file)
-    wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
+    bound, notices = make_calibrator(options, forecast, calibration_file)
     times = TimeModel(
         network.path_space,
         forecast,
-        calibrator,
+        bound,
         wcet=wcet,
-        parts=TimeParts(bounds=options.bounds),
+        parts=TimeParts(bounds=WCET if goes_by_wcet else CALIBRATED),
     )
+    if profile.was_disturbed:
+        notices.append(
+            f'the latency profile was measured beside other programs, at a load of {profile.load_before:.1f} '
+            f'on {profile.facts.cores} cores: frames correct it. Measure again: {_profile_command(options, weights)}'
+        )
     notices += [words for words in (network.engine.notice, told) if words]
     if unkept is not None:  # not before all of it has loaded
         unkept.keep()
@@ -279,6 +288,11 @@ def _engine_keys(network: Network, paths: Sequence[ExecutionPath]) -> list[str]:
     if isinstance(network, FixedPathNetwork):
         return list(network.whole_keys.values())
     return [key for path in paths for key in network.path_space.keys(path)]
+
+
+def has_believable_wcet(profile: LatencyProfile) -> bool:
+    """The profile has worst cases, of frames enough for a bound: those of few hold for fewer than they say."""
+    return profile.wcet is not None and profile.whole_frames >= WCET_FRAMES
 
 
 def _kept_paths(
@@ -693,19 +707,21 @@ def find_policy(name: str) -> PolicyMaker:
 
 def make_calibrator(
     options: NetworkOptions, forecast: PathForecast, kept: CalibrationFile | None
-) -> tuple[BoundCalibrator, list[str]]:
-    """The calibrator that goes on where a file was written, or a new one, and why the file could not be used."""
-    begun_anew = []
+) -> tuple[PartBound, list[str]]:
+    """The bound that goes on where a file was written, or a new one, and why the file could not be used."""
+    alpha, begun_anew = options.target_miss_probability, []
+    try:
+        start = forecast.start_ratio()
+    except ValueError:
+        start = StartRatio(0.0, _UNKNOWN_DEVIATION)  # a profile without whole paths
     if kept is not None and kept.file.exists():
         try:
-            return kept.load(alpha=options.target_miss_probability, eta=_CALIBRATION_STEP), []
+            return PartBound.from_state(kept.load(alpha=alpha, eta=_CALIBRATION_STEP), start), []
         except DeadlinePerceptionError as error:
             begun_anew.append(f'{error}; the calibration begins anew')
-    width = math.log(_LARGEST_FACTOR)
-    try:
-        log_factor = forecast.residual_quantile(1.0 - options.target_miss_probability)
-    except ValueError:
-        log_factor = math.log(_INITIAL_FACTOR)  # a profile without whole paths
-    return BoundCalibrator(
-        options.target_miss_probability, _CALIBRATION_STEP, width, min(max(log_factor, 0.0), width)
-    ), begun_anew
+        except ValueError as error:
+            begun_anew.append(
+                f'calibration file {kept.file} cannot be used: {error}; the calibration begins anew'
+            )
+    integral = BoundCalibrator(alpha, _CALIBRATION_STEP, math.log(_LARGEST_FACTOR))
+    return PartBound(integral, RecentTimes(alpha, start)), begun_anew

@@ -377,7 +377,7 @@ class FramePipeline:
             waiting.deadline_ms - at_ms - (times.reserve.publishing_ms + times.reserve.deciding_ms)
         )
         now, after = (
-            self._task.policy.plan(left, times.factor)
+            self._task.policy.plan(left - times.interruption_ms, times.factor)
             for left in (remaining_ms, remaining_ms - times.expected_ms(path, segment))
         )
         return (

@@ -20,6 +20,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.runtime.job import Decision, Job, ResultSoFar
+from deadline_perception.timing.time_model import WCET, FrameTimes
 
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 # That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
@@ -153,7 +154,7 @@ class TimedInference:
             # Of the bound only the calibration factor lies above the expected time.
             until_image_ms = (image_ms - job.begun_ms) * calibration_factor
             if not until_image_ms < job.remaining_ms:
-                return policy.plan(job.remaining_ms, factor, times.p90_share), math.inf
+                return self._within(job.remaining_ms, times), math.inf
             plan = policy.plan(until_image_ms, factor)
             if plan.feasible:
                 return plan, image_ms
@@ -162,7 +163,13 @@ class TimedInference:
             image_ms += (
                 max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
             )
-        return policy.plan(job.remaining_ms, factor, times.p90_share), math.inf
+        return self._within(job.remaining_ms, times), math.inf
+
+    def _within(self, remaining_ms: float, times: FrameTimes) -> Choice:
+        """The path to start on with so much time; a bound that fits leaves room for interruptions."""
+        extra_ms = times.interruption_ms
+        plan = self.policy.plan(remaining_ms - extra_ms, times.factor, times.p90_share)
+        return plan.beside(extra_ms)
 
 
 class InferenceRun:
@@ -266,7 +273,7 @@ class InferenceRun:
         """Factor from the forecast of what is left to the time below which it is not worth a try. An image that has an
         answer already, if not the best, never waits for one that cannot be in time."""
         may_abort = self._may_abort or self._job.so_far is not None
-        return self._job.times.p10_factor if may_abort else -math.inf
+        return _expected_factor(self._job.plan, self._job.times) if may_abort else -math.inf
 
     def _start(self) -> SegmentRun:
         self._run = self._inference.network.start(self._image, self._job.path)
@@ -297,18 +304,21 @@ class InferenceRun:
         progress = times.progress(self._path_ms - rest_ms, job.network_ms)
         if for_tracks_ms is not None:
             factor, likely, remaining_ms = times.slowdown, 1.0, for_tracks_ms
+            extra_ms = 0.0
             limit_ms = remaining_ms
         else:
             factor, likely = times.factor_from(segment, progress), self._likely
+            extra_ms = times.interruption_from(segment)
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
             limit_ms = remaining_ms = self._due_ms - at_ms - reserve_ms
             if self._until_ms < math.inf:
                 # As planned, or until the image before which it should end if that is later.
                 until_ms = (self._until_ms - at_ms) * factor / times.slowdown
-                limit_ms = min(remaining_ms, max(until_ms, rest_ms * factor * _ROUNDING))
+                planned_ms = rest_ms * factor * _ROUNDING
+                limit_ms = min(remaining_ms, max(until_ms, planned_ms) + extra_ms)
         choice = self._inference.policy.redecide(
-            run.path, segment, limit_ms, factor, at_ms - job.begun_ms, likely
-        )
+            run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, likely
+        ).beside(extra_ms)
         decided_ms = self._inference.clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)
@@ -365,9 +375,16 @@ class InferenceRun:
         return len(self._inference.path_space.segments)
 
 
+def _expected_factor(plan: Choice, times: FrameTimes) -> float:
+    """From the forecasts of the policy, which may be worst cases, to expected times."""
+    if times.bounds != WCET or plan.forecast_ms <= 0.0:
+        return times.slowdown
+    return times.expected_ms(plan.path) / plan.forecast_ms
+
+
 def too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
     """Why a frame cannot be in time before some part of it."""
     return (
-        f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
+        f'too late before {what}: the rest is expected to take {choice.forecast_ms * least:.1f} ms, '
         f'{remaining_ms:.1f} ms left'
     )

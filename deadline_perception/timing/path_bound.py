@@ -26,6 +26,7 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.timing.interference import WcetTable
 from deadline_perception.timing.profile import LatencyProfile, ProfileMismatch
 from deadline_perception.timing.quantiles import PROBABILITIES, Quantiles
+from deadline_perception.timing.recent_times import StartRatio
 
 _PULL_TO_ONE = 0.05  # weight, per path, of a factor's distance from 1: decides between kinds that no path tells apart
 # What a second of timing does not show of a device: other phases of the machine. Measured: benchmarks/new_device.py.
@@ -206,6 +207,16 @@ class PathForecast(SegmentForecast):
         if not len(self._residuals):
             raise ValueError('profile measured no whole path, expected at least one')
         return float(np.quantile(self._residuals, probability)) + self._unknown
+
+    def start_ratio(self) -> StartRatio:
+        """What is known of `log(latency / forecast)` before a frame has run: median and deviation of the same sample,
+        which no stall of a few frames moves, where the highest quantiles of few frames are one stall.
+
+        Raises:
+            ValueError: the profile measured no whole path.
+        """
+        measured = StartRatio.of(self._residuals)
+        return StartRatio(measured.median + self._unknown, measured.deviation)
 
     def _check_complete(self, profile: LatencyProfile) -> None:
         command = profile_command('WEIGHTS', profile.facts.kind, profile.facts.threads)

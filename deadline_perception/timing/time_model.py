@@ -1,10 +1,12 @@
 """How long a path, or what is left of one, takes: the one place where expected times and bounds are made.
 
     expected = forecast x slowdown
-    bound    = forecast x factor,  factor = slowdown x calibration factor x deadline-miss correction
+    bound    = (expected x tolerance limit + interruption) x integral
 
-The forecast comes from a latency profile, the slowdown from whoever watches contention, all else from earlier frames.
-Each part can be switched off (`TimeParts`): benchmarks/time_model.py says what each one earns.
+The forecast comes from a latency profile, the slowdown from whoever watches contention, all else from earlier frames:
+the limit of recent ratios and the interruption in ms (`recent_times.py`), and the integral, which holds the share of
+late frames (`calibration.py`). Each part can be switched off (`TimeParts`): benchmarks/time_model.py says what each one
+earns.
 docs/promises.md says what the bound promises. Needs no torch.
 
 Before every deadline time is reserved for what the node itself has to do around the network, in two parts.
@@ -31,21 +33,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.timing.calibration import (
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.part_bound import (
     LEAST_RATIO,
     MOST_RATIO,
-    BoundCalibrator,
-    MissCorrection,
-    RemainingCalibrator,
+    PartBound,
+    RemainingBound,
 )
+from deadline_perception.timing.recent_times import RecentTimes
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
-CALIBRATED, WCET, BOTH = BOUNDS = ('calibrated', 'wcet', 'both')
-FEW_FRAMES = 299  # so many without a miss bound 99 % of frames with 95 % confidence
-P90_TAIL, P10_TAIL = 0.1, 0.9  # shares of frames that take longer than the p90 and p10 factors say
-_QUANTILE_STEP = 0.05  # of the logarithm of those factors, per frame
+CALIBRATED, WCET = BOUNDS = ('calibrated', 'wcet')
+P90_TAIL = 0.1  # share of frames that take longer than the p90 factor says
 _LEAST_P90_SHARE = 0.2  # of a bound
-_BOUND_DEVIATIONS = 2.33  # of a normal distribution: 99 % lie below
+_NOTHING_SEEN = RecentTimes(0.01)
 
 
 class Forecast(Protocol):
@@ -97,29 +98,28 @@ class TimeParts:
 
     Attributes:
         slowdown: expected times grow with contention; else it is left to the calibration.
-        calibration: the factor learns from frames; else it stays as the profile says.
-        remaining: what is left of a frame has a calibration factor of its own for each segment; else the frame's.
+        execution: the limit follows recent ratios; else it stays as the profile says.
+        interruption: bounds have ms on top where recent frames were interrupted.
+        integral: q learns from late frames; else it stays.
+        remaining: what is left of a frame has a bound of its own for each segment; else the frame's.
         progress: what is left grows with how slow the frame has been so far.
-        miss_correction: late frames raise the bounds.
         p90: paths may be planned that only most frames finish in time, where later operators can shorten them.
-        p10: a frame is aborted when not even a fast rest fits; else as soon as the expected one does not.
         reserve: time is kept for deciding and publishing.
-        bounds: `calibrated`; `wcet`, the analytical worst case alone; or `both`, the smaller one until the calibration
-            has seen `FEW_FRAMES`. Without a worst case all three are `calibrated`.
+        bounds: `calibrated`; or `wcet`, the analytical worst case alone. Without a worst case both are `calibrated`.
 
     Raises:
         ValueError: there are no such bounds.
     """
 
     slowdown: bool = True
-    calibration: bool = True
+    execution: bool = True
+    interruption: bool = True
+    integral: bool = True
     remaining: bool = True
     progress: bool = True
-    miss_correction: bool = True
     p90: bool = True
-    p10: bool = True
     reserve: bool = True
-    bounds: str = BOTH
+    bounds: str = CALIBRATED
 
     def __post_init__(self) -> None:
         if self.bounds not in BOUNDS:
@@ -200,26 +200,29 @@ class FrameTimes:
     Attributes:
         forecast: times of the paths, without contention.
         slowdown: factor >= 1 from forecast to expected time.
-        factor: from the forecast of a whole path to its bound, in (0, MAX_FACTOR].
-        p90_share: share of its bound that nine of ten frames stay below, in (0, 1].
-        p10_factor: from the forecast to a time that nine of ten frames exceed.
+        factor: from the forecast of a whole path to its bound without `interruption_ms`, in (0, MAX_FACTOR]; with
+            `bounds` of `wcet` from its worst case, by which its policy then goes.
+        p90_share: share of that which nine of ten frames stay below, in (0, 1].
         reserve: for deciding and publishing.
-        miss_correction: part of the factor that late frames brought.
-        remaining: calibrators of what is left, by segment; None where the factor depends on the segment alone.
-        highest: the largest factor from each segment on, and without `remaining` the factor; None: as of the whole.
+        interruption_ms: what a bound has on top, whatever the path, >= 0.
+        remaining: bounds of what is left, by segment; None: as of the whole.
         worst: analytical worst cases without contention; None without.
+        bounds: what bounds are made of, as in `TimeParts`.
+        whole: bound of whole frames, for chances; None: nothing was learnt.
+        keeps_bounds: the frame's policy does, so that one that was to fit and is late counts against them.
     """
 
     forecast: Forecast
     slowdown: float = 1.0
     factor: float = 1.0
     p90_share: float = 1.0
-    p10_factor: float = 1.0
     reserve: FrameReserve = FrameReserve(0.0, 0.0)
-    miss_correction: float = 1.0
-    remaining: Sequence[RemainingCalibrator] | None = None
-    highest: Sequence[float] | None = None
+    interruption_ms: float = 0.0
+    remaining: Sequence[RemainingBound] | None = None
     worst: Forecast | None = None
+    bounds: str = CALIBRATED
+    whole: PartBound | None = None
+    keeps_bounds: bool = True
 
     def expected_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Time of a path from a segment on, as expected now."""
@@ -241,19 +244,48 @@ class FrameTimes:
             segment: the next one.
             spent_ms: what the network has taken until there; 0 when that is not known.
         """
+        if self.bounds == WCET:
+            return self.worst_ms(path, segment)
         rest_ms = self.forecast.forecast_ms(path, segment)
         progress = self.progress(self.forecast.forecast_ms(path) - rest_ms, spent_ms)
-        return rest_ms * self.factor_from(segment, progress)
+        if rest_ms <= 0.0:
+            return 0.0
+        return rest_ms * self.factor_from(segment, progress) + self.interruption_from(segment)
 
     def factor_from(self, segment: int, progress: float) -> float:
-        """From the forecast of what is left to its bound, for a frame with this `progress`."""
-        if segment == 0:
+        """From the forecast of what is left to its bound without interruptions, for a frame with this `progress`."""
+        if segment == 0 or self.remaining is None:
             return self.factor
-        if self.remaining is None:
-            return self.factor if self.highest is None else self.highest[segment]
-        calibration = self.remaining[segment].factor(progress)
-        highest = MAX_FACTOR if self.highest is None else self.highest[segment]
-        return min(self.slowdown * (calibration * self.miss_correction), highest)
+        return limited_factor(self.slowdown, self.remaining[segment].factor(progress))
+
+    def interruption_from(self, segment: int) -> float:
+        """What the bound of the rest has on top, ms."""
+        if segment == 0 or self.remaining is None:
+            return self.interruption_ms
+        return self.remaining[segment].bound.interruption_ms
+
+    def probability_in_time(
+        self, path: ExecutionPath, segment: int, spent_ms: float, remaining_ms: float
+    ) -> float:
+        """Chance, as recent frames went, that what is left of a path ends within the time that is left.
+
+        Args:
+            path: as it runs.
+            segment: the next one; 0 for the whole path.
+            spent_ms: what the network has taken until there; 0 when that is not known.
+            remaining_ms: time for the rest of the network; a negative one gives 0.
+
+        Returns:
+            In [0, 1]; before a frame was seen as the profile's frames went.
+        """
+        expected_ms = self.expected_ms(path, segment)
+        recent = _NOTHING_SEEN if self.whole is None else self.whole.recent
+        if segment and self.remaining is not None:
+            of_rest = self.remaining[segment]
+            before_ms = self.forecast.forecast_ms(path) - expected_ms / self.slowdown
+            expected_ms *= of_rest.pace(self.progress(before_ms, spent_ms))
+            recent = of_rest.bound.recent
+        return recent.probability_within(expected_ms, remaining_ms)
 
     def probability_in_time(
         self, path: ExecutionPath, segment: int, spent_ms: float, remaining_ms: float
@@ -298,90 +330,92 @@ class TimeModel:
     Args:
         path_space: of the network.
         forecast: times of its paths on the idle device.
-        calibrator: of the bounds of whole frames.
+        calibrator: bound of whole frames; or its integral alone, where nothing is known of their times.
         wcet: analytical worst cases on the idle device, with `forecast_ms` and `table` as the forecast has; None
             without.
         publishing: learns how long publishing takes; None: from 1 ms on, at most 15 ms.
         parts: in force.
 
     Attributes:
-        path_space, forecast, calibrator, parts: as given.
-        miss_correction: counts late frames.
+        path_space, forecast, parts: as given.
+        calibrator: the integral.
+        whole: bound of whole frames.
+        promised_frames, late_frames: frames whose plan was feasible, and those of them that were late.
     """
 
     def __init__(
         self,
         path_space: PathSpace,
         forecast: Forecast,
-        calibrator: BoundCalibrator,
+        calibrator: PartBound | BoundCalibrator,
         *,
         wcet: Forecast | None = None,
         publishing: Reserve | None = None,
         parts: TimeParts = TimeParts(),
     ) -> None:
+        if isinstance(calibrator, PartBound):
+            integral, recent = calibrator.integral, calibrator.recent
+        else:
+            integral, recent = calibrator, RecentTimes(calibrator.alpha)
         self.path_space, self.forecast, self.calibrator, self.parts = (
             path_space,
             forecast,
-            calibrator,
+            integral,
             parts,
         )
-        self.miss_correction = MissCorrection(calibrator.alpha, calibrator.eta)
+        self.promised_frames = self.late_frames = 0
+        self.whole = PartBound(
+            integral,
+            recent,
+            execution=parts.execution,
+            interruption=parts.interruption,
+            learns=parts.integral,
+        )
         self._publishing = publishing or Reserve(1.0, 15.0, quantile=0.95)
         self._deciding = Reserve(0.0, quantile=0.5)
         self._remaining = [
-            RemainingCalibrator(calibrator, by_progress=parts.progress) for _ in path_space.segments
+            RemainingBound(self.whole, by_progress=parts.progress) for _ in path_space.segments
         ]
-        width = calibrator.score_width
-        begin = min(max(calibrator.log_factor, -width), width)
-        self._p90 = BoundCalibrator(P90_TAIL, _QUANTILE_STEP, width, begin)
-        self._p10 = BoundCalibrator(P10_TAIL, _QUANTILE_STEP, width)
         self._worst = wcet
-        self._highest = (
-            None
-            if wcet is None or parts.bounds == CALIBRATED
-            else _highest_factors(path_space, forecast, wcet)
-        )
+        self._bounds = CALIBRATED if wcet is None else parts.bounds
 
     def begin(self, slowdown: float, *, keeps_bounds: bool = True) -> FrameTimes:
         """Times for the next frame.
 
         Args:
             slowdown: factor >= 1 of contention now.
-            keeps_bounds: the frame's policy does, so that late frames concern it.
+            keeps_bounds: the frame's policy does.
         """
-        parts = self.parts
+        parts, whole = self.parts, self.whole
         slowdown = slowdown if parts.slowdown else 1.0
-        correction = self.miss_correction.factor if parts.miss_correction and keeps_bounds else 1.0
-        calibration = (
-            self.calibrator.factor
-            if parts.calibration
-            else math.exp(self.calibrator.initial_log_factor)
-        )
-        factor = limited_factor(slowdown, calibration * correction)
-        remaining = self._remaining if parts.calibration and parts.remaining else None
-        highest = self._highest_now(slowdown)
-        if highest is not None and parts.bounds == WCET:
-            factor, remaining = highest[0], None
-        elif highest is not None:
-            whole, factor = factor, min(factor, highest[0])
-            highest = highest if remaining is not None else [min(whole, most) for most in highest]
-        p90_share = (
-            min(max(slowdown * self._p90.factor / factor, _LEAST_P90_SHARE), 1.0)
-            if parts.p90
-            else 1.0
-        )
-        p10_factor = slowdown * (self._p10.factor if parts.p10 else 1.0)
+        if self._bounds == WCET:
+            factor = limited_factor(slowdown, 1.0)
+            return FrameTimes(
+                self.forecast,
+                slowdown,
+                factor,
+                reserve=self.reserve,
+                worst=self._worst,
+                bounds=WCET,
+                whole=whole,
+                keeps_bounds=keeps_bounds,
+            )
+        factor = limited_factor(slowdown, whole.factor)
+        p90_share = 1.0
+        if parts.p90:
+            p90_factor = slowdown * math.exp(whole.recent.quantile(1.0 - P90_TAIL))
+            p90_share = min(max(p90_factor / factor, _LEAST_P90_SHARE), 1.0)
         return FrameTimes(
             self.forecast,
             slowdown,
             factor,
             p90_share,
-            p10_factor,
             self.reserve,
-            correction,
-            remaining,
-            highest,
+            whole.interruption_ms,
+            self._remaining if parts.remaining else None,
             self._worst,
+            whole=whole,
+            keeps_bounds=keeps_bounds,
         )
 
     def expected_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
@@ -410,14 +444,6 @@ class TimeModel:
             return FrameReserve(0.0, 0.0)
         return FrameReserve(self._deciding.reserve_ms, self._publishing.reserve_ms)
 
-    def _highest_now(self, slowdown: float) -> Sequence[float] | None:
-        """Limits that the analytical worst case sets to the factors from each segment on."""
-        if self._highest is None or (
-            self.parts.bounds == BOTH and self.calibrator.frames >= FEW_FRAMES
-        ):
-            return None
-        return [limited_factor(slowdown, highest) for highest in self._highest]
-
     def observe_publication(self, took_ms: float) -> None:
         """Takes in how long publishing an answer took.
 
@@ -441,48 +467,49 @@ class TimeModel:
         ran_ms = times.expected_ms(job.path)
         skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, ran_ms)
         expected_ms = ran_ms + skipped_ms
-        if job.is_in_time or (job.plan is not None and job.plan.feasible):
-            self.miss_correction.observe(not job.is_in_time)
+        promised = times.keeps_bounds and job.plan is not None and bool(job.plan.feasible)
+        is_late, in_time = promised and not job.is_in_time, promised and job.is_in_time
         overrun_ms = (
             0.0 if publish_ms is None else times.reserve.overrun_ms(decision_ms, publish_ms)
         )
         if job.result is None:
-            self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms)
-            return
-        took_ms = job.network_ms + skipped_ms
-        self._p10.observe(expected_ms, took_ms)
-        self._p90.observe(expected_ms, took_ms + overrun_ms)
-        self.calibrator.observe(expected_ms, took_ms + overrun_ms)
-        for decision, rest_ms, cut_ms in _remainders(job):
-            self._remaining[decision.segment].observe(
-                decision.progress,
-                rest_ms + cut_ms,
-                job.network_ms - decision.spent_ms + cut_ms + overrun_ms,
-            )
-        if publish_ms is not None:
-            self._deciding.observe(decision_ms)
+            self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms, is_late)
+        else:
+            took_ms = job.network_ms + skipped_ms + overrun_ms
+            self.whole.observe(expected_ms, took_ms, is_late=is_late, in_time=in_time)
+            for decision, rest_ms, skipped_ms in _remainders(job):
+                self._remaining[decision.segment].observe(
+                    decision.progress,
+                    rest_ms + skipped_ms,
+                    job.network_ms - decision.spent_ms + skipped_ms + overrun_ms,
+                    in_time=in_time,
+                )
+            if publish_ms is not None:
+                self._deciding.observe(decision_ms)
+        self.promised_frames += promised
+        self.late_frames += is_late
 
     def _observe_aborted(
-        self, job, expected_ms: float, skipped_ms: float, overrun_ms: float
+        self,
+        job: FinishedFrame,
+        expected_ms: float,
+        skipped_ms: float,
+        overrun_ms: float,
+        is_late: bool,
     ) -> None:
         """A frame is aborted because its deadline is near, and that alone says nothing about the times of its path.
         What it had taken, with the forecast of its rest, does: without slow frames all would learn from fast ones
         alone."""
         would_take_ms = job.network_ms + job.times.expected_ms(job.path, job.segment)
-        for learner, extra_ms in (
-            (self.calibrator, overrun_ms),
-            (self._p90, overrun_ms),
-            (self._p10, 0.0),
-        ):
-            if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(
-                expected_ms
-            ):
-                learner.observe(expected_ms, None)
-        for decision, rest_ms, cut_ms in _remainders(job):
+        if job.network_ms > 0 or is_late:
+            self.whole.observe_aborted(
+                expected_ms, would_take_ms + skipped_ms + overrun_ms, is_late=is_late
+            )
+        for decision, rest_ms, skipped_ms in _remainders(job):
             self._remaining[decision.segment].observe_aborted(
                 decision.progress,
-                rest_ms + cut_ms,
-                would_take_ms - decision.spent_ms + cut_ms + overrun_ms,
+                rest_ms + skipped_ms,
+                would_take_ms - decision.spent_ms + skipped_ms + overrun_ms,
             )
 
 
@@ -491,19 +518,7 @@ def limited_factor(slowdown: float, factor: float) -> float:
     return min(slowdown * factor, MAX_FACTOR)
 
 
-def _highest_factors(path_space: PathSpace, forecast: Forecast, wcet: Forecast) -> list[float]:
-    """From each segment on, the factor that takes the forecast of no path below its worst case."""
-    paths, highest = list(path_space), []
-    for segment in range(len(path_space.segments)):
-        expected_ms = np.asarray(forecast.table(paths, segment), np.float64)
-        worst_ms = np.asarray(wcet.table(paths, segment), np.float64)
-        runs = expected_ms > 0.0
-        ratio = float(np.max(worst_ms[runs] / expected_ms[runs], initial=0.0))
-        highest.append(ratio if ratio > 0.0 else MAX_FACTOR)
-    return highest
-
-
-def _remainders(job) -> list[tuple[Any, float, float]]:
+def _remainders(job: FinishedFrame) -> list[tuple[Any, float, float]]:
     """Of each operator its last decision, with the expected times in ms of the rest that ran and of what was skipped of
     it afterwards; not where nothing was left to run."""
     times, found = job.times, []

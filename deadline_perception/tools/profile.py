@@ -81,7 +81,7 @@ class Effort:
     path_repeats: int
 
 
-_THOROUGH = Effort(repeats=50, whole_paths=40, path_repeats=12)
+_THOROUGH = Effort(repeats=50, whole_paths=40, path_repeats=16)
 _QUICK = Effort(repeats=12, whole_paths=16, path_repeats=6)
 _QUICK_MINUTES = 40 / 60
 

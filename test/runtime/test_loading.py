@@ -36,6 +36,7 @@ from deadline_perception.runtime.loading import (
     make_policy,
 )
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import (
     LatencyProfile,
@@ -44,33 +45,42 @@ from deadline_perception.timing.profile import (
     measure_profile,
 )
 from deadline_perception.timing.quantiles import Quantiles
+from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.transferred_profile import scaled_segments
 
 
 class Forecast:
-    def residual_quantile(self, probability):
-        return 0.25
+    def start_ratio(self):
+        return StartRatio(0.0, 0.1)
+
+
+BEGIN_MS = 10.0 * math.exp(2.8 * 0.1)
 
 
 def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     options = NetworkOptions('compact', target_miss_probability=0.02)
-    learnt = BoundCalibrator(0.02, 0.05, math.log(8.0), 0.25)
-    learnt.observe(10.0, None)
+    integral = BoundCalibrator(0.02, 0.05, math.log(8.0))
+    learnt = PartBound(integral, RecentTimes(0.02, Forecast().start_ratio()))
+    for number in range(40):
+        learnt.observe(10.0, 10.0 + 0.1 * number)
     here = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
     assert make_calibrator(options, Forecast(), here)[1] == []
     here.save(learnt.state())
-    calibrator, begun_anew = make_calibrator(options, Forecast(), here)
-    assert (calibrator.state(), begun_anew) == (learnt.state(), [])
-    calibrator, begun_anew = make_calibrator(
+    bound, begun_anew = make_calibrator(options, Forecast(), here)
+    assert (bound.state(), begun_anew) == (learnt.state(), [])
+    assert bound.bound_ms(10.0) == pytest.approx(learnt.bound_ms(10.0), rel=0.02)
+    bound, begun_anew = make_calibrator(
         replace(options, target_miss_probability=0.1), Forecast(), here
     )
-    assert (calibrator.frames, calibrator.alpha) == (0, 0.1)
+    assert (bound.integral.frames, bound.integral.alpha) == (0, 0.1)
     assert 'alpha is 0.02 in the file and 0.1 here; the calibration begins anew' in begun_anew[0]
-    calibrator, begun_anew = make_calibrator(
-        options, Forecast(), replace(here, origin={'threads': 2})
-    )
-    assert (calibrator.frames, calibrator.log_factor) == (0, 0.25)
+    bound, begun_anew = make_calibrator(options, Forecast(), replace(here, origin={'threads': 2}))
+    assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
     assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
+    here.save({**learnt.state(), 'recent': None})
+    bound, begun_anew = make_calibrator(options, Forecast(), here)
+    assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
+    assert 'recent times are None' in begun_anew[0]
     here.file.write_text('{"alpha"')
     assert 'cannot be read' in make_calibrator(options, Forecast(), here)[1][0]
 
@@ -79,8 +89,8 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
 def test_whatever_a_calibration_file_holds_a_calibrator_begins_and_says_so(tmp_path, damage):
     place = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
     place.file.write_text(damage)
-    calibrator, begun_anew = make_calibrator(NetworkOptions('compact'), Forecast(), place)
-    assert (calibrator.frames, calibrator.log_factor) == (0, 0.25)
+    bound, begun_anew = make_calibrator(NetworkOptions('compact'), Forecast(), place)
+    assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
     assert len(begun_anew) == 1 and 'the calibration begins anew' in begun_anew[0]
 
 

@@ -16,7 +16,6 @@ from deadline_perception.runtime.job import Decision, Job, StampReading
 from deadline_perception.timing.calibration import BoundCalibrator
 from deadline_perception.timing.path_bound import SegmentForecast
 from deadline_perception.timing.time_model import (
-    FEW_FRAMES,
     MAX_FACTOR,
     FrameReserve,
     FrameTimes,
@@ -104,21 +103,16 @@ class Learnt:
         times = self.model.begin(1.0)
         return times.factor_from(1, times.progress(BEFORE_MS, spent_ms))
 
-    @property
-    def p10_factor(self) -> float:
-        return self.model.begin(1.0).p10_factor
-
 
 @pytest.fixture
 def learnt():
     return Learnt()
 
 
-def test_a_slow_frame_is_a_miss_of_its_bound_and_raises_what_is_the_best_case(learnt):
-    before = learnt.calibrator.factor, learnt.p10_factor
+def test_a_slow_frame_is_a_miss_of_its_bound(learnt):
+    before = learnt.calibrator.factor
     learnt.take(ran(40.0))
-    assert learnt.calibrator.misses == 1 and learnt.calibrator.factor > before[0]
-    assert learnt.p10_factor > before[1]
+    assert learnt.calibrator.misses == 1 and learnt.calibrator.factor > before
 
 
 def test_frames_as_fast_as_expected_are_no_misses_and_the_slowdown_counts(learnt):
@@ -148,7 +142,7 @@ def test_what_a_slow_frame_skipped_counts_as_if_it_had_been_run():
         (9.1, 1),
     ):  # and 5 ms, which 10 times 1.4 bounds; 8.9 of 5 alone would not fit
         learnt.take(ran(network_ms, plan=plan, path=shorter))
-        assert learnt.calibrator.misses == misses
+        assert learnt.calibrator.exceeded_in_time == misses
 
 
 @pytest.mark.parametrize('network_ms, exceeds', [(5.9, False), (6.1, True)])
@@ -179,10 +173,8 @@ def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(l
 def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(
     learnt, network_ms, teaches
 ):
-    before = learnt.p10_factor
     learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
     assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
-    assert (learnt.p10_factor > before) is teaches
 
 
 def test_what_is_left_is_bound_by_a_factor_of_its_own(learnt):
@@ -236,29 +228,40 @@ def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(
     assert (learnt.rest() > 1.04) is teaches
 
 
-def test_late_frames_count_for_the_margin_unless_they_were_never_to_be_in_time(learnt):
+def test_late_frames_count_whole_unless_they_were_never_to_be_in_time(learnt):
     planned, hopeless = (Choice(PATH, 10.0, 10.0, feasible, 0.5) for feasible in (True, False))
     for plan, in_time, counts in (
-        (planned, False, (1, 1)),
-        (planned, True, (1, 2)),
-        (hopeless, False, (1, 2)),
-        (hopeless, True, (1, 3)),
-        (None, False, (1, 3)),
+        (planned, False, (1, 1, 1)),
+        (planned, True, (1, 2, 1)),
+        (hopeless, False, (1, 2, 1)),
+        (hopeless, True, (1, 2, 1)),
+        (None, False, (1, 2, 1)),
     ):
         learnt.take(ran(9.0, plan=plan), in_time=in_time)
-        corrected = learnt.model.miss_correction
-        assert (corrected.late, corrected.frames) == counts
+        model = learnt.model
+        assert (model.late_frames, model.promised_frames, learnt.calibrator.misses) == counts
 
 
-def test_late_frames_raise_the_bound_of_the_whole_and_of_what_is_left(learnt):
-    learnt.model.miss_correction.observe(True)
-    factor = math.exp(0.05 * 0.99)
-    times = learnt.model.begin(1.0)
-    assert (times.factor, times.factor_from(1, 1.0)) == (
-        pytest.approx(factor),
-        pytest.approx(factor),
-    )
-    assert learnt.model.begin(1.0, keeps_bounds=False).factor == 1.0
+def test_a_bound_exceeded_in_time_counts_half_where_it_was_promised_and_whole_elsewhere(learnt):
+    planned, hopeless = (Choice(PATH, 10.0, 10.0, feasible, 0.5) for feasible in (True, False))
+    learnt.take(ran(12.0, plan=planned))
+    assert (learnt.calibrator.misses, learnt.calibrator.exceeded_in_time) == (0, 1)
+    learnt.take(ran(12.0, plan=hopeless))
+    assert (learnt.calibrator.misses, learnt.calibrator.exceeded_in_time) == (1, 1)
+
+
+def test_a_promised_frame_that_was_aborted_is_late_though_it_was_within_its_bound(learnt):
+    plan = Choice(PATH, 10.0, 10.0, True, 0.5)
+    learnt.take(ran(3.0, result=None, segment=1, plan=plan), in_time=False)
+    assert (learnt.calibrator.misses, learnt.model.late_frames) == (1, 1)
+
+
+def test_late_frames_of_a_policy_that_keeps_no_bounds_concern_none(learnt):
+    job = ran(9.0, plan=Choice(PATH, 10.0, 10.0, True, 0.5))
+    job.times = learnt.model.begin(1.0, keeps_bounds=False)
+    job.publish_ms, job.is_in_time = 0.0, False
+    learnt.model.observe(job)
+    assert (learnt.calibrator.misses, learnt.model.late_frames) == (0, 0)
 
 
 def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
@@ -268,38 +271,43 @@ def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
     assert learnt.calibrator.frames == 0 and learnt.model.reserve.deciding_ms == 0.0
 
 
-def test_the_p90_share_is_learnt_from_frames_and_begins_as_the_bound():
-    learnt = Learnt(math.log(1.5))
-    assert learnt.model.begin(1.0).p90_share == 1.0
-    for _ in range(300):
-        for network_ms in (10.0, 10.0, 10.0, 10.0, 10.0, 12.0, 14.0):  # one of seven takes 14 ms
+def test_the_p90_share_follows_recent_frames(learnt):
+    for _ in range(60):
+        for network_ms in (9.0, 9.5, 10.0, 10.5, 11.0):
             learnt.take(ran(network_ms))
     times = learnt.model.begin(1.0)
-    assert times.p90_share * times.factor == pytest.approx(13.0 / 10.0, rel=0.1)
+    assert 0.0 < times.p90_share < 1.0
+    assert times.p90_share * times.factor == pytest.approx(11.0 / 10.0)
 
 
-def test_an_aborted_slow_frame_makes_fewer_paths_fit():
-    learnt = Learnt(math.log(1.5), width=math.log(8.0))
-    for _ in range(20):
-        learnt.take(ran(10.0))
-    before = learnt.model.begin(1.0)
-    learnt.take(ran(30.0, result=None, segment=1))
-    after = learnt.model.begin(1.0)
-    assert after.p90_share * after.factor > before.p90_share * before.factor
-
-
-def test_a_bound_is_the_forecast_times_slowdown_and_factors_and_the_slowdown_is_in_all_of_them(
-    learnt,
-):
+def test_a_bound_is_expected_time_by_limit_and_integral_and_interruptions_on_top(learnt):
     times = learnt.model.begin(2.0)
     assert (times.expected_ms(PATH), times.expected_ms(PATH, 1)) == (20.0, 12.0)
     assert times.bound_ms(PATH) == learnt.model.bound_ms(PATH, slowdown=2.0) == 20.0
-    learnt.take(ran(30.0))
-    times = learnt.model.begin(2.0)
-    assert learnt.calibrator.factor > 1.0
-    assert times.bound_ms(PATH) == pytest.approx(20.0 * learnt.calibrator.factor)
-    assert times.factor == times.slowdown * learnt.calibrator.factor
-    assert times.p10_factor > 2.0
+    for number in range(60):
+        learnt.take(ran(10.0 if number % 10 else 30.0))
+    whole = learnt.model.whole
+    limit, interruption_ms = math.exp(whole.recent.log_limit), whole.recent.interruption_ms
+    assert limit < 1.2 and 15.0 < interruption_ms < 20.0  # 20 ms, of which the limit's are no part
+    times, q = learnt.model.begin(2.0), learnt.calibrator.factor
+    assert times.factor == pytest.approx(2.0 * limit * q)
+    assert times.bound_ms(PATH) == pytest.approx((20.0 * limit + interruption_ms) * q)
+    assert times.bound_ms(PATH) - times.interruption_ms == pytest.approx(10.0 * times.factor)
+
+
+def test_the_chance_to_be_in_time_follows_recent_frames(learnt):
+    for number in range(100):
+        learnt.take(ran(10.0 + 0.05 * number, decided_after_ms=4.0))  # up to 15 ms
+    chances = [
+        learnt.model.probability_in_time(PATH, 0, 0.0, remaining_ms)
+        for remaining_ms in (-1.0, 0.0, 9.9, 12.5, 14.9, 40.0)
+    ]
+    assert chances == sorted(chances)
+    assert chances[:3] == [0.0, 0.0, 0.0] and chances[-1] == 1.0
+    assert chances[3] == pytest.approx(0.5, abs=0.05)
+    rest = learnt.model.begin(1.0).probability_in_time(PATH, 1, 4.0, 8.5)
+    assert rest == pytest.approx(0.5, abs=0.1)  # 6 to 11 ms
+    assert learnt.model.probability_in_time(PATH, 0, 0.0, 25.0, slowdown=2.0) == chances[3]
 
 
 @given(st.floats(0.01, 1e300), st.floats(1.0, 1e300))
@@ -313,12 +321,12 @@ def test_no_factor_is_one_that_a_policy_refuses(factor, slowdown):
     'off',
     [
         'slowdown',
-        'calibration',
+        'execution',
+        'interruption',
+        'integral',
         'remaining',
         'progress',
-        'miss_correction',
         'p90',
-        'p10',
         'reserve',
     ],
 )
@@ -326,24 +334,23 @@ def test_each_part_can_be_switched_off_alone(off):
     """After frames that began slowly, ended slowly, and came late, each part leaves its trace in a frame's times."""
 
     def times_of(parts: TimeParts) -> dict[str, object]:
-        learnt = Learnt(math.log(1.5), width=math.log(8.0), parts=parts)
+        learnt = Learnt(width=math.log(8.0), parts=parts)
         for pace in (1.2, 1.6) * 30:
-            learnt.take(ran(10.0 * pace, decided_after_ms=4.0 * pace))
-        for _ in range(25):
-            learnt.take(ran(10.0, 11.0))
-        learnt.model.miss_correction.observe(True)
-        times = learnt.model.begin(2.0)
+            learnt.take(ran(10.0 * pace, 10.0 * pace + 1.0, decided_after_ms=4.0 * pace))
+        for _ in range(6):
+            learnt.take(ran(60.0))
+        times, whole = learnt.model.begin(2.0), learnt.model.whole
         even, slow = (
             times.factor_from(1, times.progress(BEFORE_MS, spent_ms)) for spent_ms in (8.0, 12.0)
         )
         return {
             'slowdown': times.slowdown,
-            'calibration': times.factor / times.slowdown / times.miss_correction,
+            'execution': whole.factor / learnt.calibrator.factor,
+            'interruption': times.interruption_ms,
+            'integral': times.factor / times.slowdown / math.exp(whole.recent.log_limit),
             'remaining': even == slow == times.factor,
             'progress': slow / even,
-            'miss_correction': times.miss_correction,
             'p90': times.p90_share,
-            'p10': times.p10_factor / times.slowdown,
             'reserve': times.reserve,
         }
 
@@ -353,12 +360,12 @@ def test_each_part_can_be_switched_off_alone(off):
         without[off]
         == {
             'slowdown': 1.0,
-            'calibration': pytest.approx(1.5),
+            'execution': pytest.approx(1.0),
+            'interruption': 0.0,
+            'integral': pytest.approx(1.0),
             'remaining': True,
-            'progress': 1.0,
-            'miss_correction': 1.0,
+            'progress': pytest.approx(1.0),
             'p90': 1.0,
-            'p10': 1.0,
             'reserve': FrameReserve(0.0, 0.0),
         }[off]
     )
@@ -371,46 +378,26 @@ class TestWorstCase:
         CLASSIFIER, {'input': 3.0} | {CLASSIFIER.key(1, path): 9.0 for path in CLASSIFIER}
     )
 
-    def model(self, bounds: str, log_factor: float = math.log(1.9)) -> Learnt:
-        return Learnt(log_factor, wcet=self.WCET, parts=TimeParts(bounds=bounds))
+    def model(self, bounds: str) -> Learnt:
+        return Learnt(wcet=self.WCET, parts=TimeParts(bounds=bounds))
 
-    def test_caps_the_calibrated_bound_until_enough_frames_were_seen(self):
-        learnt = self.model('both')
-        assert learnt.model.bound_ms(PATH) == pytest.approx(12.0)
-        assert learnt.model.bound_ms(PATH, 1) == pytest.approx(9.0)
-        assert learnt.model.bound_ms(PATH, slowdown=3.0) == pytest.approx(36.0)
-        for _ in range(FEW_FRAMES):
-            learnt.take(ran(10.0))
-        assert learnt.model.bound_ms(PATH) == pytest.approx(10.0 * learnt.calibrator.factor)
-        assert learnt.model.bound_ms(PATH) > 12.0
-
-    @pytest.mark.parametrize('off', [{}, {'calibration': False}, {'remaining': False}])
-    def test_does_not_raise_a_bound_that_is_smaller(self, off):
-        model = Learnt(0.0, wcet=self.WCET, parts=TimeParts(bounds='both', **off)).model
-        assert (model.bound_ms(PATH), model.bound_ms(PATH, 1)) == (10.0, 6.0)
-
-    def test_alone_is_the_bound_however_many_frames_come(self):
-        learnt = self.model('wcet', 0.0)
-        for _ in range(FEW_FRAMES):
-            learnt.take(ran(10.0))
-        assert learnt.model.bound_ms(PATH) == pytest.approx(12.0)
-        assert learnt.model.bound_ms(PATH, 1) == pytest.approx(9.0)
+    def test_alone_is_the_bound_of_each_path_however_many_frames_come(self):
+        learnt = self.model('wcet')
+        for _ in range(20):
+            learnt.take(ran(30.0))
+        times = learnt.model.begin(2.0)
+        assert times.bound_ms(PATH) == pytest.approx(24.0)
+        assert times.bound_ms(PATH, 1, 50.0) == pytest.approx(18.0)
+        # A policy that goes by worst cases needs the slowdown alone.
+        assert (times.factor, times.factor_from(1, 3.0), times.interruption_ms) == (2.0, 2.0, 0.0)
+        assert times.expected_ms(PATH) == 20.0
 
     def test_is_not_looked_at_by_calibrated_bounds(self):
-        assert self.model('calibrated').model.bound_ms(PATH) == pytest.approx(19.0)
+        assert self.model('calibrated').model.bound_ms(PATH) == pytest.approx(10.0)
 
-    def test_of_no_path_is_a_bound_below_its_worst_case(self):
-        """The factor is one for all paths, so it is that of the path whose worst case lies farthest above."""
-        worse = SegmentForecast(
-            CLASSIFIER,
-            {'input': 3.0}
-            | {CLASSIFIER.key(1, path): 6.0 + number for number, path in enumerate(CLASSIFIER)},
-        )
-        model = Learnt(wcet=worse, parts=TimeParts(bounds='wcet')).model
-        for path in CLASSIFIER:
-            for segment in (0, 1):
-                assert model.bound_ms(path, segment) >= worse.forecast_ms(path, segment) - 1e-9
-        assert np.isclose(model.bound_ms(CLASSIFIER.smallest), max(worse.table(list(CLASSIFIER))))
+    def test_without_one_bounds_are_calibrated(self):
+        learnt = Learnt(parts=TimeParts(bounds='wcet'))
+        assert learnt.model.bound_ms(PATH) == pytest.approx(10.0)
 
     def test_is_told_slowed_down_and_nan_where_there_is_none(self):
         times = self.model('calibrated').model.begin(2.0)
@@ -418,9 +405,7 @@ class TestWorstCase:
         assert math.isnan(Learnt().model.begin(2.0).worst_ms(PATH))
 
     def test_other_bounds_are_refused(self):
-        with pytest.raises(
-            ValueError, match="bounds is 'tight', expected one of calibrated, wcet, both"
-        ):
+        with pytest.raises(ValueError, match="bounds is 'tight', expected one of calibrated, wcet"):
             TimeParts(bounds='tight')
 
 

@@ -36,9 +36,9 @@ from deadline_perception.runtime.loading import (
     prepared_paths,
     warm_up,
 )
-from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.time_model import Forecast, Reserve, limited_factor
+from deadline_perception.timing.time_model import Forecast, Reserve
 
 OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS = 1.0, 30.0  # of converting an image and publishing a result
 _OVERHEAD_QUANTILE = 0.9
@@ -54,7 +54,7 @@ class NestedTask:
         paths: of its levels, cheapest first.
         forecast: expected idle times of its paths.
         quality: of its levels.
-        calibrator: from expected times to bounds of whole jobs.
+        bound: of whole jobs.
         notices: what a person should know, each a sentence.
         overhead: of a job beside its network.
         slowdown: factor of contention that its bounds hold for.
@@ -65,7 +65,7 @@ class NestedTask:
     paths: tuple[ExecutionPath, ...]
     forecast: Forecast
     quality: LevelQuality
-    calibrator: BoundCalibrator
+    bound: PartBound
     notices: tuple[str, ...] = ()
     overhead: Reserve = field(
         default_factory=lambda: Reserve(
@@ -87,8 +87,7 @@ class NestedTask:
 
     def bounds_ms(self) -> tuple[float, ...]:
         """Bound of a job at each level, never falling with the level."""
-        factor = limited_factor(1.0, self.calibrator.factor)
-        bounds = [self.expected_ms(level) * factor for level in range(len(self.paths))]
+        bounds = [self.bound.bound_ms(self.expected_ms(level)) for level in range(len(self.paths))]
         return tuple(float(bound) for bound in np.maximum.accumulate(bounds))
 
     def options(self, speed_mps: float, bounds_ms: Sequence[float]) -> list[Option]:
@@ -116,9 +115,9 @@ class NestedTask:
         expected_ms = self.expected_ms(record.level)
         if record.outcome is Outcome.ABORTED:
             if record.overran:  # what was aborted for want of time says nothing else
-                self.calibrator.observe(expected_ms, None)
+                self.bound.observe_aborted(expected_ms, record.took_ms)
             return
-        self.calibrator.observe(expected_ms, record.took_ms)
+        self.bound.observe(expected_ms, record.took_ms)
         self.overhead.observe(max(0.0, record.took_ms - record.network_ms))
 
 
@@ -162,10 +161,10 @@ def load_nested_task(
         forecast = PathForecast(profile, network.path_space)
         prepared = prepared_paths(network)
         paths, quality = _levels(request, network, forecast, weights, prepared)
-        calibrator, told = make_calibrator(options, forecast, None)
+        bound, told = make_calibrator(options, forecast, None)
     except (SetupError, ModelNotFound, ValueError) as error:
         raise SetupError(f'task {request.name}: {error}') from error
-    task = NestedTask(request, network, paths, forecast, quality, calibrator, tuple(notices + told))
+    task = NestedTask(request, network, paths, forecast, quality, bound, tuple(notices + told))
     if warm:
         _warm(task, profile.image_size, prepared)
     if unkept is not None:

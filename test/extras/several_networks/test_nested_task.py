@@ -116,11 +116,11 @@ def test_bounds_grow_with_slowdown_and_with_jobs_that_overrun(load):
     for outcome in (Outcome.FAILED, Outcome.HUNG):
         task.observe(record(task, 1e4, outcome))
     task.observe(record(task, 0.5, Outcome.ABORTED))  # for want of time, not for being slow
-    assert task.bounds_ms() == before and task.calibrator.frames == 0
+    assert task.bounds_ms() == before and task.bound.integral.frames == 0
     for _ in range(3):
         task.observe(record(task, 1e3, Outcome.ABORTED))
         task.observe(record(task, 1e3))
-    assert task.calibrator.misses == 6 and all(
+    assert task.bound.integral.misses == 6 and all(
         after > bound for after, bound in zip(task.bounds_ms(), before)
     )
 

@@ -13,7 +13,9 @@ from deadline_perception.extras.several_networks.network_schedule import make_sc
 from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
 from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import SegmentForecast
+from deadline_perception.timing.recent_times import RecentTimes
 
 LEVELS_MS = (10.0, 20.0, 30.0, 40.0)
 
@@ -31,7 +33,7 @@ def task(name, weight=1.0, periods_ms=(100.0, 200.0)):
         paths,
         SegmentForecast(CLASSIFIER, costs),
         DetectedInTime((0.2, 0.4, 0.6, 0.8)),
-        BoundCalibrator(0.01, 0.05, math.log(2.0)),
+        PartBound(BoundCalibrator(0.01, 0.05, math.log(2.0)), RecentTimes(0.01)),
     )
 
 

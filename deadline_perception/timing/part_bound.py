@@ -1,0 +1,211 @@
+"""The bound of a frame, or of one part of frames: `(execution + interruption) * exp(q)`.
+
+Execution and interruption follow recent times (`recent_times.py`) and are right within some ten frames. q, the
+integral (`calibration.py`), is there for what they get wrong, and has the promise: their sum is its base, known before
+the frame. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from deadline_perception.timing.calibration import BoundCalibrator, check_kept_factor
+from deadline_perception.timing.recent_times import RecentTimes, StartRatio
+
+LEAST_RATIO, MOST_RATIO = (
+    0.125,
+    8.0,
+)  # of a frame's part to what was expected; one beyond says no more than these
+_KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 frames
+_LEAST_VARIANCE = (
+    0.002  # of progress, as of frames that spread by 4.5 %; of less than that nothing is concluded
+)
+
+
+class PartBound:
+    """Bounds what whole frames, or one part of them, take.
+
+    Args:
+        integral: q; begins at 0 where recent times are in force.
+        recent: their times.
+        execution: its limit follows them; else it stays as at first.
+        interruption: they add ms.
+        learns: q does; else it stays.
+
+    Attributes:
+        integral, recent: as given.
+    """
+
+    def __init__(
+        self,
+        integral: BoundCalibrator,
+        recent: RecentTimes,
+        *,
+        execution: bool = True,
+        interruption: bool = True,
+        learns: bool = True,
+    ) -> None:
+        self.integral, self.recent = integral, recent
+        self._parts = {'execution': execution, 'interruption': interruption, 'learns': learns}
+
+    @property
+    def factor(self) -> float:
+        """From expected time to the bound, but for interruptions."""
+        return self._integral_factor * math.exp(self._log_limit)
+
+    @property
+    def interruption_ms(self) -> float:
+        """What the bound has on top."""
+        return self._integral_factor * self.recent.interruption_ms * self._parts['interruption']
+
+    def bound_ms(self, expected_ms: float) -> float:
+        """The time in ms that few frames exceed of which so much is expected; of a positive, finite one."""
+        return expected_ms * self.factor + self.interruption_ms
+
+    def observe(
+        self,
+        expected_ms: float,
+        took_ms: float,
+        *,
+        is_late: bool = False,
+        in_time: bool = False,
+    ) -> None:
+        """Learns from one frame, or from one that was aborted and would have taken so long, which is more than its
+        bound.
+
+        Args:
+            expected_ms: of what ran.
+            took_ms: that it took.
+            is_late: it was to be in time, and was not.
+            in_time: it was.
+
+        Raises:
+            ValueError: a time is not a positive, finite number, and nothing was learnt.
+        """
+        if not (0.0 < took_ms < math.inf and 0.0 < expected_ms < math.inf):
+            raise ValueError(
+                f'expected are {expected_ms} ms, and the time is {took_ms} ms, expected positive, '
+                f'finite numbers'
+            )
+        self.integral.observe(
+            self._base_ms(expected_ms), None if is_late else took_ms, in_time=in_time
+        )
+        self.recent.observe(expected_ms, took_ms)
+
+    def observe_aborted(
+        self, expected_ms: float, would_take_ms: float, *, is_late: bool = False
+    ) -> None:
+        """Learns from a frame that was aborted: whether it was late, and how long it would have taken where that is
+        more than its bound; else the time says nothing, as it was aborted for want of it.
+
+        Raises:
+            ValueError: the expected time is not a positive, finite number.
+        """
+        if would_take_ms > self.bound_ms(expected_ms):
+            self.observe(expected_ms, would_take_ms, is_late=is_late)
+        elif is_late:
+            self.integral.observe(self._base_ms(expected_ms), None)
+
+    def state(self) -> dict[str, Any]:
+        """All that it knows, as plain values."""
+        return {**self.integral.state(), 'recent': self.recent.state()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], start: StartRatio) -> PartBound:
+        """Goes on where `state` was taken.
+
+        Args:
+            state: from `state`.
+            start: what the profile says, for the case that few frames were seen.
+
+        Raises:
+            ValueError: a value is missing, of another type, or outside its range.
+        """
+        integral = BoundCalibrator.from_state(state)
+        recent = RecentTimes.from_state(integral.alpha, start, state.get('recent'))
+        check_kept_factor(math.exp(recent.log_limit))
+        return cls(integral, recent)
+
+    def _base_ms(self, expected_ms: float) -> float:
+        interruption_ms = self.recent.interruption_ms * self._parts['interruption']
+        return expected_ms * math.exp(self._log_limit) + interruption_ms
+
+    @property
+    def _log_limit(self) -> float:
+        return self.recent.log_limit if self._parts['execution'] else self.recent.start.log_limit
+
+    @property
+    def _integral_factor(self) -> float:
+        if self._parts['learns']:
+            return self.integral.factor
+        return math.exp(self.integral.initial_log_factor)
+
+    def of_rest(self) -> PartBound:
+        """A bound of a part of these frames, which goes by their times until it has seen some of its own."""
+        width, of_whole = self.integral.score_width, self.integral
+        begin = min(max(of_whole.log_factor, -width), width)
+        return PartBound(
+            BoundCalibrator(of_whole.alpha, of_whole.eta, width, begin),
+            RecentTimes(of_whole.alpha, self.recent),
+            **self._parts,
+        )
+
+
+class RemainingBound:
+    """Bounds what is left of a frame as one segment begins, from its forecast and from how slow the frame has been.
+
+    What is left varies more than the whole frame, and a frame that began slowly mostly goes on slowly. So each segment
+    has a bound of its own, of forecasts that are first multiplied by a power of `progress`: what the frame has taken so
+    far over what was expected of that, in [LEAST_RATIO, MOST_RATIO], and 1 where nothing has run. The power is the
+    slope of the line through what frames showed, on log scales, newer ones counting more. Since it rests on earlier
+    frames alone, the bound keeps its promise.
+
+    Args:
+        whole: of whole frames; until this one has seen some, it goes by their times, and has their target and step.
+        by_progress: look at how slow a frame has been.
+
+    Attributes:
+        bound: of forecasts times that power.
+    """
+
+    def __init__(self, whole: PartBound, *, by_progress: bool = True) -> None:
+        self.bound = whole.of_rest()
+        self._by_progress = by_progress
+        self._frames = self._progress = self._rest = self._square = self._product = 0.0
+        self._slope = self._mean = (
+            0.0  # of the line: what is left has a factor of 1 until something was seen
+        )
+
+    def factor(self, progress: float) -> float:
+        """What the forecast of the rest is multiplied with."""
+        return self.pace(progress) * self.bound.factor
+
+    def observe(self, progress: float, expected_ms: float, took_ms: float, **outcome: bool) -> None:
+        """Learns from a rest that ended; see `PartBound.observe`.
+
+        Raises:
+            ValueError: a time is not a positive, finite number, and nothing was learnt.
+        """
+        x = math.log(progress)
+        self.bound.observe(expected_ms * self.pace(progress), took_ms, **outcome)
+        if not self._by_progress:
+            return
+        y = math.log(min(max(took_ms / expected_ms, LEAST_RATIO), MOST_RATIO))
+        self._frames = _KEPT * self._frames + 1.0
+        self._progress = _KEPT * self._progress + x
+        self._rest = _KEPT * self._rest + y
+        self._square = _KEPT * self._square + x * x
+        self._product = _KEPT * self._product + x * y
+        self._mean = self._progress / self._frames
+        variance = self._square / self._frames - self._mean * self._mean + _LEAST_VARIANCE
+        covariance = self._product / self._frames - self._mean * self._rest / self._frames
+        self._slope = min(max(covariance / variance, 0.0), 1.0)
+
+    def observe_aborted(self, progress: float, expected_ms: float, would_take_ms: float) -> None:
+        """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
+        self.bound.observe_aborted(expected_ms * self.pace(progress), would_take_ms)
+
+    def pace(self, progress: float) -> float:
+        """What the rest is multiplied with for how slow the frame has been."""
+        return math.exp(self._slope * (math.log(progress) - self._mean))

@@ -1,0 +1,290 @@
+"""What recent frames took over what was expected of them: a limit of executions, interruptions in ms, and chances.
+
+Two kinds of lateness are told apart. How long a network executes varies in proportion: its log ratios to the expected
+time have a median and a deviation, from which a tolerance limit follows within some ten frames, whatever was expected
+at first. An interruption, such as another real-time program's turn, takes the same ms of a short path as of a long
+one: no factor says that, a quantile in ms does. They come in bursts, so that the frames right after one are looked at
+apart. docs/promises.md says how both become a bound. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+RATIOS = 400  # of the newest frames make the limit
+INTERRUPTIONS = 2000  # frames that interruptions are looked for in: five of a hundred are twelve of 2,000 at 99 %
+LEAST_RATIOS = 8  # before so many the start decides
+START_DEVIATIONS = 2.8  # above the median: 99.7 % of a normal distribution
+MAD_TO_DEVIATION = 1.4826  # of a normal distribution
+# Of the target; interruptions that are rarer are left to it. More than 1, as half of a bound's excesses cost no deadline.
+_INTERRUPTED_SHARE = 1.2
+BURST_FRAMES = 5  # for so many after an interruption another one is more likely
+_FEW = 3  # interruptions that may be chance, however few frames were seen
+_EXECUTION_SHARE = 0.5  # of the target is left to executions beyond their limit
+_CONFIDENT = NormalDist().inv_cdf(0.95)
+_LEAST_DEVIATION = 0.01
+_PRIOR_FRAMES, _MOST_PRIOR_DEVIATION = (
+    8.0,
+    0.1,
+)  # that the start weighs as much as; frames soon know better
+_LONGEST_LOG = math.log(2.0)  # of a limit above the longest ratio seen
+_EXTREME_LOG = math.log(1000.0)  # a ratio beyond is a fault of a clock or a forecast
+_MOST_MS = 3.6e6  # of an interruption that is kept
+_EVERY = 4  # frames, once some ten were seen
+
+
+@dataclass(frozen=True)
+class StartRatio:
+    """What is known of the log ratios before a frame has run.
+
+    Attributes:
+        median: of `log(took / expected)`.
+        deviation: of the same, robust, >= 0.
+
+    Raises:
+        ValueError: a value is not finite, or the deviation negative.
+    """
+
+    median: float = 0.0
+    deviation: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.median) or not 0.0 <= self.deviation < math.inf:
+            raise ValueError(
+                f'log ratio has the median {self.median} and the deviation {self.deviation}, expected '
+                f'finite values, and a deviation of at least 0'
+            )
+
+    @classmethod
+    def of(cls, log_ratios: Sequence[float] | np.ndarray) -> StartRatio:
+        """Median and deviation (1.48 times the median distance from it) of at least one log ratio.
+
+        Raises:
+            ValueError: there is none, or one is not finite.
+        """
+        if not len(log_ratios):
+            raise ValueError('sample holds no log ratio, expected at least one')
+        median, deviation = robust_moments(np.asarray(log_ratios, np.float64))
+        return cls(median, deviation)
+
+    @property
+    def log_limit(self) -> float:
+        """That few frames exceed."""
+        return self.median + START_DEVIATIONS * self.deviation
+
+
+class RecentTimes:
+    """The newest frames' times, or those of one part of frames.
+
+    Args:
+        alpha: target share of frames beyond the bound, in (0, 1).
+        start: what holds until `LEAST_RATIOS` frames were seen, and weighs as much as so many afterwards; of a part of
+            frames the times of whole ones.
+
+    Attributes:
+        start: as given.
+        log_limit: tolerance limit of the log ratios: 1 - alpha / 2 of all lie below it with 95 % confidence, where they
+            are distributed normally but for outliers; at most log(2) above the largest one seen.
+        interruption_ms: the quantile of what frames took beyond that limit which a share of 1.2 alpha exceeds, in ms;
+            0 while fewer frames exceed the limit. Of frames that came within `BURST_FRAMES` of an interruption where
+            the next one does, else of the others.
+    """
+
+    def __init__(self, alpha: float, start: StartRatio | RecentTimes = StartRatio()) -> None:
+        self._alpha, self.start = alpha, start
+        self._content = NormalDist().inv_cdf(1.0 - _EXECUTION_SHARE * alpha)
+        self._ratios: deque[float] = deque()
+        self._ordered: list[float] = []
+        self._excesses: deque[tuple[float, bool]] = (
+            deque()
+        )  # in ms, and whether soon after another one
+        self._longest: dict[bool, list[float]] = {
+            False: [],
+            True: [],
+        }  # of them those above 0, ascending
+        self._counts = {False: 0, True: 0}
+        self._calm_frames = BURST_FRAMES
+        self._first: list[tuple[float, float]] = []
+        self._limit: float | None = None
+        self._deviation = 0.0
+        self._since = 0
+        self.interruption_ms = 0.0
+
+    @property
+    def log_limit(self) -> float:
+        """See the class."""
+        return self.start.log_limit if self._limit is None else self._limit
+
+    @property
+    def deviation(self) -> float:
+        """Of the log ratios."""
+        return self.start.deviation if self._limit is None else self._deviation
+
+    @property
+    def median(self) -> float:
+        """Of the log ratios."""
+        if self._limit is None:
+            return self.start.median
+        return self._ordered[len(self._ordered) // 2]
+
+    def quantile(self, probability: float) -> float:
+        """Of the log ratios, in (0, 1)."""
+        if self._limit is None:
+            return self.median + self.deviation * NormalDist().inv_cdf(probability)
+        return self._ordered[min(int(probability * len(self._ordered)), len(self._ordered) - 1)]
+
+    def state(self) -> dict[str, list[float]]:
+        """All that was seen of the newest frames, as plain numbers."""
+        return {
+            'log_ratios': [round(ratio, 5) for ratio in self._ratios],
+            'excesses_ms': [round(min(excess_ms, _MOST_MS), 3) for excess_ms, _ in self._excesses],
+        }
+
+    @classmethod
+    def from_state(cls, alpha: float, start: StartRatio, state: object) -> RecentTimes:
+        """Goes on where `state` was taken; with fewer than `LEAST_RATIOS` frames it begins anew.
+
+        Raises:
+            ValueError: it is none, or holds an impossible value.
+        """
+        found = cls(alpha, start)
+        if not isinstance(state, dict) or set(state) != set(found.state()):
+            raise ValueError(f'recent times are {reprlib.repr(state)}, expected what `state` gave')
+        ratios = _numbers('log_ratios', state, RATIOS, -_EXTREME_LOG, _EXTREME_LOG)
+        excesses_ms = _numbers('excesses_ms', state, INTERRUPTIONS, 0.0, _MOST_MS)
+        if len(ratios) >= LEAST_RATIOS:
+            found._ratios.extend(ratios)
+            found._ordered = sorted(ratios)
+            found._renew_limit()
+            for excess_ms in excesses_ms:
+                found._take_excess(excess_ms)
+        return found
+
+    def observe(self, expected_ms: float, took_ms: float) -> None:
+        """Takes in one frame; both times are positive and finite."""
+        log_ratio = min(max(math.log(took_ms / expected_ms), -_EXTREME_LOG), _EXTREME_LOG)
+        self._ratios.append(log_ratio)
+        insort(self._ordered, log_ratio)
+        if len(self._ratios) > RATIOS:
+            del self._ordered[bisect_left(self._ordered, self._ratios.popleft())]
+        if self._limit is None:
+            self._first.append((expected_ms, took_ms))
+            if len(self._first) == LEAST_RATIOS:
+                self._renew_limit()
+                for expected_ms, took_ms in self._first:
+                    self._take_excess(self._excess_ms(expected_ms, took_ms))
+                self._first.clear()
+            return
+        self._take_excess(self._excess_ms(expected_ms, took_ms))
+        self._since += 1
+        if self._since >= _EVERY or len(self._ratios) < 4 * LEAST_RATIOS:
+            self._since = 0
+            self._renew_limit()
+
+    def probability_within(self, expected_ms: float, remaining_ms: float) -> float:
+        """The share of recent frames that would have taken no more than the time that is left, in [0, 1].
+
+        Args:
+            expected_ms: of what is to run; 0 where nothing is.
+            remaining_ms: for it.
+        """
+        if remaining_ms < 0.0 or expected_ms <= 0.0:
+            return float(remaining_ms >= 0.0)
+        ratio = remaining_ms / expected_ms
+        if ratio <= 0.0:
+            return 0.0
+        log_ratio = math.log(ratio)
+        if self._limit is None:
+            width = max(self.deviation, _LEAST_DEVIATION)
+            return NormalDist(self.median, width).cdf(log_ratio)
+        # An interrupted frame takes its execution's limit and the excess; all others are as long as their ratio says.
+        longest = self._longest[self._is_soon_after]
+        interrupted = len(longest) / max(self._counts[self._is_soon_after], 1)
+        undisturbed = bisect_right(self._ordered, self._limit)
+        if log_ratio < self._limit:
+            within = bisect_right(self._ordered, log_ratio, 0, undisturbed)
+            return (1.0 - interrupted) * within / max(undisturbed, 1)
+        excess_ms = remaining_ms - expected_ms * math.exp(self._limit)
+        share = bisect_right(longest, excess_ms) / max(len(longest), 1)
+        return min(1.0 - interrupted + interrupted * share, 1.0)
+
+    @property
+    def _is_soon_after(self) -> bool:
+        return self._calm_frames < BURST_FRAMES
+
+    def _excess_ms(self, expected_ms: float, took_ms: float) -> float:
+        return max(0.0, took_ms - expected_ms * math.exp(self.log_limit))
+
+    def _take_excess(self, excess_ms: float) -> None:
+        is_soon_after = self._is_soon_after
+        self._excesses.append((excess_ms, is_soon_after))
+        self._counts[is_soon_after] += 1
+        if excess_ms > 0.0:
+            insort(self._longest[is_soon_after], excess_ms)
+        if len(self._excesses) > INTERRUPTIONS:
+            oldest_ms, was_soon_after = self._excesses.popleft()
+            self._counts[was_soon_after] -= 1
+            if oldest_ms > 0.0:
+                longest = self._longest[was_soon_after]
+                del longest[bisect_left(longest, oldest_ms)]
+        self._calm_frames = 0 if excess_ms > 0.0 else self._calm_frames + 1
+        longest = self._longest[self._is_soon_after]
+        rank = int(_INTERRUPTED_SHARE * self._alpha * self._counts[self._is_soon_after]) + _FEW
+        self.interruption_ms = longest[-1 - rank] if rank < len(longest) else 0.0
+
+    def _renew_limit(self) -> None:
+        count = len(self._ordered)
+        median, deviation = robust_moments(np.array(self._ordered))
+        start = min(max(self.start.deviation, _LEAST_DEVIATION), _MOST_PRIOR_DEVIATION)
+        weight = _PRIOR_FRAMES / (_PRIOR_FRAMES + count)
+        self._deviation = math.sqrt((1.0 - weight) * deviation**2 + weight * start**2)
+        factor = tolerance_factor(self._content, count)
+        limit = median + factor * max(self._deviation, _LEAST_DEVIATION)
+        self._limit = min(limit, self._ordered[-1] + _LONGEST_LOG)
+
+
+def _numbers(
+    name: str, state: Mapping[str, Any], most: int, lowest: float, highest: float
+) -> list[float]:
+    values = state[name]
+    if (
+        not isinstance(values, list)
+        or len(values) > most
+        or not all(
+            isinstance(value, (int, float)) and lowest <= value <= highest for value in values
+        )
+    ):
+        raise ValueError(
+            f'{name} are {reprlib.repr(values)}, expected at most {most} numbers from {lowest:.3g} to '
+            f'{highest:.3g}'
+        )
+    return [float(value) for value in values]
+
+
+def robust_moments(values: np.ndarray) -> tuple[float, float]:
+    """Median and deviation of values `[N]`, N >= 1; the latter from the median distance from the former."""
+    median = float(np.median(values))
+    return median, MAD_TO_DEVIATION * float(np.median(np.abs(values - median)))
+
+
+def tolerance_factor(content: float, count: int) -> float:
+    """Deviations above the mean below which a share of a normal distribution lies with 95 % confidence.
+
+    Natrella 1963, Experimental Statistics, section 2-3.3.1, unchanged.
+
+    Args:
+        content: the share, as a quantile of the standard normal distribution.
+        count: of the values that mean and deviation are of, >= 3.
+    """
+    a = 1.0 - _CONFIDENT**2 / (2.0 * (count - 1.0))
+    b = content**2 - _CONFIDENT**2 / count
+    return (content + math.sqrt(max(content**2 - a * b, 0.0))) / a

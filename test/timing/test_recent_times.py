@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import nct, norm
+
+from deadline_perception.timing.recent_times import (
+    INTERRUPTIONS,
+    LEAST_RATIOS,
+    RATIOS,
+    RecentTimes,
+    StartRatio,
+    robust_moments,
+    tolerance_factor,
+)
+
+ALPHA = 0.01
+TIMES_MS = st.floats(1e-3, 1e6)
+
+
+def seen(took_ms, expected_ms: float = 10.0, start: StartRatio = StartRatio()) -> RecentTimes:
+    recent = RecentTimes(ALPHA, start)
+    for one_ms in took_ms:
+        recent.observe(expected_ms, one_ms)
+    return recent
+
+
+def noisy_ms(count: int, seed: int = 0, noise: float = 0.05) -> list[float]:
+    rng = random.Random(seed)
+    return [10.0 * math.exp(rng.gauss(0.0, noise)) for _ in range(count)]
+
+
+@pytest.mark.parametrize('count', [12, 40, 400])
+def test_tolerance_factor_is_near_the_exact_one_of_the_noncentral_t_distribution(count):
+    content = norm.ppf(0.995)
+    exact = nct.ppf(0.95, count - 1, content * math.sqrt(count)) / math.sqrt(count)
+    assert tolerance_factor(content, count) == pytest.approx(exact, rel=0.06)
+
+
+def test_robust_moments_are_those_of_a_normal_distribution_whatever_the_outliers():
+    values = np.random.default_rng(0).normal(0.3, 0.05, 2000)
+    values[:100] = 50.0
+    median, deviation = robust_moments(values)
+    assert median == pytest.approx(0.3, abs=0.01) and deviation == pytest.approx(0.05, rel=0.1)
+
+
+def test_the_start_decides_until_eight_frames_were_seen():
+    start = StartRatio(0.1, 0.05)
+    recent = seen(noisy_ms(LEAST_RATIOS - 1), start=start)
+    assert recent.log_limit == start.log_limit == pytest.approx(0.1 + 2.8 * 0.05)
+    assert recent.interruption_ms == 0.0
+    recent.observe(10.0, 10.0)
+    assert recent.log_limit != start.log_limit
+
+
+def test_one_stall_among_the_profiles_frames_moves_the_start_by_nothing():
+    ratios = [0.01 * number for number in range(-10, 11)] * 4
+    still, stalled = StartRatio.of(ratios), StartRatio.of([*ratios, math.log(40.0)])
+    assert still.log_limit < 0.3 and stalled.log_limit == pytest.approx(still.log_limit, abs=0.05)
+
+
+@pytest.mark.parametrize('ratio', [1.0 / 3.0, 1.0, 2.0])
+@pytest.mark.parametrize('seed', [3, 4, 5])
+def test_the_limit_follows_frames_whatever_the_start_said(ratio, seed):
+    start = StartRatio(0.0, math.log(5.0) / 2.8)
+    recent = seen([ratio * took_ms for took_ms in noisy_ms(60, seed)], start=start)
+    assert 0.08 < recent.log_limit - math.log(ratio) < 0.3
+    for took_ms in noisy_ms(RATIOS, seed + 100):
+        recent.observe(10.0, ratio * took_ms)
+    assert recent.log_limit - math.log(ratio) == pytest.approx(2.76 * 0.05, rel=0.15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(TIMES_MS, TIMES_MS), min_size=LEAST_RATIOS, max_size=40),
+    st.floats(0.0, 3.0),
+)
+def test_no_limit_is_more_than_twice_the_longest_ratio_seen(frames, deviation):
+    """Eight scattered frames of an overloaded machine once gave a bound of ten minutes."""
+    recent = RecentTimes(ALPHA, StartRatio(0.0, deviation))
+    for expected_ms, took_ms in frames:
+        recent.observe(expected_ms, took_ms)
+    longest = max(took_ms / expected_ms for expected_ms, took_ms in frames)
+    assert math.exp(recent.log_limit) <= 2.0 * longest * (1.0 + 1e-9)
+    assert recent.interruption_ms <= max(took_ms for _, took_ms in frames)
+
+
+def test_interruptions_are_told_in_ms_once_they_are_more_than_chance():
+    took_ms = noisy_ms(400, seed=7)
+    rare, frequent = list(took_ms), list(took_ms)
+    rare[100] += 40.0
+    rare[300] += 40.0
+    for number in range(7, 400, 20):
+        frequent[number] += 8.0
+    assert seen(rare).interruption_ms == 0.0
+    assert 6.0 < seen(frequent).interruption_ms < 9.0
+    assert seen(frequent).log_limit == pytest.approx(seen(took_ms).log_limit, abs=0.03)
+
+
+def test_the_frames_after_an_interruption_are_looked_at_apart():
+    """Ten of twenty frames are interrupted in each burst, and bursts are rare."""
+    took_ms = noisy_ms(2000, seed=8)
+    for begin in range(100, 2000, 400):
+        for number in range(begin, begin + 20, 2):
+            took_ms[number] += 15.0
+    calm = seen(took_ms)
+    assert calm.interruption_ms == 0.0
+    calm.observe(10.0, 25.0)
+    assert calm.interruption_ms > 10.0  # now in a burst, perhaps
+    for one_ms in noisy_ms(6, seed=9):
+        calm.observe(10.0, min(one_ms, 10.5))
+    assert calm.interruption_ms == 0.0
+
+
+def test_frames_older_than_the_window_are_forgotten():
+    took_ms = noisy_ms(INTERRUPTIONS + 100, seed=10)
+    for number in range(7, 100, 10):
+        took_ms[number] += 8.0
+    assert seen(took_ms[:150]).interruption_ms > 0.0
+    assert seen(took_ms).interruption_ms == 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(TIMES_MS, max_size=60),
+    st.floats(0.0, 1.0),
+    st.lists(st.floats(-10.0, 1e7), min_size=2, max_size=8),
+)
+def test_chances_rise_with_the_time_that_is_left(took_ms, deviation, remaining_ms):
+    recent = seen(took_ms, start=StartRatio(0.0, deviation))
+    chances = [recent.probability_within(10.0, one_ms) for one_ms in sorted(remaining_ms)]
+    assert all(0.0 <= chance <= 1.0 for chance in chances)
+    assert all(before <= after + 1e-9 for before, after in zip(chances, chances[1:]))
+
+
+def test_chances_are_the_shares_of_frames():
+    took_ms = noisy_ms(400, seed=11)
+    for number in range(7, 400, 20):
+        took_ms[number] += 8.0
+    recent = seen(took_ms)
+    for remaining_ms in (9.5, 10.0, 10.5, 13.0, 19.0, 30.0):
+        share = float(np.mean(np.array(took_ms) <= remaining_ms))
+        assert recent.probability_within(10.0, remaining_ms) == pytest.approx(share, abs=0.03)
+    assert recent.probability_within(0.0, 0.0) == 1.0
+    assert recent.probability_within(0.0, -1.0) == recent.probability_within(10.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize('count', [3, 60, 700])
+def test_goes_on_where_its_state_was_taken(count):
+    took_ms = noisy_ms(count, seed=12)
+    for number in range(7, count, 20):
+        took_ms[number] += 8.0
+    start = StartRatio(0.0, 0.1)
+    recent = seen(took_ms, start=start)
+    restarted = RecentTimes.from_state(ALPHA, start, recent.state())
+    if count < LEAST_RATIOS:
+        assert restarted.log_limit == start.log_limit
+        return
+    assert restarted.log_limit == pytest.approx(recent.log_limit, abs=0.03)
+    assert restarted.interruption_ms == pytest.approx(recent.interruption_ms, abs=0.01)
+    assert restarted.state() == recent.state()
+
+
+@pytest.mark.parametrize(
+    ('state', 'message'),
+    [
+        (None, 'recent times are None'),
+        ({'log_ratios': []}, 'recent times are'),
+        ({'log_ratios': [math.nan], 'excesses_ms': []}, 'log_ratios are'),
+        ({'log_ratios': [9.0], 'excesses_ms': []}, 'log_ratios are'),
+        ({'log_ratios': [], 'excesses_ms': [-1.0]}, 'excesses_ms are'),
+        ({'log_ratios': [0.0] * 401, 'excesses_ms': []}, 'at most 400 numbers'),
+        ({'log_ratios': 'many', 'excesses_ms': []}, 'log_ratios are'),
+    ],
+)
+def test_a_damaged_state_is_refused_by_name(state, message):
+    with pytest.raises(ValueError, match=message):
+        RecentTimes.from_state(ALPHA, StartRatio(), state)
+
+
+@pytest.mark.parametrize(
+    ('median', 'deviation'), [(math.nan, 0.0), (0.0, -0.1), (0.0, math.inf), (math.inf, 0.0)]
+)
+def test_a_start_that_is_no_number_is_refused(median, deviation):
+    with pytest.raises(ValueError, match='log ratio has the median'):
+        StartRatio(median, deviation)
+
+
+def test_a_start_of_no_frame_is_refused():
+    with pytest.raises(ValueError, match='holds no log ratio'):
+        StartRatio.of([])
