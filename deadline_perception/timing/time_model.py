@@ -287,27 +287,6 @@ class FrameTimes:
             recent = of_rest.bound.recent
         return recent.probability_within(expected_ms, remaining_ms)
 
-    def probability_in_time(
-        self, path: ExecutionPath, segment: int, spent_ms: float, remaining_ms: float
-    ) -> float:
-        """Chance, as recent frames went, that what is left of a path ends within the time that is left.
-
-        Args:
-            path: as it runs.
-            segment: the next one; 0 for the whole path.
-            spent_ms: what the network has taken until there; 0 when that is not known.
-            remaining_ms: time for the rest of the network; a negative one gives 0.
-
-        Returns:
-            In [0, 1].
-        """
-        expected_ms = self.expected_ms(path, segment)
-        if remaining_ms <= 0.0 or expected_ms <= 0.0:
-            return float(remaining_ms >= 0.0 >= expected_ms)
-        width = math.log(max(self.bound_ms(path, segment, spent_ms) / expected_ms, 1.01))
-        ratio = math.log(remaining_ms / expected_ms) / width
-        return 0.5 * math.erfc(-ratio * _BOUND_DEVIATIONS / math.sqrt(2.0))
-
     def progress(self, forecast_ms: float, spent_ms: float) -> float:
         """What a frame has taken over what was expected of what it has run, whose forecast is given; within the limits
         of `RemainingCalibrator`, and 1 where nothing has run."""
