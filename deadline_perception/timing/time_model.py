@@ -289,7 +289,7 @@ class FrameTimes:
 
     def progress(self, forecast_ms: float, spent_ms: float) -> float:
         """What a frame has taken over what was expected of what it has run, whose forecast is given; within the limits
-        of `RemainingCalibrator`, and 1 where nothing has run."""
+        of `RemainingBound`, and 1 where nothing has run."""
         if forecast_ms <= 0.0 or spent_ms <= 0.0:
             return 1.0
         return min(max(spent_ms / (forecast_ms * self.slowdown), LEAST_RATIO), MOST_RATIO)
