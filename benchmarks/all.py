@@ -105,6 +105,8 @@ BENCHMARKS = (
         arguments=('--paths', '60', '--rounds', '6', '--data', DASHCAMS, '--limit', '100'),
     ),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),
+    Benchmark('first_pass', 20, 'YOLOX-Nano as the first look, by kind of image'),
+    Benchmark('two_passes', 20, 'one look against two, by kind of image and size of object'),
     Benchmark('time_model', 3, 'what each part of the time model earns, over recorded frames'),
     Benchmark(
         'operator_times',

@@ -36,7 +36,7 @@ CUDA_TESTS = (
     'test/networks/multi_path/test_checkpoint.py',
     'test/training',
     'research/multi_path/test_layer_visits.py',
-    'test/timing/wcet/test_layer_sweep.py',
+    'research/layer_latency/test_layer_sweep.py',
     'test/timing/contention/test_unit.py',
     'test/timing/contention/test_load.py',
     'test/tools/test_profile.py',

@@ -48,6 +48,7 @@ def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
             'weights',
             'pth',
             'bag',
+            'message',
             'image',
             'video',
             'detector',

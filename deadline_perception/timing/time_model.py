@@ -442,6 +442,10 @@ class TimeModel:
         Raises:
             ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
         """
+        if not 0.0 <= job.network_ms < math.inf:
+            raise ValueError(
+                f'network took {job.network_ms} ms, expected positive, finite numbers: the clock has jumped'
+            )
         times, decision_ms, publish_ms = job.times, job.decision_ms, job.publish_ms
         ran_ms = times.expected_ms(job.path)
         skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, ran_ms)
