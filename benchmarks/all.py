@@ -23,7 +23,7 @@ from parts.harness import ROOT, run_logged, show
 
 from deadline_perception.core.device import process_environment, read_device_facts, use_threads
 from deadline_perception.engines.choice import choose_engine, is_installed
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status

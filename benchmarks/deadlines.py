@@ -104,8 +104,8 @@ from deadline_perception.decision.speed_budget import Budget, TableBudget
 from deadline_perception.engines.choice import ENGINES
 from deadline_perception.extras.data.class_names import with_class_names
 from deadline_perception.extras.data.source import open_source
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.extras.report.scenario import with_speed_in_every_frame
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import JobRecord, LatePolicy, Outcome
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy

@@ -46,8 +46,8 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     ranking_classes,
     sample_paths,
 )
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment

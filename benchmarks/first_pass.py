@@ -35,11 +35,11 @@ from deadline_perception.extras.data.class_names import relabelled, with_mapping
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.extras.external_models.public_yolox import FACTS
+from deadline_perception.networks.model_reference import (
     find_weights,
     load_network,
 )
-from deadline_perception.extras.external_models.public_yolox import FACTS
 from deadline_perception.networks.multi_path.score_calibration import (
     ScoreCalibration,
     fit_calibration,

@@ -18,9 +18,8 @@ from parts.harness import Run, quantiles, run_script, show, turns
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.measurement_plan import distinct_paths
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
-from deadline_perception.extras.external_models.model_set.set_file import use_engine
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import find_weights, use_engine
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS

@@ -39,10 +39,6 @@ from deadline_perception.extras.data.bag_file import BagFile
 from deadline_perception.extras.data.class_names import read_class_mapping
 from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.data.video import read_video
-from deadline_perception.extras.external_models.model_set.model_reference import (
-    find_weights,
-    load_weights,
-)
 from deadline_perception.extras.external_models.model_set.set_file import (
     ModelSpec,
     SetFile,
@@ -50,6 +46,10 @@ from deadline_perception.extras.external_models.model_set.set_file import (
 )
 from deadline_perception.extras.external_models.model_set.torchvision_detector import fits
 from deadline_perception.extras.several_networks.task_file import read_tasks
+from deadline_perception.networks.model_reference import (
+    find_weights,
+    load_weights,
+)
 from deadline_perception.networks.multi_path.checkpoint import load_detector
 from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.command_line import exit_status

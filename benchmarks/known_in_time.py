@@ -34,10 +34,10 @@ from deadline_perception.core.records import Frame
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.extras.data.class_names import with_class_names
 from deadline_perception.extras.evaluation.average_precision import average_precision
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.several_networks.nested_task import spread
 from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.tracks import Tracks
 from deadline_perception.timing.path_bound import PathForecast

@@ -66,8 +66,8 @@ def work(weights: Path) -> None:
     process."""
     from deadline_perception.core.device import use_threads
     from deadline_perception.core.share_folder import share_folder
-    from deadline_perception.extras.external_models.model_set.model_reference import load_network
     from deadline_perception.extras.rendered_drive.drive import render_drive
+    from deadline_perception.networks.model_reference import load_network
     from deadline_perception.runtime.loading import warm_up
     from deadline_perception.timing.profile import time_frame
 

@@ -32,12 +32,12 @@ from parts.harness import Run, run_script, show
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.several_networks.nested_task import NestedTask, load_nested_task
 from deadline_perception.extras.several_networks.network_schedule import make_schedule
 from deadline_perception.extras.several_networks.network_scheduler import NetworkScheduler
 from deadline_perception.extras.several_networks.task_file import TaskRequest, read_tasks
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import Job, JobRecord, Outcome
 from deadline_perception.runtime.pipeline import FrameClient

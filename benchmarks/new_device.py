@@ -28,8 +28,8 @@ from deadline_perception.core.share_folder import share_folder
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path

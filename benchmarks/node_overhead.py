@@ -20,11 +20,11 @@ from parts.harness import Run, run_script
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.data.bag import write_bag
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.extras.report.recorded_bag import read_recording
 from deadline_perception.extras.report.recording import Recording
 from deadline_perception.extras.report.timeliness import Spread
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.job import Outcome
 from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.support.ensure_profile import ensure_profile

@@ -37,8 +37,8 @@ from deadline_perception.extras.evaluation.average_precision import average_prec
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
 from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions

@@ -23,9 +23,9 @@ from parts.beside_programs import beside_programs
 from parts.harness import Run, run_script, show, turns
 
 from deadline_perception.core.device import process_environment, use_threads
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.system.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.timing.profile import time_frame

@@ -40,8 +40,8 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import SetupError, make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference

@@ -34,8 +34,8 @@ from street_accuracy import Candidate, measure, public_detectors
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.recipe import recipe_in
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS

@@ -31,7 +31,7 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.path_accuracy import annotated_frames, detect_on_paths
 from deadline_perception.extras.evaluation.size_precision import precision_by_size
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.networks.model_reference import (
     find_weights,
     load_network,
 )

@@ -20,7 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.number import is_count
+from deadline_perception.core.opencv import cv2
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.runtime.answer import Answer
@@ -39,7 +41,7 @@ STOP_TIMEOUT_S = 3.0
 _END_TIMEOUT_S = (
     1.0  # of the same as the program ends, which then waits for threads of all detectors
 )
-_MEASURED_IMAGES = 4
+_CAMERA_SIZE = (1280, 720)  # of images to measure on
 KEPT_FRAMES = 200  # a process that is killed loses what the calibration learnt from at most so many
 
 
@@ -150,7 +152,7 @@ class DeadlineDetector:
             if isinstance(model, Task):
                 self.loaded = LoadedTask.of(model)
             else:
-                images = _rendered_images if measures else None
+                images = _street_views if measures else None
                 self.loaded = self._executor.do(
                     lambda: load_task(
                         _options(model), share_folder() / 'models', images=images, prepare=prepare
@@ -421,10 +423,14 @@ def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
     return NetworkOptions(model)
 
 
-def _rendered_images() -> Sequence[np.ndarray]:
-    """Of a drive, to measure on where there is no profile."""
-    from deadline_perception.extras.rendered_drive.drive import render_drive
-
-    return [
-        frame.load_bgr() for frame in render_drive(40.0, rate_hz=_MEASURED_IMAGES / 40.0).frames
-    ]
+def _street_views() -> Sequence[np.ndarray]:
+    """Parts of the photograph that ships, at a camera's size, to measure on where there is no profile."""
+    photograph = load_image(share_folder() / 'config' / 'photograph.jpg')
+    height, width = photograph.shape[:2]
+    parts = (
+        photograph,
+        photograph[:, ::-1],
+        photograph[height // 4 :],
+        photograph[:, width // 4 :],
+    )
+    return [cv2.resize(np.ascontiguousarray(part), _CAMERA_SIZE) for part in parts]

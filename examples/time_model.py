@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile, time_frame

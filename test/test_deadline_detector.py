@@ -34,7 +34,7 @@ from deadline_perception.deadline_detector import (
 )
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.extras.external_models.model_set.model_reference import ModelNotFound
+from deadline_perception.networks.model_reference import ModelNotFound
 from deadline_perception.runtime import detection_stream
 from deadline_perception.runtime.detection_stream import NoAnswer, StreamClosed, Superseded
 from deadline_perception.runtime.executor import Executor

@@ -26,7 +26,7 @@ from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelI
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 from parts.node_process import NodeProcess
 from parts.node_stand import BUDGET_MS, Stand

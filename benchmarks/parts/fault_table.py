@@ -15,7 +15,7 @@ from sensor_msgs.msg import Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.share_folder import DEFAULT_MODEL
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 from parts.fault_acts import (
     INF,

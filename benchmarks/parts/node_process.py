@@ -14,7 +14,7 @@ from pathlib import Path
 from deadline_perception.core.device import DEFAULT_THREADS
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
 

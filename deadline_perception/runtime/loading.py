@@ -32,14 +32,14 @@ from deadline_perception.decision.scene import SizeQuality
 from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.networks.fixed_path import FixedPathNetwork
+from deadline_perception.networks.model_reference import (
     ModelKind,
     ModelNotFound,
     ModelReference,
     is_set,
     load_network,
 )
-from deadline_perception.extras.external_models.model_set.model_set import FixedPathNetwork
 from deadline_perception.networks.passes import PassesNetwork
 from deadline_perception.runtime.look_twice import useful_sequences, with_passes
 from deadline_perception.runtime.task import Task

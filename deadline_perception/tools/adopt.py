@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.extras.external_models.model_set.set_file import check_device
+from deadline_perception.networks.model_reference import (
     SET_SUFFIXES,
     is_set,
 )
-from deadline_perception.extras.external_models.model_set.set_file import check_device
 from deadline_perception.tools.support.file_arguments import (
     add_device_arguments,
     check_file,

@@ -28,7 +28,6 @@ from deadline_perception.extras.evaluation.path_accuracy import (
 )
 from deadline_perception.extras.external_models.exported.exported_file import read_exported
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.extras.external_models.model_set.model_reference import load_weights
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
@@ -43,6 +42,7 @@ from deadline_perception.extras.external_models.model_set.set_file import (
     load_model,
 )
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.system.priority import ThreadPriority
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path

@@ -48,7 +48,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     sample_paths,
 )
 from deadline_perception.extras.evaluation.size_precision import objects_by_size
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.networks.model_reference import (
     find_weights,
     load_weights,
 )

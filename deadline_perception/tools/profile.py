@@ -30,12 +30,12 @@ from deadline_perception.core.records import Frame, spread_evenly
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.networks.model_reference import (
     find_weights,
     is_set,
     load_weights,
+    use_engine,
 )
-from deadline_perception.extras.external_models.model_set.set_file import use_engine
 from deadline_perception.runtime.loading import load_quality
 from deadline_perception.system.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.timing.contention.sensors import watch_cores_of_others

@@ -50,13 +50,13 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
     contention_prune,
     pareto_prune,
 )
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.system.kernel_thread import name_thread
 from deadline_perception.system.priority import MODES, Role, ThreadPriority

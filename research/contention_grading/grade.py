@@ -38,7 +38,7 @@ from levels import (
 
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.share_folder import share_folder
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.networks.model_reference import (
     find_weights,
     load_network,
 )

@@ -70,7 +70,6 @@ from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.extras.external_models.model_set.model_reference import find_weights
 from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.extras.external_models.model_set.pruning import (
     Candidate,
@@ -79,6 +78,7 @@ from deadline_perception.extras.external_models.model_set.pruning import (
 )
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, load_model
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment
 

@@ -45,7 +45,7 @@ from deadline_perception.extras.evaluation.path_accuracy import (
     ranking_classes,
 )
 from deadline_perception.extras.evaluation.resampled_precision import bootstrap_draws, resampled_ap
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.loading import make_policy, warm_up
 from deadline_perception.runtime.timed_inference import TimedInference

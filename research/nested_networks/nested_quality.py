@@ -22,7 +22,6 @@ import numpy as np
 from deadline_perception.core.device import read_device_facts, use_threads
 from deadline_perception.core.json_file import read_object
 from deadline_perception.engines.choice import ENGINES
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
 from deadline_perception.extras.rendered_drive.single_object import render_views
 from deadline_perception.extras.several_networks.classifier.classes import SIGN_FACES
 from deadline_perception.extras.several_networks.classifier.crop import crop_box
@@ -31,6 +30,7 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
     Approach,
     TotalAccuracy,
 )
+from deadline_perception.networks.model_reference import load_network
 from deadline_perception.system.priority import Role, ThreadPriority
 from deadline_perception.timing.profile import time_frame
 from deadline_perception.tools.profile import restart_with_environment

@@ -11,7 +11,7 @@ from measurable_network import run_command
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.elastic.source import NetworkSource
-from deadline_perception.extras.external_models.model_set.model_reference import load_network
+from deadline_perception.networks.model_reference import load_network
 
 CLASSES = ('bright', 'dark')
 

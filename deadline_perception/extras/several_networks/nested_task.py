@@ -13,10 +13,6 @@ from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.json_file import read_object
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.external_models.model_set.model_reference import (
-    ModelNotFound,
-    load_network,
-)
 from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.extras.several_networks.scheduling.quality import (
     AccuracyTable,
@@ -26,6 +22,10 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
     TotalAccuracy,
 )
 from deadline_perception.extras.several_networks.task_file import TaskRequest
+from deadline_perception.networks.model_reference import (
+    ModelNotFound,
+    load_network,
+)
 from deadline_perception.runtime.job import JobRecord, Outcome
 from deadline_perception.runtime.loading import (
     NetworkOptions,

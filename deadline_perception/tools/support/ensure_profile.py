@@ -17,7 +17,7 @@ from deadline_perception.core.device import (
 )
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.engines.choice import choose_engine, is_installed
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.networks.model_reference import (
     is_set,
     load_weights,
 )

@@ -25,14 +25,14 @@ from deadline_perception.extras.external_models.model_set.exported_model import 
     exported_spec,
     plain_name,
 )
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
+from deadline_perception.networks.model_reference import (
     SET_SUFFIXES,
     ModelKind,
     ModelNotFound,
     ModelReference,
     find_weights,
 )
-from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.tools.model_conventions import inspect_file
 
 COCO = 'coco'

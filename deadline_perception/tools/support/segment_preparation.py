@@ -209,7 +209,7 @@ def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
 def main(weights: str, place: str, threads: str) -> None:
     """Prepares what is not there yet; the work of the process of its own."""
     from deadline_perception.engines.preparation import prepare
-    from deadline_perception.extras.external_models.model_set.model_reference import load_weights
+    from deadline_perception.networks.model_reference import load_weights
 
     use_threads(int(threads))
     network = load_weights(Path(weights))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.extras.external_models.model_set.model_reference import load_weights
+from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.multi_path.checkpoint import CheckpointError, write_weights
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.yolox.checkpoint import build_yolox, load_yolox, save_yolox

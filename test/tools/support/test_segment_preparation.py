@@ -92,7 +92,7 @@ def test_a_user_who_interrupts_costs_no_form(prepared):
 import numpy as np
 from pathlib import Path
 from deadline_perception.core.device import read_device_facts
-from deadline_perception.extras.external_models.model_set.model_reference import load_weights
+from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.tools.support.segment_preparation import prepare_segments
 weights = Path({str(prepared.weights)!r})
 prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_device_facts('cpu'))

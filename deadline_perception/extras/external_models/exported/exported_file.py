@@ -22,8 +22,8 @@ from deadline_perception.extras.external_models.exported.stated_facts import (
     read_stated,
 )
 from deadline_perception.extras.external_models.exported.tflite_file import read_tflite
+from deadline_perception.networks.kinds import EXPORT_SUFFIXES
 
-SUFFIXES = ('.onnx', '.xml', '.tflite')
 _MOST_ROUNDS = 100_000  # of a loop
 _WIDTH_FIRST = (
     'orig_target_sizes',
@@ -154,9 +154,9 @@ def size_values(name: str, count: int, size: tuple[int, int]) -> list[float]:
 
 
 def _read(file: Path):
-    if file.suffix.lower() not in SUFFIXES:
+    if file.suffix.lower() not in EXPORT_SUFFIXES:
         raise ModelError(
-            f'{file} is no exported detector, expected a file that ends with {", ".join(SUFFIXES)}'
+            f'{file} is no exported detector, expected a file that ends with {", ".join(EXPORT_SUFFIXES)}'
         )
     try:
         check_kind(file)

@@ -15,16 +15,15 @@ from deadline_perception.core.errors import printable
 from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import FileRefused
-from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.engines.segment_store import StoreError
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import InputForm
 from deadline_perception.extras.external_models.model_set.model_set import (
-    FixedPathNetwork,
     ModelSet,
 )
 from deadline_perception.extras.external_models.model_set.whole_detector import BACKGROUND
+from deadline_perception.networks.fixed_path import FixedPathNetwork
+from deadline_perception.networks.model_reference import use_engine
 
 FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
@@ -242,24 +241,6 @@ def _from(folder: Path, file: Path) -> str:
     there = file.resolve()
     near = Path(os.path.relpath(there, folder.resolve()))
     return str(there) if len([part for part in near.parts if part == '..']) > 2 else str(near)
-
-
-def use_engine(network: Network, engine: str, device: str, weights: Path) -> None:
-    """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`, with
-    `float16` after its weights have become that.
-
-    Raises:
-        StoreError: it is asked for by its name and is not ready, or the network has no such precision.
-    """
-    if not device.startswith('cuda'):
-        network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
-        return
-    if engine == 'float16':
-        if not hasattr(network, 'use_float16'):
-            raise StoreError(f'engine is float16, which {network.config_name} does not compute in')
-        network.use_float16()
-    if engine != 'eager':
-        network.use_graphs()
 
 
 def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Network:

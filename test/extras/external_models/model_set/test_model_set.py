@@ -12,9 +12,9 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.model_set import (
-    FixedPathNetwork,
     ModelSet,
 )
+from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.runtime.job import Job, StampReading
 from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.extras.external_models.model_set.model_reference import (
+from deadline_perception.networks.model_reference import (
     ModelKind,
     ModelNotFound,
     ModelReference,

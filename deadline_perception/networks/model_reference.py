@@ -9,14 +9,22 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.share_folder import share_folder
+from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.extras.external_models.exported.exported_file import SUFFIXES
-from deadline_perception.extras.external_models.model_set.model_set import FixedPathNetwork
-from deadline_perception.extras.external_models.model_set.set_file import load_set, use_engine
+from deadline_perception.engines.segment_store import StoreError
+from deadline_perception.networks.fixed_path import FixedPathNetwork
+from deadline_perception.networks.kinds import (
+    EXPORT,
+    EXPORT_SUFFIXES,
+    SET,
+    SET_SUFFIXES,
+    load_kind,
+    weights_kind,
+)
 
-SET_SUFFIXES = ('.yaml', '.yml')
 _TORCH_SUFFIXES = ('.pth', '.pt', '.safetensors', '.bin', '.ckpt')
 
 
@@ -56,7 +64,7 @@ class ModelReference:
         before, _, after = str(text).partition(':')
         if is_set(file):
             return cls(ModelKind.SET, file)
-        if file.suffix.lower() in SUFFIXES:
+        if file.suffix.lower() in EXPORT_SUFFIXES:
             return cls(ModelKind.EXPORT, file)
         if Path(after).suffix in _TORCH_SUFFIXES:
             return cls(ModelKind.TORCHVISION, Path(os.path.expanduser(after)), before)
@@ -132,11 +140,7 @@ def load_network(
     if reference.kind is ModelKind.SET:
         return load_weights(reference.file, device, engine), reference.file
     if reference.kind is ModelKind.EXPORT:
-        from deadline_perception.extras.external_models.model_set.exported_model import (
-            load_exported,
-        )
-
-        return load_exported(reference.file, device), reference.file
+        return load_kind(EXPORT, reference.file, device), reference.file
     models_folder = models_folder or share_folder() / 'models'
     is_shipped = (
         models_folder / f'{reference.file}.safetensors'
@@ -168,18 +172,25 @@ def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Ne
         ValueError: no kind of device has that name.
     """
     if is_set(weights):
-        return load_set(Path(weights), device, engine)
-    from deadline_perception.extras.elastic.checkpoint import is_elastic, load_elastic
-    from deadline_perception.extras.several_networks.classifier import checkpoint
-    from deadline_perception.networks.multi_path.checkpoint import load_detector, read_metadata
-    from deadline_perception.networks.yolox.checkpoint import KIND as YOLOX
-    from deadline_perception.networks.yolox.checkpoint import load_yolox
+        return load_kind(SET, Path(weights), device, engine)
+    from deadline_perception.networks.multi_path.checkpoint import read_header  # loads torch
 
-    if is_elastic(weights):
-        return load_elastic(weights, device)
-    kind = read_metadata(Path(weights))[0].get('kind')
-    if kind == checkpoint.KIND:
-        return checkpoint.load_classifier(weights, device)
-    if kind == YOLOX:
-        return load_yolox(weights, device)
-    return load_detector(weights, device)
+    return load_kind(weights_kind(read_header(Path(weights)).metadata), weights, device)
+
+
+def use_engine(network: Network, engine: str, device: str, weights: Path) -> None:
+    """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`, with
+    `float16` after its weights have become that.
+
+    Raises:
+        StoreError: it is asked for by its name and is not ready, or the network has no such precision.
+    """
+    if not device.startswith('cuda'):
+        network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
+        return
+    if engine == 'float16':
+        if not hasattr(network, 'use_float16'):
+            raise StoreError(f'engine is float16, which {network.config_name} does not compute in')
+        network.use_float16()
+    if engine != 'eager':
+        network.use_graphs()
