@@ -15,10 +15,12 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.number import is_count
@@ -33,6 +35,7 @@ from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, load_task
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
 from deadline_perception.runtime.task import Task
+from deadline_perception.system.preparation import prepare_aloud
 from deadline_perception.system.priority import ThreadPriority
 from deadline_perception.timing.calibration import CalibrationFile, ForeignFile
 from deadline_perception.timing.part_bound import PartBound
@@ -152,10 +155,13 @@ class DeadlineDetector:
             if isinstance(model, Task):
                 self.loaded = LoadedTask.of(model)
             else:
-                images = _street_views if measures else None
+                images, options = None, _options(model)
+                if measures:
+                    images = _street_views
+                    prepare = prepare or partial(_prepare, options)
                 self.loaded = self._executor.do(
                     lambda: load_task(
-                        _options(model), share_folder() / 'models', images=images, prepare=prepare
+                        options, share_folder() / 'models', images=images, prepare=prepare
                     )
                 )
         except BaseException:
@@ -421,6 +427,10 @@ def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
             f'model is {model!r}, expected a name, a file, a network, options of one, or a task'
         )
     return NetworkOptions(model)
+
+
+def _prepare(options: NetworkOptions, weights: Path) -> None:
+    prepare_aloud(weights, options.threads or read_device_facts(options.device).threads)
 
 
 def _street_views() -> Sequence[np.ndarray]:

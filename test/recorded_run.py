@@ -150,6 +150,7 @@ class RunWriter:
             'queue_ms': total_ms - network_ms - 5.0,
             'outcome': 0,
             'path': PATH,
+            'results': [],
             'overhead_ms': total_ms - network_ms - 4,
             'forecast_ms': 0.9 * network_ms,
             'idle_forecast_ms': 0.9 * network_ms,

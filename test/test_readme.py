@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -15,11 +16,13 @@ def snippets(text: str) -> list[str]:
 
 
 @pytest.fixture
-def small_street(tmp_path, monkeypatch):
+def small_street(tmp_path, monkeypatch, repository):
     """A package whose `street` is a network that is ready within a second."""
     from prepared_network import write_small
 
     (tmp_path / 'models').mkdir()
+    (tmp_path / 'config').mkdir()
+    shutil.copy(repository / 'config' / 'photograph.jpg', tmp_path / 'config')
     write_small(tmp_path / 'models').rename(tmp_path / 'models' / 'street.safetensors')
     monkeypatch.setattr('deadline_perception.deadline_detector.share_folder', lambda: tmp_path)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))

@@ -49,7 +49,7 @@ def test_every_topic_and_field_of_a_layout_exists(name, repository):
                 kind = type(getattr(kind(), name))
             else:  # of the elements of a list, that with a certain value of a field
                 element = re.fullmatch(
-                    r'sequence<(\w+)/(\w+)>', kind.get_fields_and_field_types()[name]
+                    r'sequence<(\w+)/(\w+)(?:, \d+)?>', kind.get_fields_and_field_types()[name]
                 )
                 kind = message_class(f'{element[1]}/msg/{element[2]}')
                 assert filters in kind.get_fields_and_field_types()

@@ -401,7 +401,10 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(
     with pytest.warns(UserWarning, match='is left out, 1 so far'):
         assert main(words(12)) == 1
     told = capsys.readouterr().err
-    assert 'images of' in told and 'cannot be read, expected a JPEG or PNG image: No such' in told
+    assert (
+        'images of' in told
+        and 'cannot be read, expected a JPEG, PNG, BMP or WebP image: No such' in told
+    )
     assert (
         'The same command goes on once they are back' in told
         and not (tmp_path / 'weights.safetensors').exists()

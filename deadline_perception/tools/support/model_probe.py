@@ -60,7 +60,7 @@ def probe_model(
     """
     order = {'spec': spec, 'device': device, 'engine': engine, 'threads': threads}
     return ModelFacts(
-        **ask('model_probe', order, {'images': images[:_FRAMES]}, spec.name, _LIMIT_S)
+        **ask('support.model_probe', order, {'images': images[:_FRAMES]}, spec.name, _LIMIT_S)
     )
 
 

@@ -36,7 +36,7 @@ def test_a_process_that_ends_or_hangs_is_told(monkeypatch, code, said):
     runs(monkeypatch, code)
     limit_s = 2.0 if code.startswith('while') else 120.0
     with pytest.raises(ModelError, match=said) as error:
-        ask('model_probe', {}, {}, 'yolo', limit_s)
+        ask('support.model_probe', {}, {}, 'yolo', limit_s)
     assert str(error.value).isprintable()
 
 
@@ -47,7 +47,7 @@ def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
     asks = (
         'from deadline_perception.tools import model_process\n'
         f'model_process.module_command = lambda module, folder: [{sys.executable!r}, "-c", {work!r}, folder]\n'
-        'model_process.ask("model_probe", {}, {}, "yolo", 600.0)'
+        'model_process.ask("support.model_probe", {}, {}, "yolo", 600.0)'
     )
     asking = subprocess.Popen([sys.executable, '-c', asks], stdin=subprocess.DEVNULL)
     try:
