@@ -132,7 +132,8 @@ def prepare(
     segment whose model is at hand, for seconds otherwise.
 
     Args:
-        network: on the CPU; see `engines/segment_run.py`. Its engine is another one meanwhile.
+        network: on the CPU; see `engines/segment_run.py`. Its engine is another one meanwhile. Where it has `quantises`
+            and that is False, 8 bit is not tried.
         images: uint8 `[height, width, 3]`, varied, as those that will be seen. Sixteen are used, at least 8 are needed.
         store: of this network.
         threads: that one segment is spread over.
@@ -154,7 +155,9 @@ def prepare(
     ]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
     models, done = models or SegmentModels(''), progress or (lambda key: None)
-    maker = SegmentMaker(store, threads, models.weights_hash)
+    maker = SegmentMaker(
+        store, threads, models.weights_hash, quantises=getattr(network, 'quantises', True)
+    )
     space, asked = network.path_space, set(network.path_space.carriers() if keys is None else keys)
     wanted = set(asked)
     varied = (space.largest, *covering_paths(space, 1, random.Random(0)))
@@ -256,6 +259,7 @@ class SegmentMaker:
         store: keeps what is made.
         threads: that one segment is spread over.
         weights_hash: of the weights that they hold.
+        quantises: 8 bit is tried.
 
     Attributes:
         made: the models that were made here and are accurate.
@@ -264,7 +268,10 @@ class SegmentMaker:
         StoreError: OpenVINO cannot be loaded.
     """
 
-    def __init__(self, store: SegmentStore, threads: int, weights_hash: str = '') -> None:
+    def __init__(
+        self, store: SegmentStore, threads: int, weights_hash: str = '', *, quantises: bool = True
+    ) -> None:
+        self._quantises = quantises
         self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
         self.made = SegmentModels(weights_hash)
 
@@ -411,8 +418,9 @@ class SegmentMaker:
         if not any(operation.get_type_name() in _LAYERS for operation in converted.get_ops()):
             yield Form.EXACT, partial(_given, converted)
             return
-        for saturating in (False, True):
-            yield Form.INT8, partial(self._quantise, converted, calls, saturating)
+        if self._quantises:
+            for saturating in (False, True):
+                yield Form.INT8, partial(self._quantise, converted, calls, saturating)
         yield Form.FLOAT, partial(_given, converted)
 
     @torch.inference_mode(False)

@@ -30,8 +30,8 @@ _FIRST_NUMBER, _NUMBERS_PER_UNIT = 1178, 3
 _OUTPUTS = {'classes': 'cls_preds', 'boxes': 'reg_preds', 'objectness': 'obj_preds'}
 FACTS = {
     'licence': 'Apache-2.0',
-    'source': 'YOLOX-Nano of YOLOX 0.1.1 (Ge et al. 2021, Megvii), as ONNX: yolox_nano.onnx of '
-    'Kazuhito00/YOLOX-ONNX-TFLite-Sample; trained by its authors on COCO train2017',
+    'source': 'YOLOX-Nano, published by Megvii as part of YOLOX under Apache 2.0; taken from yolox_nano.onnx '
+    'of Kazuhito00/YOLOX-ONNX-TFLite-Sample',
     'recipe': 'the published weights, their batch norms folded, as float16; of COCO 80 the classes '
     'that are named as sources',
 }
