@@ -29,6 +29,8 @@ NO_SUITE = (
     'extras/',
     'tools/',
     'nodes/bag_',
+    'nodes/camera_player',
+    'nodes/live_view',
     'nodes/qos_scheduler',
     'nodes/schedule_',
     'nodes/restamp',

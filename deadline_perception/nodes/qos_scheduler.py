@@ -101,7 +101,7 @@ _DEFAULT_SPEED_MPS = 13.9  # 50 km/h, until the first one is heard
 
 
 @dataclass(eq=False)
-class _Seat(FrameClient):
+class _TaskTopics(FrameClient):
     """A task as the node serves it: its messages, and the image at work. Told of its jobs on threads of its executor."""
 
     node: QosSchedulerNode
@@ -145,7 +145,7 @@ class QosSchedulerNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__('qos_scheduler')
-        self._seats: dict[str, _Seat] = {}
+        self._served: dict[str, _TaskTopics] = {}
         self._values = declare(self, PARAMETERS, self._check)
         self._loader: Executor | None = None
         self._schedulers: dict[str, NetworkScheduler] = {}
@@ -167,8 +167,8 @@ class QosSchedulerNode(ManagedNode):
         self._check_active(values['active_tasks'])
 
     def _check_leaders(self) -> None:
-        for name, seat in self._seats.items():
-            leader = self._seats.get(seat.task.request.crops_of)
+        for name, served in self._served.items():
+            leader = self._served.get(served.task.request.crops_of)
             if leader is not None and leader.task.network.result_type is not Detections:
                 raise SetupError(
                     f'crops_of of task {name} is {leader.task.name}, which gives '
@@ -177,10 +177,12 @@ class QosSchedulerNode(ManagedNode):
 
     def _check_active(self, names: Sequence[str]) -> None:
         """Refuses tasks that the file does not have, once it is read: they would stop all others."""
-        unknown = sorted({name for name in names if name} - set(self._seats)) if self._seats else []
+        unknown = (
+            sorted({name for name in names if name} - set(self._served)) if self._served else []
+        )
         if unknown:
             raise SetupError(
-                f'active_tasks names {", ".join(unknown)}, expected some of {", ".join(self._seats)}'
+                f'active_tasks names {", ".join(unknown)}, expected some of {", ".join(self._served)}'
             )
 
     # --- lifecycle ---
@@ -206,25 +208,25 @@ class QosSchedulerNode(ManagedNode):
                         target_miss_probability=values['target_miss_probability'],
                     )
                 )
-                self._seats[request.name] = self._seat(task)
+                self._served[request.name] = self._topics_of(task)
             self._check_leaders()
             self._check_active(values['active_tasks'])
         except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)
-        for name, seat in self._seats.items():
-            seat.followers = tuple(
+        for name, served in self._served.items():
+            served.followers = tuple(
                 other
-                for other, follower in self._seats.items()
+                for other, follower in self._served.items()
                 if follower.task.request.crops_of == name
             )
         self._publish_schedule = self._output(Schedule, '~/schedule', LATCHED)
         self._publish_job = self._output(JobReport, '~/jobs', FRAMES)
-        for seat in self._seats.values():
-            for notice in seat.task.notices:
-                self.get_logger().warning(f'{seat.task.name}: {notice}')
+        for served in self._served.values():
+            for notice in served.task.notices:
+                self.get_logger().warning(f'{served.task.name}: {notice}')
             self.get_logger().info(
-                f'configured: task {seat.task.name}, {seat.task.network.config_name} with '
-                f'{len(seat.task.paths)} levels on {seat.task.request.device}'
+                f'configured: task {served.task.name}, {served.task.network.config_name} with '
+                f'{len(served.task.paths)} levels on {served.task.request.device}'
             )
         return super().on_configure(state)
 
@@ -234,7 +236,7 @@ class QosSchedulerNode(ManagedNode):
         self._priority = ThreadPriority(values['priority'], cores=parse_cores(values['cores']))
         self._priority.raise_thread(Role.SUPPORTING)
         result = super().on_activate(state)
-        for device in dict.fromkeys(seat.task.request.device for seat in self._seats.values()):
+        for device in dict.fromkeys(served.task.request.device for served in self._served.values()):
             executor = Executor()
             executor.start(
                 self._priority,
@@ -245,15 +247,15 @@ class QosSchedulerNode(ManagedNode):
             self._schedulers[device] = NetworkScheduler(
                 executor,
                 {
-                    name: (seat.task, seat)
-                    for name, seat in self._seats.items()
-                    if seat.task.request.device == device
+                    name: (served.task, served)
+                    for name, served in self._served.items()
+                    if served.task.request.device == device
                 },
                 raises_levels=values['raise_levels'],
             )
-        for seat in self._seats.values():
-            seat.publish_labels(
-                label_info(seat.task.network.class_names, self.get_clock().now().to_msg())
+        for served in self._served.values():
+            served.publish_labels(
+                label_info(served.task.network.class_names, self.get_clock().now().to_msg())
             )
         self._look()
         self._subscribe(values)
@@ -281,17 +283,17 @@ class QosSchedulerNode(ManagedNode):
 
     def _release(self) -> None:
         super()._release()
-        seats, self._seats = self._seats, {}
+        served_tasks, self._served = self._served, {}
         if self._loader is not None:
             self._loader.submit(
-                seats.clear
+                served_tasks.clear
             )  # networks are let go of where they were loaded, which may take its time
             self._loader.close(_STOP_TIMEOUT_S)
             self._loader = None
 
     # --- topics ---
 
-    def _seat(self, task: NestedTask) -> _Seat:
+    def _topics_of(self, task: NestedTask) -> _TaskTopics:
         network = task.network
         kind = RESULT_KINDS.get(network.result_type)
         if kind is None:
@@ -300,7 +302,7 @@ class QosSchedulerNode(ManagedNode):
                 f'{", ".join(known.__name__ for known in RESULT_KINDS)}'
             )
         topic = kind.topic.replace('~/', f'~/{task.name}/')
-        return _Seat(
+        return _TaskTopics(
             self,
             task,
             kind.maker(network.class_names),
@@ -310,10 +312,12 @@ class QosSchedulerNode(ManagedNode):
 
     def _subscribe(self, values: Mapping[str, Value]) -> None:
         by_topic: dict[str, list[str]] = {}
-        for name, seat in self._seats.items():
-            if seat.task.request.crops_of:
+        for name, served in self._served.items():
+            if served.task.request.crops_of:
                 continue
-            by_topic.setdefault(seat.task.request.image_topic or f'~/{name}/image', []).append(name)
+            by_topic.setdefault(served.task.request.image_topic or f'~/{name}/image', []).append(
+                name
+            )
         self._images = [
             ImageInput(
                 self,
@@ -337,7 +341,7 @@ class QosSchedulerNode(ManagedNode):
         left_out: int,
     ) -> None:
         for name in names:
-            scheduler = self._schedulers.get(self._seats[name].task.request.device)
+            scheduler = self._schedulers.get(self._served[name].task.request.device)
             if scheduler is not None:
                 scheduler.submit(name, message)
 
@@ -357,9 +361,9 @@ class QosSchedulerNode(ManagedNode):
     def _active(self, device: str) -> list[NestedTask]:
         wanted = [name for name in self._values['active_tasks'] if name]
         return [
-            seat.task
-            for name, seat in self._seats.items()
-            if seat.task.request.device == device and (not wanted or name in wanted)
+            served.task
+            for name, served in self._served.items()
+            if served.task.request.device == device and (not wanted or name in wanted)
         ]
 
     def _look(self) -> None:
@@ -405,12 +409,12 @@ class QosSchedulerNode(ManagedNode):
         )
         self._publish_job(job_report(record, task, header))
 
-    def hand_on(self, seat: _Seat, header: Header, found: Detections) -> None:
+    def hand_on(self, served: _TaskTopics, header: Header, found: Detections) -> None:
         """Leaves the most important object of an image to the tasks that look at it."""
-        pixels = most_important_crop(seat.image_bgr, found)
+        pixels = most_important_crop(served.image_bgr, found)
         if pixels is not None:
-            for name in seat.followers:
-                self._schedulers[self._seats[name].task.request.device].submit(
+            for name in served.followers:
+                self._schedulers[self._served[name].task.request.device].submit(
                     name, Crop(pixels, header)
                 )
 
@@ -448,7 +452,7 @@ class QosSchedulerNode(ManagedNode):
                     f'{name} miss ratio upper 95 %': count.miss_ratio_upper_95,
                     f'{name} raised levels': count.raised,
                     f'{name} replaced images': count.replaced,
-                    f'{name} rejected images': self._seats[name].rejected,
+                    f'{name} rejected images': self._served[name].rejected,
                 }
                 if count.last_failure:
                     values[f'{name} last failure'] = count.last_failure

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.runtime.job import NO_LIMIT_MS, JobRecord, Outcome
+
+
+class FoundObject(NamedTuple):
+    """One object of an answer: its class, score in [0, 1], and float32 `[4]` corners in px of the image."""
+
+    name: str
+    score: float
+    box_xyxy_px: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +44,24 @@ class Answer:
     def __getstate__(self) -> dict[str, Any]:
         """Without the image, and what waits for the answer, which cannot leave the process."""
         return {**self.__dict__, 'record': replace(self.record, message=None)}
+
+    def __len__(self) -> int:
+        """Objects that it holds; 0 for a network that finds none."""
+        return len(self.boxes_xyxy_px)
+
+    def __bool__(self) -> bool:
+        """Always true: an image without objects was answered, too."""
+        return True
+
+    def __iter__(self) -> Iterator[FoundObject]:
+        """Its objects, most certain first."""
+        for box, score, label in zip(self.boxes_xyxy_px, self.scores, self.labels, strict=False):
+            yield FoundObject(self.class_names[label], float(score), box)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """int64 `[N]`, index of each object's class; `[0]` for a network that finds no objects."""
+        return self.result.labels if isinstance(self.result, Detections) else np.zeros(0, np.int64)
 
     @property
     def boxes_xyxy_px(self) -> np.ndarray:

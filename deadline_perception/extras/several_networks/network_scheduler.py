@@ -121,7 +121,7 @@ class Levels(Protocol):
     paths: Sequence[ExecutionPath]
 
 
-class _Seat:
+class _TaskState:
     """One task as the scheduler sees it, and its runner on the executor."""
 
     busy_since_ms: float | None = None  # what hangs is the scheduler's to see
@@ -169,29 +169,29 @@ class NetworkScheduler:
         )
         self._hanging_ms, self._raises_levels = hanging_ms, raises_levels
         self._lock = threading.Lock()  # of all below; never held over a call that may hang
-        self._at_work: tuple[_Seat, Job] | None = None
+        self._at_work: tuple[_TaskState, Job] | None = None
         self._stopped = False
-        self._seats = {name: _Seat(self, *task) for name, task in tasks.items()}
-        for seat in self._seats.values():
-            executor.admit(seat)
+        self._states = {name: _TaskState(self, *task) for name, task in tasks.items()}
+        for state in self._states.values():
+            executor.admit(state)
         self._watchdog.watch(self._next_due)
 
     @property
     def counts(self) -> dict[str, TaskCount]:
         """Jobs of each task so far."""
-        return {name: seat.count for name, seat in self._seats.items()}
+        return {name: state.count for name, state in self._states.items()}
 
     @property
     def hanging(self) -> tuple[str, ...]:
         """Tasks whose job did not come back."""
         with self._lock:
-            return tuple(name for name, seat in self._seats.items() if seat.hangs)
+            return tuple(name for name, state in self._states.items() if state.hangs)
 
     @property
     def is_at_work(self) -> bool:
         """A job has not come back, whether it was given up or not."""
         with self._lock:
-            return self._at_work is not None or any(seat.hangs for seat in self._seats.values())
+            return self._at_work is not None or any(state.hangs for state in self._states.values())
 
     def follow(self, plans: Mapping[str, TaskPlan]) -> None:
         """From the next job on goes by these plans; a task without one rests. A job at work is not disturbed.
@@ -199,19 +199,19 @@ class NetworkScheduler:
         Raises:
             ValueError: a plan is of no task of this scheduler.
         """
-        foreign = sorted(set(plans) - set(self._seats))
+        foreign = sorted(set(plans) - set(self._states))
         if foreign:
             raise ValueError(
-                f'plan is of {", ".join(foreign)}, expected tasks among {", ".join(self._seats)}'
+                f'plan is of {", ".join(foreign)}, expected tasks among {", ".join(self._states)}'
             )
         with self._lock:
-            for name, seat in self._seats.items():
-                seat.plan = plans.get(name)
-                if seat.plan is None:
-                    seat.waiting = None
-                    self._mailbox.discard(seat)
-                elif seat.waiting is not None:
-                    self._place(seat)
+            for name, state in self._states.items():
+                state.plan = plans.get(name)
+                if state.plan is None:
+                    state.waiting = None
+                    self._mailbox.discard(state)
+                elif state.waiting is not None:
+                    self._place(state)
 
     def submit(self, task: str, image: object) -> None:
         """Leaves the newest image of a task, which replaces one that waits; a task that rests takes none.
@@ -222,64 +222,64 @@ class NetworkScheduler:
         if self._executor.left_behind:
             raise RuntimeError(self._executor.left_behind)
         with self._lock:
-            seat = self._seats[task]
-            if self._stopped or seat.plan is None:
+            state = self._states[task]
+            if self._stopped or state.plan is None:
                 return
-            if seat.waiting is not None:  # what waits keeps its place: its release and deadline
-                seat.count.replaced += 1
-                seat.waiting.message = image
+            if state.waiting is not None:  # what waits keeps its place: its release and deadline
+                state.count.replaced += 1
+                state.waiting.message = image
                 return
-            seat.came_ms = now_ms()
-            seat.waiting = Job(image, seat.came_ms, _NO_STAMP)
-            self._place(seat)
+            state.came_ms = now_ms()
+            state.waiting = Job(image, state.came_ms, _NO_STAMP)
+            self._place(state)
 
     def stop(self) -> bool:
         """Closes the executor; a job at work is aborted at its next segment. Returns whether all came back."""
         self._end()
-        for seat in self._seats.values():
-            self._mailbox.discard(seat)
+        for state in self._states.values():
+            self._mailbox.discard(state)
         return self._executor.close(STOP_TIMEOUT_S)
 
     def _end(self) -> None:
         with self._lock:
             self._stopped = True
 
-    def _place(self, seat: _Seat) -> None:
+    def _place(self, state: _TaskState) -> None:
         """Settles when the job that waits is released and due; hold the lock."""
-        job, period_ms = seat.waiting, seat.plan.period_ms
+        job, period_ms = state.waiting, state.plan.period_ms
         job.arrived_ms, job.conditions = (
-            max(seat.came_ms, seat.next_release_ms),
+            max(state.came_ms, state.next_release_ms),
             Conditions(period_ms, 1.0, ''),
         )
         job.deadline_ms = job.arrived_ms + period_ms
-        if not seat.hangs:  # else once it is back
-            self._mailbox.put(seat, job, job.deadline_ms, job.arrived_ms)
+        if not state.hangs:  # else once it is back
+            self._mailbox.put(state, job, job.deadline_ms, job.arrived_ms)
 
     # --- on the worker ---
 
-    def _process(self, seat: _Seat, job: Job) -> None:
+    def _process(self, state: _TaskState, job: Job) -> None:
         with self._lock:
-            if self._stopped or seat.waiting is not job:  # its task rests meanwhile
+            if self._stopped or state.waiting is not job:  # its task rests meanwhile
                 return
-            self._begin(seat, job)
-            self._at_work = seat, job
+            self._begin(state, job)
+            self._at_work = state, job
         self._watchdog.arm(job.fallback_ms)
-        outcome, failure = self._run(seat, job)
+        outcome, failure = self._run(state, job)
         record = None if outcome is None else job.record(outcome, now_ms(), failure)
         with self._lock:
-            hung, seat.hangs = seat.hangs, False
+            hung, state.hangs = state.hangs, False
             if not hung:
                 self._at_work = None
-            elif seat.waiting is not None:
-                self._place(seat)
+            elif state.waiting is not None:
+                self._place(state)
         if record is not None and not hung:  # else it was counted when it was given up
-            self._tell(seat, record)
+            self._tell(state, record)
 
-    def _begin(self, seat: _Seat, job: Job) -> None:
+    def _begin(self, state: _TaskState, job: Job) -> None:
         """Takes a released job out, and settles its level and until when it may run; hold the lock."""
-        seat.waiting, seat.last_release_ms, at_ms = None, job.arrived_ms, now_ms()
-        plan, others, coming = seat.plan, [], []
-        for other in self._seats.values():
+        state.waiting, state.last_release_ms, at_ms = None, job.arrived_ms, now_ms()
+        plan, others, coming = state.plan, [], []
+        for other in self._states.values():
             if other.plan is None or other.hangs:
                 continue
             next_ms = max(at_ms, other.next_release_ms)
@@ -314,35 +314,35 @@ class NetworkScheduler:
             plan.level,
             level,
         )
-        job.path, job.bound_ms = seat.levels.paths[level], plan.times_ms[level]
+        job.path, job.bound_ms = state.levels.paths[level], plan.times_ms[level]
         job.fallback_ms = max(job.deadline_ms, at_ms + job.bound_ms) + self._hanging_ms
 
-    def _run(self, seat: _Seat, job: Job) -> tuple[Outcome | None, str]:
+    def _run(self, state: _TaskState, job: Job) -> tuple[Outcome | None, str]:
         """What came of a job, and its error; None of an image that is rejected."""
         try:
-            image = seat.client.convert(job)
+            image = state.client.convert(job)
             if image is None:
                 return None, ''
             job.begun_ms = now_ms()
-            run = seat.levels.network.start(image, job.path)
+            run = state.levels.network.start(image, job.path)
             while not run.finished:
-                if seat.hangs or self._stopped or now_ms() > job.until_ms:
+                if state.hangs or self._stopped or now_ms() > job.until_ms:
                     return Outcome.ABORTED, ''
                 job.leave('network', run.run_segment())
             job.result, job.ended_ms = run.result(), now_ms()
-            if not self._claim(seat, job):
+            if not self._claim(state, job):
                 return Outcome.HUNG, ''
-            seat.client.publish(job, job.result)
+            state.client.publish(job, job.result)
             return (Outcome.DETECTED if now_ms() <= job.deadline_ms else Outcome.LATE), ''
         except BaseException as error:  # whatever a network throws, the other tasks go on
-            seat.client.on_failure(error)
+            state.client.on_failure(error)
             return Outcome.FAILED, f'{type(error).__name__}: {error}'
 
-    def _claim(self, seat: _Seat, job: Job) -> bool:
+    def _claim(self, state: _TaskState, job: Job) -> bool:
         """For publication, which has some time of its own. Returns whether the watchdog has not given the job up."""
         with self._lock:
             job.fallback_ms = max(job.fallback_ms, now_ms() + HANGING_PUBLICATION_MS)
-            return not seat.hangs
+            return not state.hangs
 
     # --- on a thread of the watchdog ---
 
@@ -351,20 +351,20 @@ class NetworkScheduler:
         with self._lock:
             if self._stopped or self._at_work is None:
                 return math.inf, None
-            seat, job = self._at_work
+            state, job = self._at_work
             if job.fallback_ms > at_ms:
                 return job.fallback_ms, None
-            seat.hangs, self._at_work = True, None
+            state.hangs, self._at_work = True, None
             self._mailbox.discard(
-                seat
+                state
             )  # its next one would hang the next thread; `_process` leaves it again
-            return at_ms, partial(self._give_up, seat, job)
+            return at_ms, partial(self._give_up, state, job)
 
-    def _give_up(self, seat: _Seat, job: Job) -> None:
+    def _give_up(self, state: _TaskState, job: Job) -> None:
         self._executor.relieve_worker()
-        self._tell(seat, job.record(Outcome.HUNG, now_ms(), 'the network did not come back'))
+        self._tell(state, job.record(Outcome.HUNG, now_ms(), 'the network did not come back'))
 
     @staticmethod
-    def _tell(seat: _Seat, record: JobRecord) -> None:
-        seat.count.note(record)
-        seat.client.on_record(record)
+    def _tell(state: _TaskState, record: JobRecord) -> None:
+        state.count.note(record)
+        state.client.on_record(record)

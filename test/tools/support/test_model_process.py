@@ -45,7 +45,7 @@ def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
     place = tmp_path / 'pid'
     work = f'import os, time; open({str(place)!r}, "w").write(str(os.getpid())); time.sleep(600)'
     asks = (
-        'from deadline_perception.tools import model_process\n'
+        'from deadline_perception.tools.support import model_process\n'
         f'model_process.module_command = lambda module, folder: [{sys.executable!r}, "-c", {work!r}, folder]\n'
         'model_process.ask("support.model_probe", {}, {}, "yolo", 600.0)'
     )

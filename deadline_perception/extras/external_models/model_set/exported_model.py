@@ -61,9 +61,10 @@ def read_facts(
     labels: set[int] = set()
     if size is not None:
         given = with_size(exported, size, file)
-        labels = in_file(
-            file, lambda: _labels(given, size, stated or exported.stated.outputs, classes)
-        )
+        known, names = stated or exported.stated.outputs, exported.stated.class_names
+        labels = in_file(file, lambda: _labels(given, size, known, classes))
+        if classes is None and names:
+            labels |= _labels_of_as_many(given, size, known, len(names))
     return FileFacts(
         exported.stated.class_names,
         tuple(sorted(labels)),
@@ -81,6 +82,15 @@ def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) ->
             head
             for head, _ in possible_readings(outputs, tuple(map(str, range(classes))), size, stated)
         ]
+    return {head.labels for head in heads if head.labels}
+
+
+def _labels_of_as_many(outputs, size: tuple[int, int], stated: str, count: int) -> set[int]:
+    """The number of names that a file states, where its outputs may be read as of as many classes."""
+    try:
+        heads = recognise(outputs, count, size, stated)
+    except ModelError:
+        return set()
     return {head.labels for head in heads if head.labels}
 
 
