@@ -46,6 +46,11 @@ class Tower(nn.Module):
         return x
 
 
+# A score of 1e-7. Background reaches -250, where the error of 8 bit would be most of what the preparation of segments
+# measures: 11 to 13 dB of signal to error on the longest path of `street` without the limit, 23 with it.
+_LEAST_LOGIT = -16.0
+
+
 class FirstStage(nn.Module):
     """Class logits, centredness and box deltas of every anchor."""
 
@@ -82,6 +87,8 @@ class FirstStage(nn.Module):
                 ]
             )
         logits, centred, deltas = (torch.cat(part, 1) for part in zip(*parts))
+        if not self.training:
+            logits = logits.clamp(min=_LEAST_LOGIT)
         return logits, centred[..., 0], deltas
 
 
