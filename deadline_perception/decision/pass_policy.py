@@ -14,6 +14,7 @@ what any path is worth, and so spent its time on being early.)
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.decision.policy import Choice, Quality, check_time_left
 from deadline_perception.timing.time_model import Forecast
@@ -30,6 +31,12 @@ _BOUND_DEVIATIONS, _P90_DEVIATIONS = 2.326, 1.282  # of a normal distribution, o
 _LEAST_DEVIATION = 0.01  # of the logarithm of a frame's time
 _NO_TIME_MS = 1e-6
 _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
+_HOPELESS = 0.02  # chance of a path below which longer ones are not looked at
+_ALIKE = 0.03  # of quality at some size, by which a path that is better over all may be worse
+_DECIDING_MS = 0.5  # that may pass between a plan and its first decision
+_MANY = 64  # paths that are planned among as they are
+_LEAST_GAIN = 0.003  # of quality at some size, for a path to be planned
+_SQRT_2 = math.sqrt(2.0)
 _ALL_ALIKE = np.ones(1)  # weights of a quality over all objects
 
 
@@ -44,6 +51,7 @@ class _Candidates:
         mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
         cheapest: place of the path with the shortest mandatory part among the members.
         has_result: one exists already.
+        are_alike: a better one over all objects is not worse at any size, so that the scene decides nothing among them.
     """
 
     members: np.ndarray
@@ -51,6 +59,7 @@ class _Candidates:
     mandatory_ms: np.ndarray
     cheapest: int
     has_result: bool
+    are_alike: bool
 
 
 class PassPolicy(FrontierPolicy):
@@ -91,6 +100,7 @@ class PassPolicy(FrontierPolicy):
         self._weights: np.ndarray | None = None
         self._added = np.zeros((0, 0))
         self._candidates: dict[tuple[int, float, int], _Candidates] = {}
+        self._planned: tuple[float, float, float, np.ndarray | None, Choice] | None = None
 
     def prepare(self) -> None:
         """See `FrontierPolicy`; what may follow on every choice is gathered now as well."""
@@ -104,10 +114,10 @@ class PassPolicy(FrontierPolicy):
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """See `Policy.plan`."""
         check_time_left(remaining_ms, factor, likely)
-        level = self._level(likely)
-        return self._best_expected(
-            self._of_group(0, level, 0), 0, remaining_ms, factor, likely, planned=None
-        )
+        candidates = self._of_group(0, self._level(likely), 0)
+        choice = self._best_expected(candidates, 0, remaining_ms, factor, likely, planned=None)
+        self._planned = remaining_ms, factor, likely, self._weights, choice
+        return choice
 
     def redecide(
         self,
@@ -121,13 +131,79 @@ class PassPolicy(FrontierPolicy):
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor, likely)
         level = self._level(likely)
-        frontiers, planned, _, _ = self._of_prefix(path, segment, level)
+        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
+        if self._is_just_planned(path, segment, planned, remaining_ms, factor, likely):
+            return self._planned[-1]
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
+        if candidates.are_alike and not candidates.has_result:
+            return super().redecide(path, segment, remaining_ms, factor, elapsed_ms, likely)
+        if candidates.are_alike:
+            return self._best_optional(path, segment, remaining_ms, factor, likely)
         return self._best_expected(candidates, segment, remaining_ms, factor, likely, planned)
 
     @staticmethod
     def _level(likely: float) -> float:
-        return next(level for level in FrontierPolicy._levels if level >= likely)
+        return LEVELS[bisect_left(LEVELS, likely)]
+
+    def _is_just_planned(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        planned: int,
+        remaining_ms: float,
+        factor: float,
+        likely: float,
+    ) -> bool:
+        """Nothing has run since the plan: it is the best among all paths, and so among those that are left."""
+        if self._planned is None:
+            return False
+        at_plan_ms, *terms, weights, choice = self._planned
+        return (
+            choice.path is path
+            and terms == [factor, likely]
+            and weights is self._weights
+            and 0.0 <= at_plan_ms - remaining_ms <= _DECIDING_MS
+            and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
+        )
+
+    def _best_optional(
+        self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float, likely: float
+    ) -> Choice:
+        """Of the frontier after a result so far: the greatest chance to be in time x what is added. The longest path
+        whose bound fits has nearly every chance; one that takes more is looked at as long as it gains."""
+        frontiers, planned, begin, end = self._of_prefix(path, segment)
+        times_ms, qualities = frontiers.remaining_ms, frontiers.qualities
+        so_far = self._qualities.item(int(self._first[0, planned]))
+        at = max(bisect_right(times_ms, remaining_ms / factor, begin, end) - 1, begin)
+        best, most = at, -1.0
+        for place in range(at, end):
+            chance = self._chance(times_ms[place], remaining_ms, factor, likely)
+            expected = chance * (qualities[place] - so_far)
+            if expected > most + _NEGLIGIBLE:
+                best, most = place, expected
+            if chance < _HOPELESS:
+                break
+        here_ms = self._remaining_ms.item(segment, planned)
+        here = self._chance(here_ms, remaining_ms, factor, likely) * (
+            self._qualities.item(planned) - so_far
+        )
+        if most - here <= self._keep_epsilon and here > _NEGLIGIBLE:
+            bound_ms, quality = here_ms * factor, self._qualities.item(planned)
+            return Choice(path, here_ms, bound_ms, bound_ms <= remaining_ms, quality)
+        bound_ms = times_ms[best] * factor
+        chosen = self._paths[frontiers.members[best]]
+        return Choice(chosen, times_ms[best], bound_ms, bound_ms <= remaining_ms, qualities[best])
+
+    @staticmethod
+    def _chance(forecast_ms: float, remaining_ms: float, factor: float, likely: float) -> float:
+        """See `_chances`, of one time."""
+        if forecast_ms <= _NO_TIME_MS or remaining_ms == math.inf:
+            return 1.0
+        if remaining_ms <= _NO_TIME_MS:
+            return 0.0
+        deviation = max(-math.log(likely) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION)
+        ratio = math.log(remaining_ms / forecast_ms / factor) / deviation + _BOUND_DEVIATIONS
+        return 0.5 * math.erfc(-ratio / _SQRT_2)
 
     def _best_expected(
         self,
@@ -250,6 +326,8 @@ class PassPolicy(FrontierPolicy):
             return found
         frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
         members = np.flatnonzero(np.asarray(frontiers.group_of) == group)
+        if segment == 0 and len(members) > _MANY:
+            members = self._worth_planning(members, level)
         ends, here_ms = self._ends[:, members], self._remaining_ms[segment, members]
         after = np.vstack([self._remaining_ms, np.zeros(len(self._paths))])
         until_ms = np.where(ends < segment, 0.0, here_ms - after[ends + 1, members])
@@ -265,6 +343,27 @@ class PassPolicy(FrontierPolicy):
             np.zeros(len(members)) if has_result else mandatory_ms,
             int(np.argmin(until_ms[0] if not has_result else until_ms[-1])),
             has_result,
+            self._are_alike(members),
         )
         self._candidates[segment, level, group] = candidates
         return candidates
+
+    def _worth_planning(self, members: np.ndarray, level: float) -> np.ndarray:
+        """Those of some paths that are better at some size of object than all that need less time, and have as many
+        results. The others are there to turn to on the way."""
+        kept = []
+        for is_single in (True, False):
+            group = members[(self._ends[0, members] == self._ends[-1, members]) == is_single]
+            if is_single:
+                best = np.zeros(self._by_size.shape[1])
+                for path in group[np.argsort(self._needed_ms[level][0, group], kind='stable')]:
+                    if not kept or (self._by_size[path] - best).max() > _LEAST_GAIN:
+                        kept.append(int(path))
+                        best = np.maximum(best, self._by_size[path])
+            else:
+                kept += group.tolist()
+        return np.array(sorted(kept))
+
+    def _are_alike(self, members: np.ndarray) -> bool:
+        rows = self._by_size[members[np.argsort(self._qualities[members], kind='stable')]]
+        return bool((np.maximum.accumulate(rows, axis=0) - rows).max() <= _ALIKE)

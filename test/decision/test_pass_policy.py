@@ -177,3 +177,26 @@ def test_a_box_beyond_the_image_counts_to_the_largest_size():
     scene = Scene(('vehicle',))
     scene.update(Detections([[-50, -50, 400, 300]], [1.0], [0]), (100, 200))
     assert scene.weights.argmax() == len(SIZE_NAMES) - 1
+
+
+def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_anew(policy):
+    choice = policy.plan(100.0, FACTOR, LIKELY)
+    assert policy.redecide(choice.path, 0, 99.9, FACTOR, 0.1, LIKELY) is choice
+    late = policy.redecide(choice.path, 0, 12.0, FACTOR, 88.0, LIKELY)
+    assert late is not choice and late.path != choice.path
+
+
+@given(st.floats(0.5, 40.0))
+def test_after_a_result_so_far_no_path_is_expected_to_add_more(remaining_ms):
+    policy = PassPolicy(SPACE, Times(), Qualities(), keep_epsilon=0.0)
+    planned = SPACE.parse('crun-s1')
+    choice = policy.redecide(planned, 1, remaining_ms, FACTOR, 5.0, LIKELY)
+
+    def added(path):
+        rest_ms = Times().forecast_ms(path, 1)
+        sure = rest_ms == 0.0
+        gain = QUALITY[str(path)] - QUALITY['crun-alone']
+        return gain * (1.0 if sure else chance(remaining_ms, rest_ms))
+
+    best = max(added(path) for path in SPACE if path['coarse'] == 'run')
+    assert added(choice.path) == pytest.approx(best, abs=2e-4)
