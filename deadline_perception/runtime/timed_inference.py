@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deadline_perception.core.execution_path import ExecutionPath, PathSpace, Segment
+from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.engines.segment_run import Network, SegmentRun
@@ -203,6 +203,8 @@ class InferenceRun:
         self._likely = times.p90_share if until_ms == math.inf else 1.0
         self._planned_ms = planned_ms
         self._run: SegmentRun | None = None
+        self._segments = inference.path_space.segments
+        self._count = len(self._segments)
         self._path_ms = times.forecast.forecast_ms(job.path)  # of the path that the frame is on
         self.ended = False
 
@@ -365,14 +367,6 @@ class InferenceRun:
     def _kept(self, result: Any) -> Any:
         min_score = self._inference.min_score
         return result.with_score(min_score) if min_score else result
-
-    @property
-    def _segments(self) -> tuple[Segment, ...]:
-        return self._inference.path_space.segments
-
-    @property
-    def _count(self) -> int:
-        return len(self._inference.path_space.segments)
 
 
 def _expected_factor(plan: Choice, times: FrameTimes) -> float:
