@@ -6,6 +6,7 @@ import pytest
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.engines import segment_store
 from deadline_perception.engines.segment_store import (
+    FORMAT,
     Form,
     PreparedSegment,
     SegmentStore,
@@ -82,7 +83,7 @@ def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
         lambda text: text[: len(text) // 2],
         lambda text: '[]',
         lambda text: '{}',
-        lambda text: text.replace('"format": 2', '"format": 1'),
+        lambda text: text.replace(f'"format": {FORMAT}', '"format": 1'),
         lambda text: text.replace('"8 bit"', '"4 bit"'),
         lambda text: text.replace('"done"', '"done": "pre", "other"'),
         lambda text: text.replace('.blob', '.blob/../../x'),
