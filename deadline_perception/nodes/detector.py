@@ -39,7 +39,6 @@ from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import declare
-from deadline_perception.nodes.preparation import prepare_segments
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.runtime.conditions import ConditionTracker
@@ -49,6 +48,7 @@ from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.status import DetectorStatus
 from deadline_perception.system.kernel_thread import parse_cores
+from deadline_perception.system.preparation import prepare_segments
 from deadline_perception.system.priority import Role, ThreadPriority
 
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
@@ -117,10 +117,14 @@ class DetectorNode(ManagedNode):
         """Called on the inference thread, while `on_configure` waits for it."""
 
         def report(progress: str) -> None:
+            self.get_logger().info(progress)
             self._state = progress
             self._health.publish()
 
-        prepare_segments(weights, self._values['threads'], self.get_logger(), report)
+        report(f'prepares the segments of {weights} for this device, once, in about a minute')
+        failure = prepare_segments(weights, self._values['threads'], report)
+        if failure:
+            self.get_logger().warning(f'segments stay unprepared, and run eagerly: {failure}')
         self._state = 'unconfigured'
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:

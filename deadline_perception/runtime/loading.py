@@ -23,6 +23,7 @@ from deadline_perception.core.device import (
 from deadline_perception.core.errors import DeadlinePerceptionError, profile_command
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.measurement_plan import covering_paths, fewest_covering
+from deadline_perception.core.number import is_count, number_or_nan, told_value
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
 from deadline_perception.decision.pass_quality import LookQuality, PassQuality
@@ -101,6 +102,9 @@ class NetworkOptions:
         bounds: what bounds are made of, see `TimeParts`.
         two_passes: look at an image twice where the weights declare how (see `networks.passes`), under the policy
             `frontier`.
+
+    Raises:
+        ValueError: a number lies outside its range, or is none.
     """
 
     model: str | Network
@@ -114,6 +118,17 @@ class NetworkOptions:
     calibration_file: str = ''
     bounds: str = CALIBRATED
     two_passes: bool = True
+
+    def __post_init__(self) -> None:
+        if not is_count(self.threads) or self.threads < 1:
+            raise ValueError(
+                f'threads is {told_value(self.threads)}, expected a number of at least 1'
+            )
+        if not 0.0 < number_or_nan(self.target_miss_probability) < 1.0:
+            raise ValueError(
+                f'target_miss_probability is {told_value(self.target_miss_probability)}, '
+                f'expected a number in (0, 1)'
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.number import is_count, number_or_nan, told_value
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.job import (
     Conditions,
@@ -95,12 +96,16 @@ class FrameRules:
     spare_next_image: bool = False
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.min_score <= 1.0:
-            raise ValueError(f'min_score is {self.min_score}, expected a number in [0, 1]')
+        if not 0.0 <= number_or_nan(self.min_score) <= 1.0:
+            raise ValueError(
+                f'min_score is {told_value(self.min_score)}, expected a number in [0, 1]'
+            )
         if not isinstance(self.late_policy, LatePolicy):
             raise ValueError(f'late_policy is {self.late_policy!r}, expected one of LatePolicy')
-        if not self.max_coasted >= 0:
-            raise ValueError(f'max_coasted is {self.max_coasted}, expected a number of at least 0')
+        if not is_count(self.max_coasted):
+            raise ValueError(
+                f'max_coasted is {told_value(self.max_coasted)}, expected a number of at least 0'
+            )
 
 
 class FramePipeline:

@@ -23,6 +23,7 @@ import numpy as np
 RATIOS = 400  # of the newest frames make the limit
 INTERRUPTIONS = 2000  # frames that interruptions are looked for in: five of a hundred are twelve of 2,000 at 99 %
 LEAST_RATIOS = 8  # before so many the start decides
+MOST_START = math.log(3.0)  # of a bound over its forecast before frames have run
 START_DEVIATIONS = 2.8  # above the median: 99.7 % of a normal distribution
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 # Of the target; interruptions that are rarer are left to it. More than 1, as half of a bound's excesses cost no deadline.
@@ -78,8 +79,9 @@ class StartRatio:
 
     @property
     def log_limit(self) -> float:
-        """That few frames exceed."""
-        return self.median + START_DEVIATIONS * self.deviation
+        """That few frames exceed; limited, since a handful of disturbed frames can have any deviation, and the eighth
+        frame replaces it."""
+        return min(self.median + START_DEVIATIONS * self.deviation, MOST_START)
 
 
 class RecentTimes:

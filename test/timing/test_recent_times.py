@@ -194,3 +194,9 @@ def test_a_start_that_is_no_number_is_refused(median, deviation):
 def test_a_start_of_no_frame_is_refused():
     with pytest.raises(ValueError, match='holds no log ratio'):
         StartRatio.of([])
+
+
+def test_a_handful_of_disturbed_frames_starts_no_bound_beyond_three_times_the_forecast():
+    disturbed = np.log([1.0, 1.1, 6.0, 9.0, 30.0])
+    assert StartRatio.of(disturbed).deviation > 1.0
+    assert math.exp(StartRatio.of(disturbed).log_limit) == pytest.approx(3.0)

@@ -255,16 +255,47 @@ def _fix_sizes(model, image, size: tuple[int, int]) -> None:
 
 
 def _check_loops(model, file: Path) -> None:
+    """Refuses loops, also in bodies of others and in branches, that may go on for longer than a few rounds."""
     for op in model.get_ops():
-        if op.get_type_name() != 'Loop':
-            continue
-        trips = op.input_value(0).get_node()
-        known = (
-            int(trips.get_data().reshape(-1)[0]) if trips.get_type_name() == 'Constant' else None
-        )
-        if known is not None and not 0 <= known <= _MOST_ROUNDS:
-            rounds = 'without end' if known < 0 else f'of {known} rounds'
-            raise ModelError(f'{file} has a loop {rounds}, expected at most {_MOST_ROUNDS} rounds')
+        kind = op.get_type_name()
+        if kind == 'Loop':
+            _check_rounds(op, file)
+        if kind in ('Loop', 'TensorIterator'):
+            _check_loops(op.get_function(), file)
+        elif kind == 'If':
+            _check_loops(op.get_then_body(), file)
+            _check_loops(op.get_else_body(), file)
+
+
+def _check_rounds(loop, file: Path) -> None:
+    rounds = _constant(loop.input_value(0))
+    if rounds is None:
+        said = 'whose number of rounds is computed'
+    elif rounds < 0:
+        said = 'without end'
+    elif rounds > _MOST_ROUNDS:
+        said = f'of {rounds} rounds'
+    else:
+        return
+    raise ModelError(f'{file} has a loop {said}, expected at most {_MOST_ROUNDS} stated rounds')
+
+
+def _constant(value) -> int | None:
+    """A number that is stated, or computed of stated ones alone; None of any other."""
+    from openvino import Model
+    from openvino.passes import ConstantFolding, Manager
+
+    if value.get_node().get_type_name() != 'Constant':
+        try:
+            alone = Model([value], [])
+        except RuntimeError:  # it depends on what the network is given
+            return None
+        folding = Manager()
+        folding.register_pass(ConstantFolding())
+        folding.run_passes(alone)
+        value = alone.get_results()[0].input_value(0)
+    node = value.get_node()
+    return int(node.get_data().reshape(-1)[0]) if node.get_type_name() == 'Constant' else None
 
 
 def _outputs(model) -> list[Output]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,8 +102,8 @@ def _near(file: Path) -> dict[str, object]:
             content = read_yaml(file.parent / BESIDE)
         elif file.suffix.lower() == '.tflite':
             content = _at_end(read_bytes(file, _MOST_BYTES))
-    except (OSError, FileRefused, zipfile.BadZipFile, NotImplementedError, EOFError):
-        return {}
+    except (OSError, FileRefused, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
+        return {}  # RuntimeError: of an encrypted member, or a way of compression that is not known
     return {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}
 
 

@@ -105,24 +105,60 @@ def test_an_input_without_pixels_is_refused(tmp_path):
         read_exported(tmp_path / 'empty.xml')
 
 
-def test_an_endless_loop_is_refused_before_it_runs(tmp_path):
+def looping(rounds, value, ops):
+    """A value doubled so often."""
+    from openvino import Model, Type
+
+    inside, on = ops.parameter([1, 3, 8, 8], Type.f32), ops.constant(np.array(True))
+    doubled = ops.add(inside, inside)
+    loop = ops.loop(rounds, ops.constant(np.array(True)))
+    loop.set_function(Model([doubled, on], [inside]))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inside, value, doubled.output(0))
+    return loop.get_iter_value(doubled.output(0), -1)
+
+
+def of_pixels(image, ops):
+    """As many rounds as the pixels add up to."""
+    axes = ops.constant(np.arange(4))
+    return ops.convert(ops.reduce_sum(image, axes, keep_dims=False), 'i64')
+
+
+@pytest.mark.parametrize(
+    ('make', 'said'),
+    [
+        (lambda image, ops: ops.constant(np.int64(2**62)), 'loop of 4611686018427387904 rounds'),
+        (lambda image, ops: ops.constant(np.int64(-1)), 'loop without end'),
+        (
+            lambda image, ops: ops.add(*[ops.constant(np.int64(2**60))] * 2),
+            'loop of 2305843009213693952 rounds',
+        ),
+        (of_pixels, 'loop whose number of rounds is computed'),
+        (lambda image, ops: ops.add(*[ops.constant(np.int64(5))] * 2), None),
+    ],
+)
+@pytest.mark.parametrize('where', ['top', 'branch'])
+def test_a_loop_without_few_stated_rounds_is_refused_before_it_runs(tmp_path, make, said, where):
     from openvino import Model, Type, save_model
     from openvino import opset13 as ops
 
     image = ops.parameter([1, 3, 8, 8], Type.f32, name='images')
-    value, on = ops.parameter([1, 3, 8, 8], Type.f32), ops.constant(np.array(True))
-    doubled = ops.add(value, value)
-    loop = ops.loop(ops.constant(np.int64(2**62)), ops.constant(np.array(True)))
-    loop.set_function(Model([doubled, on], [value]))
-    loop.set_special_body_ports([-1, 1])
-    loop.set_merged_input(value, image.output(0), doubled.output(0))
-    save_model(
-        Model([ops.result(loop.get_iter_value(doubled.output(0), -1))], [image]),
-        tmp_path / 'loop.xml',
-    )
-    with pytest.raises(
-        ModelError, match=r'has a loop of 4611686018427387904 rounds, expected at most 100000'
-    ):
+    if where == 'top':
+        found = looping(make(image, ops), image.output(0), ops)
+    else:
+        one, other = (ops.parameter([1, 3, 8, 8], Type.f32) for _ in range(2))
+        looped = ops.result(looping(make(one, ops), one.output(0), ops))
+        passed = ops.result(ops.relu(other))
+        branch = ops.if_op(ops.constant(np.array(True)))
+        branch.set_then_body(Model([looped], [one]))
+        branch.set_else_body(Model([passed], [other]))
+        branch.set_input(image.output(0), one, other)
+        found = branch.set_output(looped, passed)
+    save_model(Model([ops.result(found)], [image]), tmp_path / 'loop.xml')
+    if said is None:
+        read_exported(tmp_path / 'loop.xml')
+        return
+    with pytest.raises(ModelError, match=f'{said}, expected at most 100000 stated rounds'):
         read_exported(tmp_path / 'loop.xml')
 
 
