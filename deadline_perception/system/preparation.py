@@ -59,9 +59,7 @@ def prepare_aloud(weights: Path, threads: int) -> None:
     """Prepare segments, with its progress on standard error."""
 
     def say(words: str) -> None:
-        print(
-            f'preparing {weights.stem} for this device, once: {words}', file=sys.stderr, flush=True
-        )
+        print(f'preparing {weights.stem} for this device, once: {words}', file=sys.stderr)
 
     say('about a minute')
     failure = prepare_segments(weights, threads, say)

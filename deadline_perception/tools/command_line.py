@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import io
 import signal
 import sys
 import warnings
@@ -156,6 +157,11 @@ def exit_status(name: str, run: Callable[[], int | None]) -> int:
         name: of the program, put before the error.
         run: does all the work.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # a name that the terminal cannot show ends nothing
+            stream.reconfigure(errors='backslashreplace')
     warnings.formatwarning = lambda message, *rest: (
         f'{name}: {printable(message, _LONGEST_WARNING)}\n'
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -186,3 +187,15 @@ def test_the_network_is_named_by_the_same_option(
     with pytest.raises(SystemExit, match='^0$'):
         command_line.main([*name.split(), '--help'])
     assert '--model' in capsys.readouterr().out
+
+
+def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):
+    """The work was done, and the last line ended it with status 1."""
+    said = 'from deadline_perception.tools.command_line import exit_status\nexit(exit_status("x", lambda: print("\u732b")))'
+    done = subprocess.run(
+        [sys.executable, '-c', said],
+        capture_output=True,
+        env={**os.environ, 'PYTHONIOENCODING': 'latin-1'},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b'\\u732b\n')
