@@ -81,11 +81,7 @@ def wasted_time(recording: Recording) -> dict[str, float | int | None]:
         for frame in recording.frames
         if frame.in_time and frame.network_ms > 0 and math.isfinite(frame.bound_ms)
     ]
-    uses = [
-        use
-        for use in path_uses(recording)
-        if use.quality is not None and use.frames >= _TIMED_FRAMES
-    ]
+    uses = _comparable_uses(recording)
     own = {use.path: use for use in uses}
     lost = []
     for frame in recording.frames:
@@ -108,17 +104,14 @@ def wasted_time(recording: Recording) -> dict[str, float | int | None]:
 def beside_fixed_paths(recording: Recording) -> list[dict[str, object]]:
     """What this run expects, beside what one path for every frame would have; empty where qualities are not known.
 
+    Empty, too, where quality follows the scene.
     An estimate: a fixed path is in time on a frame where its median time fits the time that the frame had left; it has
     its expected quality there and none elsewhere, as the run has on frames that it missed.
 
     Keys of each: `label`, `path`, `in_time` (share), `quality` (expected average precision, mean over frames).
     """
     frames = [frame for frame in recording.frames if frame.decision is not None]
-    uses = [
-        use
-        for use in path_uses(recording)
-        if use.quality is not None and use.frames >= _TIMED_FRAMES
-    ]
+    uses = _comparable_uses(recording)
     if len(uses) < 2:
         return []
     quality = {use.path: use.quality for use in uses}
@@ -212,6 +205,22 @@ def unscored_words(summary: dict) -> str:
         f'{sum(boxes.values())} known boxes, none of a class that the network has ({counted(boxes)}): '
         f'{option} brings names together'
     )
+
+
+def _comparable_uses(recording: Recording) -> list[PathUse]:
+    """Paths whose qualities can be held against each other; none where quality follows the scene, so that those of two
+    paths are of other frames."""
+    by_path: dict[str, set[float]] = {}
+    for frame in recording.frames:
+        if frame.decision is not None and math.isfinite(frame.decision.quality):
+            by_path.setdefault(frame.path, set()).add(round(frame.decision.quality, 4))
+    if any(len(qualities) > 1 for qualities in by_path.values()):
+        return []
+    return [
+        use
+        for use in path_uses(recording)
+        if use.quality is not None and use.frames >= _TIMED_FRAMES
+    ]
 
 
 def _quality(frames: list[FrameRecord]) -> float | None:

@@ -116,6 +116,21 @@ def test_paths_are_listed_most_used_first(recorded):
     assert (second.path, second.frames, second.misses) == (OTHER_PATH, 1, 0)
 
 
+def test_qualities_that_follow_the_scene_are_not_held_against_each_other(recorded):
+    """Those of two paths were of other frames, and a fixed path looked better than the run that chose for each."""
+    frames = [
+        {
+            'path': path,
+            'network_ms': 10.0,
+            'bound_ms': 12.0,
+            'decision': {'quality': 0.1 * (1 + number % 3), 'remaining_ms': 90.0},
+        }
+        for number, path in enumerate([PATH, OTHER_PATH] * 12)
+    ]
+    summary = summarise(recorded(*frames), {})
+    assert summary['beside_fixed_paths'] == [] and summary['smaller_frames'] == 0
+
+
 def test_frames_that_ran_a_smaller_network_than_fitted_are_counted(recorded):
     """Six frames of either path take 10 and 40 ms under bounds of 100 ms; the small one had 50 ms left, then 20."""
 
