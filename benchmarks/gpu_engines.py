@@ -1,6 +1,6 @@
 """The ways to run one network on a GPU, interleaved: eager, CUDA graphs, and CUDA graphs in float16.
 
-    python benchmarks/gpu_engines.py [--device cuda] [--weights models/compact.safetensors] [--rounds 200] [--quick]
+    python benchmarks/gpu_engines.py [--device cuda] [--weights models/street.safetensors] [--rounds 200] [--quick]
 
 For some paths from the cheapest to the full one: median, 99th percentile and longest time of a frame, from image to
 boxes, each way in turn; and how far boxes and scores of float16 lie from those of float32. On a CPU only eager runs,

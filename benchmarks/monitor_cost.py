@@ -236,7 +236,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+            '--weights': {'type': Path, 'default': Path('models/street.safetensors')},
             '--minutes': {
                 'type': float,
                 'default': 8.0,

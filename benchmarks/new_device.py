@@ -1,6 +1,6 @@
 """Bounds on a device that nobody measured: times of another device, scaled by some paths timed here.
 
-    python benchmarks/new_device.py [--quick] [--weights models/compact.safetensors] [--reference FILE] [--frames 3000]
+    python benchmarks/new_device.py [--quick] [--weights models/street.safetensors] [--reference FILE] [--frames 3000]
 
 Needs prepared segments and a profile of this device (`profile --all-paths`), which is what the scaled times are
 held against; --reference is the profile of another device, by default the one that comes with the package. For several

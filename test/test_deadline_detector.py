@@ -204,7 +204,7 @@ def test_unknown_models_and_missing_profiles_are_refused_and_leave_no_thread(tmp
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     before = set(threading.enumerate())
     with pytest.raises(
-        ModelNotFound, match=r'weights file unheard_of does not exist; expected .* \(.*compact'
+        ModelNotFound, match=r'weights file unheard_of does not exist; expected .* \(.*street'
     ):
         DeadlineDetector('unheard_of')
     for wrong in (None, GatedNetwork):
@@ -406,7 +406,7 @@ def test_rules_leave_out_low_scores_and_may_prefer_late_results(network, profile
 def test_a_priority_that_is_none_is_refused_at_once():
     before = set(threading.enumerate())
     with pytest.raises(ValueError, match="priority is 'high', expected one of auto, off"):
-        DeadlineDetector('compact', priority='high')
+        DeadlineDetector('street', priority='high')
     assert no_threads_but(before)
 
 

@@ -318,7 +318,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+            '--weights': {'type': Path, 'default': Path('models/street.safetensors')},
             '--combinations': {
                 'type': int,
                 'default': 15,

@@ -25,12 +25,12 @@ Individually trained models are given with --individual and evaluated on --data.
 alone, from the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and
 s000-w0.25-p100-h1:
     deadline-perception train --config compact --data train.json --drives 72 --drive-share 0.45
-        --start models/compact.safetensors --strategy alone:PATH --crop 256 448 --crop-share 0.3 --batch 2
+        --start models/street.safetensors --strategy alone:PATH --crop 256 448 --crop-share 0.3 --batch 2
         --learning-rate 3e-4 --steps 600 --seed 51
         --out out/individual/PATH.safetensors
 Without any, paths of the shipped network stand for them, which share their weights: the early-exit-like and
 slimmable-like sets are then compared with a freer choice of paths, not with other weights. A model takes the time of
-its path on the shipped network's engine, whoever trained it. AP is that of models/compact.quality.json: the mean over
+its path on the shipped network's engine, whoever trained it. AP is that of models/street.quality.json: the mean over
 the six classes. Prints tables and writes results/model_selection.json; the recording is written beside it.
 """
 
@@ -643,7 +643,7 @@ if __name__ == '__main__':
     run_script(
         main,
         {
-            '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+            '--weights': {'type': Path, 'default': Path('models/street.safetensors')},
             '--minutes': {'type': float, 'default': 5.0, 'help': 'to record'},
             '--levels': {'type': int, 'default': LEVELS},
             '--seeds': {'type': int, 'default': SEEDS},

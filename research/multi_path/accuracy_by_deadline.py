@@ -440,7 +440,7 @@ if __name__ == '__main__':
         {
             '--weights': {
                 'type': Path,
-                'default': Path('models/compact.safetensors'),
+                'default': Path('models/street.safetensors'),
                 'help': 'network',
             },
             '--data': {

@@ -1,13 +1,13 @@
-"""Time of every operator of `compact`, `orin` and `paper`: one at a time at each of its settings, the others full.
+"""Time of every operator of `street`, `orin` and `paper`: one at a time at each of its settings, the others full.
 
-    python research/multi_path/operator_times.py [--device cpu] [--configurations compact orin paper] [--time-scale 1]
+    python research/multi_path/operator_times.py [--device cpu] [--configurations street orin paper] [--time-scale 1]
         [--quick]
 
 Frames of all settings are mixed at random, in rounds, so that what else the machine does falls on all alike. On a CPU,
 those of trained weights run on their prepared segments too, as they ship, where `profile --all-paths` has
 prepared them for so many threads. On a GPU, frames in float32 and float16, computed and replayed as CUDA graphs, are
 mixed as well; float32 there is what PyTorch does unasked, and named TF32 where its convolutions are rounded to that.
-Each network runs in a process of its own with the settings that the detector node uses. `compact` has its trained
+Each network runs in a process of its own with the settings that the detector node uses. `street` has its trained
 weights, the others random ones, which find as many proposals as a path allows but name next to nothing, so that their
 final suppression is lighter than a trained network's. `paper` runs at the image scales of the multi-path paper, table
 V, read as lengths of the shorter side (its table VI, with maps of 136x240, confirms 540 px): BDD100K 540 to 720,
@@ -46,7 +46,7 @@ from deadline_perception.timing.profile import time_frame
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 from parts.harness import Run, run_script, show
 
-WEIGHTS = Path(__file__).parents[2] / 'models' / 'compact.safetensors'
+WEIGHTS = Path(__file__).parents[2] / 'models' / 'street.safetensors'
 SCALES = {
     'BDD100K 540': (544, 960),
     'Cityscapes 700': (704, 1408),
@@ -60,7 +60,7 @@ IMAGE_SIZE = (1280, 720)
 IMAGES = 8
 QUICK_S = 8.0
 WARM_UP_SHARE = 0.15  # of the time; on a CPU, where first calls are not much slower, the slow networks skip the rest
-RANGE_GOAL = 20.0  # of compact, as it ships: full path over the cheapest
+RANGE_GOAL = 20.0  # of street, as it ships: full path over the cheapest
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ def cases(device: str, configurations: list[str], quick: bool) -> list[Case]:
     cores = len(os.sched_getaffinity(0))
     if device == 'cpu':
         found = [
-            Case('compact', '', 1, 25.0),
-            Case('compact', '', 2, 25.0),
+            Case('street', '', 1, 25.0),
+            Case('street', '', 2, 25.0),
             Case('orin', '', min(2, cores), 25.0),
         ]
         found += [Case('paper', scale, min(2, cores), 50.0) for scale in CPU_SCALES]
     else:
-        found = [Case('compact', '', 1, 30.0), Case('orin', '', 1, 30.0)]
+        found = [Case('street', '', 1, 30.0), Case('orin', '', 1, 30.0)]
         found += [Case('paper', scale, 1, 30.0) for scale in SCALES]
     return [
         replace(case, seconds=QUICK_S) if quick else case
@@ -116,7 +116,7 @@ def settings(space: PathSpace) -> dict[str, ExecutionPath]:
 
 def build(case: Case, device: str) -> tuple[MultiPathDetector, str]:
     """The network of a case, and what its weights are."""
-    if case.configuration == 'compact' and WEIGHTS.is_file():
+    if case.configuration == 'street' and WEIGHTS.is_file():
         return load_detector(WEIGHTS, device), 'trained'
     config = CONFIGURATIONS[case.configuration]
     if case.scale:
@@ -315,7 +315,7 @@ def show_case(result: dict) -> None:
         heads,
         rows,
     )
-    goal = f' (goal: at least {RANGE_GOAL:g})' if result['configuration'] == 'compact' else ''
+    goal = f' (goal: at least {RANGE_GOAL:g})' if result['configuration'] == 'street' else ''
     for variant in result['variants']:
         print(
             f'{variant["variant"]}: full over cheapest {variant["full_over_cheapest"]:.1f}{goal}, '
@@ -350,13 +350,13 @@ def main(run: Run) -> None:
                 device=facts.name,
                 torch=facts.torch_version,
                 quick=args.quick,
-                range_goal_of_compact=RANGE_GOAL,
+                range_goal_of_street=RANGE_GOAL,
                 cases=measured,
             )
 
 
 if __name__ == '__main__':
-    configurations = ['compact', 'orin', 'paper']
+    configurations = ['street', 'orin', 'paper']
     run_script(
         main,
         {

@@ -401,7 +401,7 @@ if __name__ == '__main__':
             },
             '--start': {
                 'type': Path,
-                'default': ROOT / 'models' / 'compact.safetensors',
+                'default': ROOT / 'models' / 'street.safetensors',
                 'help': 'weights to start from',
             },
             '--from-scratch': {

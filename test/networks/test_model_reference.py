@@ -44,8 +44,8 @@ def test_weights_are_a_file_or_the_name_of_a_shipped_one_from_any_folder(
     tmp_path, monkeypatch, repository
 ):
     monkeypatch.chdir(tmp_path)
-    shipped = repository / 'models' / 'compact.safetensors'
-    assert find_weights('compact') == find_weights(Path('models/compact.safetensors')) == shipped
+    shipped = repository / 'models' / 'street.safetensors'
+    assert find_weights('street') == find_weights(Path('models/street.safetensors')) == shipped
     assert find_weights(shipped, tmp_path) == shipped
     (tmp_path / 'large.safetensors').touch()
     assert find_weights('large', tmp_path) == tmp_path / 'large.safetensors'
@@ -53,10 +53,10 @@ def test_weights_are_a_file_or_the_name_of_a_shipped_one_from_any_folder(
 
 def test_a_file_of_that_name_in_the_working_folder_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    own = tmp_path / 'models' / 'compact.safetensors'
+    own = tmp_path / 'models' / 'street.safetensors'
     own.parent.mkdir()
     own.touch()
-    assert find_weights('models/compact.safetensors') == own
+    assert find_weights('models/street.safetensors') == own
 
 
 @pytest.mark.parametrize('name', ['absent.safetensors', '.', 'large', '~nobody-here/large'])
@@ -66,8 +66,8 @@ def test_what_is_no_model_is_refused_with_those_that_exist(name, tmp_path, monke
         ModelNotFound, match=rf'weights file {name} does not exist; expected .* \(none\)'
     ):
         load_network(name, 'cpu', tmp_path / 'models')
-    (tmp_path / 'compact.safetensors').touch()
-    with pytest.raises(ModelNotFound, match=r'\(compact\)'):
+    (tmp_path / 'street.safetensors').touch()
+    with pytest.raises(ModelNotFound, match=r'\(street\)'):
         load_network(name, 'cpu', tmp_path)
 
 
@@ -78,7 +78,7 @@ def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_pat
         NestedClassifier,
         build_classifier,
     )
-    from deadline_perception.networks.multi_path.network import MultiPathDetector
+    from deadline_perception.networks.multi_path.dense.network import DenseDetector
 
     file = tmp_path / 'small.safetensors'
     save_classifier(
@@ -89,10 +89,10 @@ def test_the_file_says_which_kind_of_network_it_holds_and_a_path_pins_it(tmp_pat
     assert len(load_network('small:l2', 'cpu', tmp_path, 'eager')[0].path_space) == 1
     with pytest.raises(ValueError, match="execution path is 'l9'"):
         load_network('small:l9', 'cpu', tmp_path, 'eager')
-    network = load_weights(repository / 'models/compact.safetensors')
-    assert type(network) is MultiPathDetector
-    pinned, weights = load_network(f'compact:{network.path_space.smallest}', 'cpu', engine='eager')
-    assert len(pinned.path_space) == 1 and weights == repository / 'models' / 'compact.safetensors'
+    network = load_weights(repository / 'models/street.safetensors')
+    assert type(network) is DenseDetector
+    pinned, weights = load_network(f'street:{network.path_space.smallest}', 'cpu', engine='eager')
+    assert len(pinned.path_space) == 1 and weights == repository / 'models' / 'street.safetensors'
 
 
 def test_a_network_is_taken_as_it_is():

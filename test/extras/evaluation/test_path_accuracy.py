@@ -175,7 +175,7 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
         ranking_classes([GroundTruth([], [], []), GroundTruth([BOX], [0], [True])], names)
 
 
-@pytest.mark.parametrize('weights', ['compact', 'street'])
+@pytest.mark.parametrize('weights', ['street'])
 def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
     table = json.loads(
         (Path(__file__).parents[3] / 'models' / f'{weights}.quality.json').read_text()

@@ -29,7 +29,7 @@ NAMES = ('vehicle', 'bike')
 @pytest.fixture(scope='module')
 def saved(tmp_path_factory):
     network = build_detector('compact', NAMES, seed=3)
-    file = tmp_path_factory.mktemp('weights') / 'compact.safetensors'
+    file = tmp_path_factory.mktemp('weights') / 'street.safetensors'
     save_detector(network, file, recipe='none')
     return network, file
 
@@ -313,7 +313,7 @@ LEAST_AP50 = (
 
 @pytest.mark.skipif(not VALIDATION.is_file(), reason='needs the validation images')
 def test_no_path_is_broken():
-    detector = load_detector(REPOSITORY / 'models' / 'compact.safetensors')
+    detector = load_detector(REPOSITORY / 'models' / 'street.safetensors')
     space, rng = detector.path_space, random.Random(0)
     paths = [space.largest, space.smallest, *(rng.choice(list(space)) for _ in range(PATHS - 2))]
     sequence = read_coco(VALIDATION)

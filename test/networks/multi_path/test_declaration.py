@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadline_perception.core.execution_path import SCALE
-from deadline_perception.networks.multi_path.configuration import COMPACT
+from deadline_perception.networks.multi_path.configuration import STREET
 from deadline_perception.networks.multi_path.declaration import (
     multi_path_space,
     scale_of,
@@ -29,10 +29,8 @@ SPACE = multi_path_space(
 
 
 def test_every_shipped_name_is_read_and_printed_back(repository):
-    names = json.loads((repository / 'models' / 'compact.quality.json').read_text())['paths']
-    assert len(names) > 20 and [str(COMPACT.path_space.parse(name)) for name in names] == list(
-        names
-    )
+    names = json.loads((repository / 'models' / 'street.quality.json').read_text())['paths']
+    assert len(names) > 20 and [str(STREET.path_space.parse(name)) for name in names] == list(names)
 
 
 def test_segments_are_in_the_order_of_execution_and_each_decides_its_operator():

@@ -24,7 +24,7 @@ def test_loading_a_detector_leaves_pytorchs_compiler_out(repository):
         'print([name for name in ("torchvision", "torch._dynamo", "sympy", "triton") if name in sys.modules])\n'
     )
     told = subprocess.run(
-        [sys.executable, '-c', program, repository / 'models' / 'compact.safetensors'],
+        [sys.executable, '-c', program, repository / 'models' / 'street.safetensors'],
         capture_output=True,
         text=True,
         check=True,

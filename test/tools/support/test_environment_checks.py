@@ -127,9 +127,9 @@ def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
 def test_weights_are_required(tmp_path: Path) -> None:
     assert machine_findings.check_weights(tmp_path).state is State.MISSING
     (tmp_path / 'models').mkdir()
-    (tmp_path / 'models/compact.safetensors').write_bytes(b'x' * 1_500_000)
+    (tmp_path / 'models/street.safetensors').write_bytes(b'x' * 1_500_000)
     finding = machine_findings.check_weights(tmp_path)
-    assert (finding.state, finding.found) == (State.FINE, 'compact.safetensors (1.5 MB)')
+    assert (finding.state, finding.found) == (State.FINE, 'street.safetensors (1.5 MB)')
 
 
 def test_the_licence_of_weights_is_told(tmp_path: Path) -> None:

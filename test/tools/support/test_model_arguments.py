@@ -60,8 +60,8 @@ def test_models_are_told_apart_by_their_words(tmp_path):
             first,
             'ssd300_vgg16:w/my net.pth',
             second,
-            'compact',
-            'compact:s000-w1.00-p100-h1',
+            'street',
+            'street:s00000-w1.00-p100-h1',
             '--classes',
             'car,bus',
             '--classes',
@@ -77,11 +77,11 @@ def test_models_are_told_apart_by_their_words(tmp_path):
         ('a', 'onnx', ('car', 'bus')),
         ('my_net', 'torchvision', (None, 'dog')),
         ('a_2', 'onnx', ('cat',)),
-        ('compact', 'multi-path', ()),
-        ('compact.s000_w1.00_p100_h1', 'multi-path', ()),
+        ('street', 'multi-path', ()),
+        ('street.s00000_w1.00_p100_h1', 'multi-path', ()),
     ]
     assert found[1].architecture == 'ssd300_vgg16' and found[0].input_size == (64, 96)
-    assert found[4].path == 's000-w1.00-p100-h1'
+    assert found[4].path == 's00000-w1.00-p100-h1'
     with pytest.raises(ModelError, match='expected once, or once for each of 2 models'):
         read_models(words(first, second, *['--classes', 'x'] * 3))
 
