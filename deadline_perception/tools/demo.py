@@ -15,6 +15,8 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
 from deadline_perception.core.device import DEFAULT_THREADS, check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.records import Sequence
@@ -23,6 +25,7 @@ from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
 from deadline_perception.networks.model_reference import find_weights
 from deadline_perception.timing.contention.load import busy_programs
+from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 from deadline_perception.tools.support.file_arguments import (
     DEFAULT_WEIGHTS,
@@ -35,6 +38,14 @@ from deadline_perception.tools.support.terminal import progress_bar
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
+_SHARES = (
+    0.3,
+    1.5,
+)  # of the longest path's time: budgets of the rendered drive at its highest and lowest speed
+_SPEEDS_MPS = (
+    4.0,
+    21.0,
+)  # of the rendered drive, between which budgets fall as the travel per frame asks for
 _PERIODS_MS = [100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0]  # of each, with --networks
 
 
@@ -98,10 +109,20 @@ def run(args: argparse.Namespace) -> int:
             'The latency profile was measured quickly, just before this run; '
             f'`{command_line("profile")}` makes a finer one.'
         )
+    budgets = {}
+    if args.source == 'drive':
+        longest_ms = max(times.p50 for times in LatencyProfile.load(profile.file).paths.values())
+        budgets = drive_budgets(longest_ms)
+        notes.append(
+            f'Budgets: {budgets["min_budget_ms"]:.0f} to {budgets["max_budget_ms"]:.0f} ms, '
+            f'{_SHARES[0]:g} to {_SHARES[1]:g} times what the longest path takes on this machine.'
+        )
     args.out.mkdir(parents=True, exist_ok=True)
     bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
     _remove(recording)
     transport = _write_bag(sequence, bag)
+    parameters = args.out / 'parameters.yaml'
+    parameters.write_text(parameters_text(args.threads, budgets))
     _play(args, sequence, weights, profile.file, bag, transport, recording)
     if args.networks > 1:
         return _report_tasks(args.out, recording, notes)
@@ -154,8 +175,6 @@ def _play(
         f'The nodes run on ROS domain {os.environ["ROS_DOMAIN_ID"]}; set ROS_DOMAIN_ID for another.'
     )
 
-    parameters = args.out / 'parameters.yaml'
-    parameters.write_text(parameters_text(args.threads))
     arguments = [
         '--bag',
         str(bag),
@@ -168,7 +187,7 @@ def _play(
         '--device',
         args.device,
         '--params-file',
-        str(parameters),
+        str(args.out / 'parameters.yaml'),
         '--image-transport',
         transport,
     ]
@@ -188,16 +207,36 @@ def _play(
         update(completed=length_s + 15.0)
 
 
-def parameters_text(threads: int) -> str:
+def drive_budgets(longest_ms: float) -> dict[str, float | list[float]]:
+    """Parameters of the node `time_budget` for the rendered drive, so that there is something to decide on any machine.
+
+    Args:
+        longest_ms: what the longest path takes here.
+    """
+    least_ms, most_ms = (share * longest_ms for share in _SHARES)
+    speeds_mps = np.geomspace(*_SPEEDS_MPS, 15)
+    return {
+        'min_budget_ms': least_ms,
+        'max_budget_ms': most_ms,
+        'table_speeds_mps': speeds_mps.tolist(),
+        'table_budgets_ms': np.geomspace(most_ms, least_ms, len(speeds_mps)).tolist(),
+    }
+
+
+def parameters_text(threads: int, budgets: dict[str, float | list[float]]) -> str:
     """A parameter file (YAML) of the nodes; ROS reads no aliases, so that nothing in it stands for two nodes.
 
     Args:
         threads: of the networks.
+        budgets: parameters of the node `time_budget` that are not its defaults.
     """
     import yaml
 
+    parameters = {name: {'threads': threads} for name in ('detector', 'qos_scheduler')}
+    if budgets:
+        parameters['time_budget'] = budgets
     return yaml.safe_dump(
-        {name: {'ros__parameters': {'threads': threads}} for name in ('detector', 'qos_scheduler')}
+        {name: {'ros__parameters': values} for name, values in parameters.items()}
     )
 
 

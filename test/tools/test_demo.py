@@ -10,6 +10,7 @@ import pytest
 import yaml
 from recorded_run import SECOND_NS, write_drive
 
+from deadline_perception.decision.speed_budget import TableBudget
 from deadline_perception.tools import demo
 
 
@@ -30,13 +31,28 @@ def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mp
 
 
 def test_networks_get_their_threads_without_aliases_that_ros_cannot_read():
-    text = demo.parameters_text(1)
+    text = demo.parameters_text(1, {})
     assert not any(
         isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text)
     )
     assert yaml.safe_load(text) == {
         name: {'ros__parameters': {'threads': 1}} for name in ('detector', 'qos_scheduler')
     }
+
+
+def test_budgets_of_the_drive_span_what_its_longest_path_takes_here():
+    budgets = demo.drive_budgets(40.0)
+    node = yaml.safe_load(demo.parameters_text(1, budgets))['time_budget']['ros__parameters']
+    assert (node['min_budget_ms'], node['max_budget_ms']) == pytest.approx((12.0, 60.0))
+    table = TableBudget(
+        node['table_speeds_mps'],
+        node['table_budgets_ms'],
+        node['min_budget_ms'],
+        node['max_budget_ms'],
+    )
+    found_ms = [table.budget_ms(speed).budget_ms for speed in (0.0, 4.0, 9.0, 20.5)]
+    assert found_ms == sorted(found_ms, reverse=True)
+    assert found_ms[:2] == pytest.approx([60.0, 60.0]) and found_ms[-1] == pytest.approx(12.0)
 
 
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
