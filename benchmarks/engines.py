@@ -28,7 +28,7 @@ from deadline_perception.core.device import DeviceFacts, read_device_facts, use_
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Eager, Engine
 from deadline_perception.engines.preparation import Call, SegmentMaker
 from deadline_perception.engines.segment_store import (
     Form,
@@ -93,7 +93,7 @@ def operations(network, image: np.ndarray, path: ExecutionPath) -> int:
 
 def measure_times(
     network,
-    engines: dict[str, Eager],
+    engines: dict[str, Engine],
     paths: list[ExecutionPath],
     images: list[np.ndarray],
     rounds: int,
@@ -122,7 +122,7 @@ def measure_times(
 
 
 def accuracy(
-    network, engines: dict[str, Eager], paths: list[ExecutionPath], data: Path, limit: int | None
+    network, engines: dict[str, Engine], paths: list[ExecutionPath], data: Path, limit: int | None
 ) -> dict[str, object]:
     """Average precision of each path with each engine on the same annotated images, in points.
 

@@ -422,7 +422,7 @@ def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
         return model
     if isinstance(model, (str, Path)):
         return NetworkOptions(str(model))
-    if isinstance(model, type) or not hasattr(model, 'path_space'):
+    if not isinstance(model, Network):
         raise ValueError(
             f'model is {model!r}, expected a name, a file, a network, options of one, or a task'
         )

@@ -10,7 +10,7 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import Operator, PathSpace, Segment
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.engines.segment_run import Network, SegmentRun
 
 SPACE = PathSpace(
     (Operator('scale', 'scale', (0.25, 0.5, 1.0), 's'),),  # settings ascend in work
@@ -18,7 +18,7 @@ SPACE = PathSpace(
 )
 
 
-class BrightRegions:
+class BrightRegions(Network):
     path_space, class_names, result_type, engine = SPACE, ('bright',), Detections, Eager()
     config_name, network_hash, weights_hash, input_size, device = (
         'bright_regions',

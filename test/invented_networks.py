@@ -19,7 +19,7 @@ from deadline_perception.core.execution_path import (
     Segment,
 )
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.engines.segment_run import Network, SegmentRun
 
 MAGNIFIER = PathSpace(
     (
@@ -43,7 +43,7 @@ CLASSIFIER = PathSpace(
 _WORK = np.random.default_rng(0).standard_normal((160, 160)) / 13.0
 
 
-class InventedNetwork:
+class InventedNetwork(Network):
     """A network that multiplies matrices, and finds one box in the middle of the image, or a class."""
 
     config_name, input_size = 'invented', (48, 64)

@@ -7,11 +7,11 @@ import pytest
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 
 
-class MatrixNetwork:
+class MatrixNetwork(Network):
     """Every segment is a product of matrices whose size follows from the path's choices."""
 
     config_name = 'matrices'

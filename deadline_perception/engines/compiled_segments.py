@@ -22,12 +22,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from deadline_perception.core.errors import printable, profile_command
-from deadline_perception.engines.eager import Arrays, Compute, Eager, Values, as_arrays, as_tensors
+from deadline_perception.engines.eager import Arrays, Compute, Engine, Values, as_arrays, as_tensors
 from deadline_perception.engines.openvino_library import cpu_settings, load_openvino, openvino_core
 from deadline_perception.engines.segment_store import LIBRARIES, Form, SegmentStore
 
 
-class CompiledSegments(Eager):
+class CompiledSegments(Engine):
     """Runs the segments of a store. Valid for one thread at a time, and as long as the weights stay as they are.
 
     Each segment is compiled by `load`, or as it first runs, in some tens of ms; one that the store lacks, or has as
@@ -38,7 +38,7 @@ class CompiledSegments(Eager):
         threads: that one segment is spread over; with one, it is computed on the thread that asks for it.
 
     Attributes:
-        identity, keys: see `Eager`.
+        identity, keys: see `Engine`.
 
     Raises:
         StoreError: OpenVINO cannot be loaded, or the store is not whole.
@@ -79,7 +79,7 @@ class CompiledSegments(Eager):
         )
 
     def load(self, keys: Iterable[str]) -> None:
-        """See `Eager`. OpenVINO does it without Python's lock."""
+        """See `Engine`. OpenVINO does it without Python's lock."""
         missing = [key for key in dict.fromkeys(keys) if key not in self._compiled]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             self._compiled.update(zip(missing, pool.map(self._compile, missing)))
@@ -111,7 +111,7 @@ class CompiledSegments(Eager):
         return compiled([value for values in inputs.values() for value in values])
 
     def joined(self, values: Arrays) -> Arrays:
-        """See `Eager`: what one segment gave lies in one piece."""
+        """See `Engine`: what one segment gave lies in one piece."""
         whole, channels = values[0].base, values[0].shape[-1]
         if (
             whole is None

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import torch
 
-from deadline_perception.engines.eager import Arrays, Compute, Eager, Inputs, Values, as_tensors
+from deadline_perception.engines.eager import Arrays, Compute, Engine, Inputs, Values, as_tensors
 
 Replay: TypeAlias = Callable[[], None]
 
@@ -25,7 +25,7 @@ _WARM_UPS = 2  # first calls choose kernels and allocate workspaces, which may n
 _TOLERANCE = 0.01  # of the largest value: far above what another order of sums changes
 
 
-class CudaGraphs(Eager):
+class CudaGraphs(Engine):
     """The recorded segments of one network, for one frame at a time.
 
     Each segment is recorded as it first runs, and must then give what it gave before; one that cannot be recorded, or

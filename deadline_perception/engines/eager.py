@@ -24,8 +24,8 @@ Inputs: TypeAlias = 'dict[str, Values]'
 Compute: TypeAlias = 'Callable[[Inputs], Values]'
 
 
-class Eager:
-    """Computes every segment as it comes, with the kernels of the framework; the base of the other engines.
+class Engine:
+    """The base of engines: computes a segment eagerly wherever an engine has nothing better.
 
     What passes from segment to segment is the engine's own: tensors here, arrays or buffers in others; `arrays` gives
     it to whoever reads it otherwise.
@@ -40,7 +40,7 @@ class Eager:
         notice: what a person should know and can change, such as segments that cannot be used; empty where nothing is.
     """
 
-    identity = 'eager'
+    identity: str
     reuses_buffers = False
     keys: frozenset[str] | None = None
     notice = ''
@@ -102,6 +102,12 @@ class Eager:
     def arrays(self, values: Values) -> Arrays:
         """Values for those who are no segments: arrays of the host, channels last."""
         return as_arrays(values)
+
+
+class Eager(Engine):
+    """Computes every segment as it comes, with the kernels of the framework."""
+
+    identity = 'eager'
 
 
 def as_arrays(values: Values | Arrays) -> Arrays:

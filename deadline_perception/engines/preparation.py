@@ -27,7 +27,7 @@ from deadline_perception.core.measurement_plan import covering_paths, with_setti
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.channels_last import channels_last
 from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
-from deadline_perception.engines.eager import Compute, Eager, Inputs, Values, as_arrays, as_tensors
+from deadline_perception.engines.eager import Compute, Engine, Inputs, Values, as_arrays, as_tensors
 from deadline_perception.engines.openvino_library import load_openvino, own_signal_stack
 from deadline_perception.engines.segment_models import SegmentModels
 from deadline_perception.engines.segment_store import Form, SegmentStore
@@ -84,7 +84,7 @@ class Call:
         return list(as_arrays(tuple(self.tensors)))
 
 
-class Recorder(Eager):
+class Recorder(Engine):
     """Computes eagerly, as `CompiledSegments` would be asked to, and keeps the calls of segments that are wanted."""
 
     def __init__(self) -> None:
@@ -132,8 +132,8 @@ def prepare(
     segment whose model is at hand, for seconds otherwise.
 
     Args:
-        network: on the CPU; see `engines/segment_run.py`. Its engine is another one meanwhile. Where it has `quantises`
-            and that is False, 8 bit is not tried.
+        network: on the CPU; see `engines/segment_run.py`. Its engine is another one meanwhile. Where its `quantises` is
+            False, 8 bit is not tried.
         images: uint8 `[height, width, 3]`, varied, as those that will be seen. Sixteen are used, at least 8 are needed.
         store: of this network.
         threads: that one segment is spread over.
@@ -155,9 +155,7 @@ def prepare(
     ]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
     models, done = models or SegmentModels(''), progress or (lambda key: None)
-    maker = SegmentMaker(
-        store, threads, models.weights_hash, quantises=getattr(network, 'quantises', True)
-    )
+    maker = SegmentMaker(store, threads, models.weights_hash, quantises=network.quantises)
     space, asked = network.path_space, set(network.path_space.carriers() if keys is None else keys)
     wanted = set(asked)
     varied = (space.largest, *covering_paths(space, 1, random.Random(0)))

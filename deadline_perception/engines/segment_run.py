@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
 from deadline_perception.core.stopwatch import now_ms, wait_for_stream
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Engine
+from deadline_perception.engines.segment_store import StoreError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
@@ -31,11 +36,11 @@ def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
         )
 
 
-class Network(Protocol):
-    """A network that can be profiled, forecast, decided about and run.
+class Network(ABC):
+    """The base of networks: one can be profiled, forecast, decided about and run.
 
-    It may have two methods more: `warm_up(paths, image_size)`, where running the paths on a black image is not enough,
-    and `example(image_bgr)`, what it is given of a camera image, where that is not the whole of it.
+    A subclass has the attributes and `start`; the rest has defaults. Only `engine` and `kept_paths` are ever assigned
+    from outside, so the others may be properties.
 
     Attributes:
         path_space: what it can decide.
@@ -47,8 +52,8 @@ class Network(Protocol):
         device: processor that computes it: `cpu`, `cuda` or `cuda:INDEX`.
         engine: runs its segments, and names what its times hold for; `Eager()` where it computes them itself.
         result_type: of what its runs give, such as `Detections`.
-
-    One that keeps only some paths ready has them as `kept_paths`; only these are warmed up, and chosen.
+        kept_paths: the only paths that are warmed up and chosen; None: all.
+        quantises: its segments are tried in 8 bit.
     """
 
     path_space: PathSpace
@@ -58,15 +63,50 @@ class Network(Protocol):
     weights_hash: str
     input_size: tuple[int, int]
     device: str
-    engine: Eager
+    engine: Engine
     result_type: type
+    kept_paths: Sequence[ExecutionPath] | None = None
+    quantises = True
 
+    @abstractmethod
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
         """Begins one frame, uint8 `[H, W, 3]` of any size, on a path; nothing is computed yet.
 
         Raises:
             ValueError: the path is another network's.
         """
+
+    def detect(self, image_bgr: np.ndarray, path: ExecutionPath | None = None) -> Any:
+        """What one image, uint8 `[H, W, 3]`, shows: a `result_type`, found on a path; None: the largest."""
+        return self.start(image_bgr, path or self.path_space.largest).finish()
+
+    def example(self, image_bgr: np.ndarray) -> np.ndarray:
+        """What it is given of a camera image, to measure its times on: all of it."""
+        return image_bgr
+
+    def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int]) -> None:
+        """Runs paths on noise of that height and width in px, so that no later frame pays for first calls and for
+        laying out weights."""
+        noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
+        for path in paths:
+            self.detect(noise, path)
+
+    def use_float16(self) -> None:
+        """Computes in float16 from now on, where it can.
+
+        Raises:
+            StoreError: it cannot.
+        """
+        raise StoreError(f'engine is float16, which {self.config_name} does not compute in')
+
+    def use_graphs(self) -> None:
+        """Replays CUDA graphs from now on, where it can.
+
+        Raises:
+            StoreError: it cannot.
+            ValueError: the network is not on a CUDA device.
+        """
+        raise StoreError(f'engine is CUDA graphs, which {self.config_name} does not run as')
 
 
 class SegmentRun(ABC):
@@ -172,6 +212,6 @@ class SegmentRun(ABC):
             self.run_segment()
         return self.result()
 
-    def fork(self) -> SegmentRun:
+    def fork(self) -> Self:
         """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other."""
         return copy(self)

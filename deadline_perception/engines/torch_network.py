@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.engines.segment_run import Network
 
 # Mean and standard deviation of pixel values, BGR (those of ImageNet in that order, so that its weights can be a
 # start).
@@ -22,16 +20,8 @@ PIXEL_MEAN = (103.53, 116.28, 123.675)
 PIXEL_DEVIATION = (57.375, 57.12, 58.395)
 
 
-class TorchNetwork(ABC):
-    """The part of `Network` that follows from a network's shape and weights.
-
-    Attributes:
-        engine: runs the segments.
-        device: processor that computes: `cpu`, `cuda` or `cuda:INDEX`.
-    """
-
-    engine: Eager
-    device: str
+class TorchNetwork(Network):
+    """The part of `Network` that follows from a network's shape and weights."""
 
     @property
     @abstractmethod
@@ -41,10 +31,6 @@ class TorchNetwork(ABC):
     @abstractmethod
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """All weights as accuracy depends on them, always in the same order."""
-
-    @abstractmethod
-    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
-        """See `Network`."""
 
     @property
     def variant(self) -> list[str]:
@@ -66,16 +52,8 @@ class TorchNetwork(ABC):
         return digest.hexdigest()[:16]
 
     def use_graphs(self) -> None:
-        """Replays CUDA graphs from now on, each captured as its segment first runs; see `CudaGraphs`.
-
-        Raises:
-            ValueError: the network is not on a CUDA device.
-        """
+        """See `Network`; each is captured as its segment first runs, see `CudaGraphs`."""
         self.engine = CudaGraphs(self.device, CudaRecorder(self.device))
-
-    def detect(self, image_bgr: np.ndarray, path: ExecutionPath) -> object:
-        """What one image, uint8 `[H, W, 3]`, shows, found on one path: a `result_type`."""
-        return self.start(image_bgr, path).finish()
 
 
 class TorchModule(TorchNetwork, nn.Module):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace, Segment
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, SegmentRun
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-class FixedPathNetwork:
+
+class FixedPathNetwork(Network):
     """A network that always runs one of its paths, and so decides nothing; the rest is its own.
 
     Args:
@@ -46,7 +50,7 @@ class FixedPathNetwork:
         )
 
     @property
-    def engine(self) -> Eager:
+    def engine(self) -> Engine:
         """That of the network."""
         return self.whole.engine
 
@@ -66,7 +70,7 @@ class InnerRun(SegmentRun):
         super().__init__(space, path, device)
         self._inner = inner
 
-    def fork(self) -> InnerRun:
+    def fork(self) -> Self:
         """See `SegmentRun`."""
         other = super().fork()
         other._inner = None if self._inner is None else self._inner.fork()

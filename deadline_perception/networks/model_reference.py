@@ -14,7 +14,6 @@ from deadline_perception.core.errors import DeadlinePerceptionError, command_lin
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.engines.choice import choose_engine
 from deadline_perception.engines.segment_run import Network
-from deadline_perception.engines.segment_store import StoreError
 from deadline_perception.networks.fixed_path import FixedPathNetwork
 from deadline_perception.networks.kinds import (
     EXPORT,
@@ -146,7 +145,10 @@ def load_network(
         models_folder / f'{reference.file}.safetensors'
     ).is_file()  # whose path reads like a callable's name
     if reference.kind is ModelKind.CALLABLE and not is_shipped:
-        return reference.find()(device), Path(str(model))
+        network = reference.find()(device)
+        if not isinstance(network, Network):
+            raise ModelNotFound(f'{model} gives {type(network).__name__}, expected a Network')
+        return network, Path(str(model))
     weights = find_weights(
         model if reference.kind is ModelKind.TORCHVISION else reference.file, models_folder
     )
@@ -189,8 +191,6 @@ def use_engine(network: Network, engine: str, device: str, weights: Path) -> Non
         network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
         return
     if engine == 'float16':
-        if not hasattr(network, 'use_float16'):
-            raise StoreError(f'engine is float16, which {network.config_name} does not compute in')
         network.use_float16()
     if engine != 'eager':
         network.use_graphs()

@@ -10,9 +10,10 @@ the path space, so that profile, forecast, policy, messages and report loop over
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,8 +28,11 @@ from deadline_perception.core.execution_path import (
 )
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.opencv import cv2
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
 NONE, RUN = 'none', 'run'
@@ -152,7 +156,7 @@ class PassesFile:
             raise PassesError(f'passes {file} cannot be used: {error}') from error
 
 
-class PassesNetwork:
+class PassesNetwork(Network):
     """See the module; a `Network`.
 
     With one network in both looks, a segment has the same key in either: what was measured or prepared of the network
@@ -198,7 +202,7 @@ class PassesNetwork:
             fine.network_hash,
             fine.weights_hash,
         )
-        self.engine: Eager = fine.engine
+        self.engine: Engine = fine.engine
         if not self.is_one_network:
             self.engine = _BothEngines(self.coarse.engine, fine.engine)
             self.config_name = f'{fine.config_name}-after-{self.coarse.config_name}'
@@ -217,18 +221,6 @@ class PassesNetwork:
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> PassesRun:
         """See `Network`."""
         return PassesRun(self, image_bgr, path)
-
-    def detect(self, image_bgr: np.ndarray, path: ExecutionPath | None = None) -> Detections:
-        """The objects in one image uint8 `[H, W, 3]` on a path; None: the largest."""
-        return self.start(image_bgr, path or self.path_space.largest).finish()
-
-    def warm_up(
-        self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)
-    ) -> None:
-        """Runs paths on noise, so that no later frame pays for first calls."""
-        noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
-        for path in paths:
-            self.detect(noise, path)
 
     def single(self, path: ExecutionPath) -> ExecutionPath:
         """The path of this network that takes the closer look alone, on a path of its network."""
@@ -320,7 +312,7 @@ class PassesRun(SegmentRun):
         self._look: SegmentRun | None = None  # the one under way
         self._coarse: Detections | None = None
 
-    def fork(self) -> PassesRun:
+    def fork(self) -> Self:
         """See `SegmentRun`."""
         other = super().fork()
         other._look = None if self._look is None else self._look.fork()
@@ -372,10 +364,10 @@ class PassesRun(SegmentRun):
         return merged(self._coarse, found, self._image.shape[:2], self._network.rule)
 
 
-class _BothEngines(Eager):
+class _BothEngines(Engine):
     """What the engines of two networks have to say together."""
 
-    def __init__(self, coarse: Eager, fine: Eager) -> None:
+    def __init__(self, coarse: Engine, fine: Engine) -> None:
         super().__init__('; '.join(engine.notice for engine in (coarse, fine) if engine.notice))
         self._coarse, self._fine = coarse, fine
         self.identity = '; '.join(dict.fromkeys([coarse.identity, fine.identity]))
@@ -383,14 +375,10 @@ class _BothEngines(Eager):
 
     @property
     def forms(self) -> dict[str, str]:
-        """See `Eager`."""
+        """See `Engine`."""
         return {f'{COARSE}.{key}': form for key, form in self._coarse.forms.items()} | dict(
             self._fine.forms
         )
-
-    def let_go(self) -> bool:
-        """See `Eager`."""
-        return self._coarse.let_go() or self._fine.let_go()
 
 
 def _digest(*parts: str) -> str:

@@ -322,9 +322,8 @@ def _kept_paths(
     all, those that are useful. None where the policy does not say which it needs."""
     if options.policy != 'frontier':
         return None
-    named = getattr(network, 'kept_paths', None)
-    if named:
-        return named
+    if network.kept_paths:
+        return network.kept_paths
     space = network.path_space
     measured = paths_of(space if prepared is None else prepared, profile.measured_keys)
     return (
@@ -353,16 +352,11 @@ def _segments_are_missing(options: NetworkOptions, network: Network, weights: Pa
 
 
 def warm_up(
-    network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None
+    network: Network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None
 ) -> None:
     """Runs some of the paths that are kept ready, which together hold every segment of them, so that no frame pays for
     first calls."""
-    paths = _covering(network.path_space, kept)
-    if hasattr(network, 'warm_up'):
-        network.warm_up(paths, image_size=image_size)
-        return
-    for path in paths:
-        network.start(np.zeros((*image_size, 3), np.uint8), path).finish()
+    network.warm_up(_covering(network.path_space, kept), image_size)
 
 
 def check_results(network: Network, image_size: tuple[int, int]) -> None:
@@ -597,7 +591,7 @@ def measure_anew(
     profile = with_wcet(
         measure_profile(
             network,
-            [network.example(image) if hasattr(network, 'example') else image for image in images],
+            [network.example(image) for image in images],
             **_COARSE,
         ),
         network,

@@ -146,7 +146,9 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         return evaluate_crops(
             detector, data=args.data[0], classes=args.classes, limit=args.limit, file=args.json
         )
-    if args.calibrate and (not hasattr(detector, 'score_calibration') or workers.count > 1):
+    from deadline_perception.networks.multi_path.network import MultiPathDetector
+
+    if args.calibrate and (not isinstance(detector, MultiPathDetector) or workers.count > 1):
         raise ValueError('--calibrate is for weights of a multi-path detector, in one process')
     paths = chosen_paths(args, detector)
     if args.classes is None:

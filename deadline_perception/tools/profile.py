@@ -198,10 +198,7 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
     weights = find_weights(args.weights)
     detector = load_weights(weights, args.device, args.engine)
     say_if_busy('the profile will make the device look slower than it is.')
-    images = [
-        detector.example(image) if hasattr(detector, 'example') else image
-        for image in read_images(args.source)
-    ]
+    images = [detector.example(image) for image in read_images(args.source)]
     known, paths = None, None
     if not is_set(weights):  # whose models have their engines
         known, paths = _planned(args, weights, detector, facts)

@@ -36,7 +36,7 @@ from deadline_perception.core.device import process_environment, read_device_fac
 from deadline_perception.core.execution_path import SKIP, ExecutionPath, PathSpace, setting_text
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.choice import choose_engine
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Eager, Engine
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.networks.multi_path.checkpoint import build_detector, load_detector
 from deadline_perception.networks.multi_path.configuration import CONFIGURATIONS
@@ -137,7 +137,7 @@ class Variant:
         engine: of this variant.
     """
 
-    def __init__(self, name: str, network: MultiPathDetector, engine: Eager) -> None:
+    def __init__(self, name: str, network: MultiPathDetector, engine: Engine) -> None:
         self.name = name
         self.network = network
         self.engine = engine

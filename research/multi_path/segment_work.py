@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deadline_perception.core.measurement_plan import covering_paths
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Engine
 from deadline_perception.timing.transferred_profile import blocks_image
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'layer_latency'))
@@ -71,14 +71,14 @@ class SegmentWork:
         )
 
 
-class _Counter(Eager):
+class _Counter(Engine):
     """Computes eagerly, and counts what a segment brings to the network from outside, as from an image."""
 
     def __init__(self) -> None:
         self.held = SegmentWork()
 
     def hold(self, name: str, values: tuple) -> tuple:
-        """See `Eager`."""
+        """See `Engine`."""
         size = float(sum(value.nbytes for value in values))
         self.held = self.held.plus(SegmentWork(0.0, size, size, 1.0))
         return super().hold(name, values)

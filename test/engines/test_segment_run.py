@@ -5,6 +5,7 @@ import pytest
 from invented_networks import MAGNIFIER, InventedNetwork, make_magnifier, make_single
 
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
+from deadline_perception.engines.segment_store import StoreError
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 SKIPPING = PathSpace(
@@ -64,3 +65,23 @@ def test_foreign_path_is_refused():
         make_magnifier().start(IMAGE, make_single().path_space.largest)
     with pytest.raises(ValueError, match='path whole contradicts zfar-n1'):
         make_magnifier().start(IMAGE, MAGNIFIER.smallest).redirect(make_single().path_space.largest)
+
+
+def test_a_network_that_derives_has_all_that_is_asked_of_one():
+    network = make_magnifier()
+    assert (network.kept_paths, network.quantises) == (None, True)
+    assert network.example(IMAGE) is IMAGE
+    assert len(network.detect(IMAGE)) == len(network.detect(IMAGE, MAGNIFIER.smallest)) == 1
+    for use, said in (
+        (network.use_float16, 'float16, which invented does not compute in'),
+        (network.use_graphs, 'CUDA graphs, which invented does not run as'),
+    ):
+        with pytest.raises(StoreError, match=said):
+            use()
+
+
+def test_warming_up_runs_paths_on_images_of_that_size(monkeypatch):
+    network, seen = make_magnifier(), []
+    monkeypatch.setattr(network, 'detect', lambda image, path: seen.append((image.shape, path)))
+    network.warm_up([MAGNIFIER.smallest, MAGNIFIER.largest], (10, 20))
+    assert seen == [((10, 20, 3), MAGNIFIER.smallest), ((10, 20, 3), MAGNIFIER.largest)]

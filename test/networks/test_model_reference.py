@@ -100,3 +100,8 @@ def test_a_network_is_taken_as_it_is():
 
     network = make_single()
     assert load_network(network, 'cpu') == (network, Path('invented'))
+
+
+def test_what_a_callable_gives_must_be_a_network(tmp_path):
+    with pytest.raises(ModelNotFound, match='builtins:str gives str, expected a Network'):
+        load_network('builtins:str', 'cpu', tmp_path)

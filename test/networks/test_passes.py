@@ -8,7 +8,7 @@ import pytest
 from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_run import SegmentRun
+from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.networks.passes import (
     MergeRule,
@@ -45,7 +45,7 @@ class FakeRun(SegmentRun):
         return self.network.found(self.path)
 
 
-class FakeNetwork:
+class FakeNetwork(Network):
     path_space = SPACE
     result_type = Detections
     device, input_size, engine = 'cpu', (64, 128), Eager()

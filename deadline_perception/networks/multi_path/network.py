@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache, partial
 
 import numpy as np
@@ -208,14 +207,6 @@ class MultiPathDetector(TorchModule):
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
         """See `Network`; the path may change while the frame runs."""
         return FrameRun(self, image_bgr, path)
-
-    def warm_up(
-        self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)
-    ) -> None:
-        """Runs paths on noise, so that no later frame pays for first calls and for laying out weights."""
-        noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
-        for path in paths:
-            self.detect(noise, path)
 
 
 @cache

@@ -17,6 +17,7 @@ from deadline_perception.core.device import (
 )
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.engines.choice import choose_engine, is_installed
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_reference import (
     is_set,
     load_weights,
@@ -60,7 +61,7 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
         if is_set(weights)
         else default_profile_path(network.config_name, facts, shipped),
     ):
-        if file.is_file() and _fits(file, network, facts):
+        if file.is_file() and _fits(file, network, facts, is_set(weights)):
             return ProfileAtHand(file, facts, False)
     run_quietly(
         'the latency profile could not be measured',
@@ -97,13 +98,13 @@ def run_quietly(failure: str, threads: int, *words: str) -> None:
         )
 
 
-def _fits(file: Path, network, facts: DeviceFacts) -> bool:
+def _fits(file: Path, network: Network, facts: DeviceFacts, is_set: bool) -> bool:
     from deadline_perception.engines.cuda_graphs import CudaGraphs
 
     try:
         profile = LatencyProfile.load(file)
         engine = CudaGraphs  # as the node will run it
-        if hasattr(network, 'models'):  # of a set, each has its own
+        if is_set:  # whose models have their own
             engine = network.engine
         elif facts.kind == 'cpu':
             engine = choose_engine('openvino' if is_installed() else 'eager', network, facts)

@@ -84,7 +84,7 @@ def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:
         network = load_model(spec, order['device'], order['engine'])
     except DeadlinePerceptionError as error:
         raise ModelError(f'{spec.name}: {error}') from error
-    warm_up(network, images[0].shape[:2], getattr(network, 'kept_paths', None))
+    warm_up(network, images[0].shape[:2], network.kept_paths)
     start_s, memory_mb = (now_ms() - begun_ms) / 1000.0, max(0.0, resident_mb() - before_mb)
     space = network.path_space
     times_ms = [

@@ -21,7 +21,7 @@ from deadline_perception.core.execution_path import (
     PathSpace,
     Segment,
 )
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.model_set.whole_detector import OwnEngine
@@ -30,7 +30,7 @@ from deadline_perception.networks.fixed_path import InnerRun
 CHOICE, _SYMBOL = 'model', 'm'
 
 
-class ModelSet:
+class ModelSet(Network):
     """See the module. All models are resident, so that a change costs nothing but cold caches.
 
     Args:
@@ -75,7 +75,7 @@ class ModelSet:
         self.config_name = f'{name}-{self.network_hash[:8]}'
 
     @property
-    def engine(self) -> Eager:
+    def engine(self) -> Engine:
         """What its models' engines have to say together."""
         engines = {model: network.engine for model, network in self.models.items()}
         identities = sorted({engine.identity for engine in engines.values()})
@@ -92,12 +92,12 @@ class ModelSet:
     @property
     def kept_paths(self) -> tuple[ExecutionPath, ...] | None:
         """The paths that are kept ready; None where all are."""
-        if not any(getattr(network, 'kept_paths', None) for network in self.models.values()):
+        if not any(network.kept_paths for network in self.models.values()):
             return None
         return tuple(
             self.whole(model, path)
             for model, network in self.models.items()
-            for path in getattr(network, 'kept_paths', None) or network.path_space
+            for path in network.kept_paths or network.path_space
         )
 
     def part(self, path: ExecutionPath) -> tuple[str, ExecutionPath]:

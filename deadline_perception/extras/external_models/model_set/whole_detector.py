@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace, Segment
-from deadline_perception.engines.eager import Eager
+from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.onnx_runtime import file_digest, files_of_values
-from deadline_perception.engines.segment_run import SegmentRun, check_image
+from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
 from deadline_perception.extras.external_models.exported.head import Objects
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.suppression import suppress
@@ -30,13 +30,13 @@ WHOLE_SPACE = PathSpace(
 )
 
 
-class OwnEngine(Eager):
+class OwnEngine(Engine):
     """Of a network that computes its segments itself: names what its times hold for, and prepares nothing.
 
     Args:
         identity: of the library that computes.
-        forms: see `Eager`.
-        notice: see `Eager`.
+        forms: see `Engine`.
+        notice: see `Engine`.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class OwnEngine(Eager):
 
     @property
     def forms(self) -> dict[str, str]:
-        """See `Eager`."""
+        """See `Engine`."""
         return self._forms
 
 
-class WholeDetector(ABC):
+class WholeDetector(Network):
     """The base of detectors that were made elsewhere; see the module and `engines/segment_run.py`.
 
     Args:
@@ -83,7 +83,7 @@ class WholeDetector(ABC):
         shape: object,
         file: Path,
         device: str,
-        engine: Eager,
+        engine: Engine,
         options: object = None,
     ) -> None:
         self.config_name, self.device, self.engine = name, device, engine
@@ -131,10 +131,6 @@ class WholeDetector(ABC):
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> WholeRun:
         """See `Network`."""
         return WholeRun(self, image_bgr, path)
-
-    def detect(self, image_bgr: np.ndarray) -> Detections:
-        """The objects in one image uint8 `[H, W, 3]`."""
-        return self.start(image_bgr, self.path_space.largest).finish()
 
     def found(self, given: object, image_size: tuple[int, int]) -> Detections:
         """The objects of known classes, most certain first, clipped to the image.
