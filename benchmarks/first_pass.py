@@ -7,8 +7,9 @@ by `street` at two, in 8 bit where their segments are prepared for one thread; w
 out/first_pass, so that a run that was stopped goes on. Then each first look is merged with the full path of `street`.
 
 With `--fit` two things are found anew, on other images of the kinds that training may see: the calibration of
-YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the rule of merging. Of the rules
-that lose at most 0.3 AP50 on dashcams it is the one with the best mean over the kinds; where none does, that is said.
+YOLOX-Nano's scores, a logistic curve per class that goes into its weights file, and the coefficients of `LookFusion`, by
+which what both found is joined, which go into the passes file of `street`. They are fitted on all first looks before
+`street` at three scales; images of each kind weigh as much as those of another, dashcams three times that.
 
 Prints AP50 by kind, boxes of score 0.3 and more on images without road users, and phantoms of the highway, as
 `street_accuracy.py` counts them. Writes results/first_pass.json.
@@ -17,17 +18,20 @@ Prints AP50 by kind, boxes of score 0.3 and more on images without road users, a
 from __future__ import annotations
 
 import itertools
+import json
+import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from parts.harness import ROOT, Run, run_script, show
+from scipy.optimize import minimize
 from street_accuracy import CLASSES, HIGHWAY, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
 
-from deadline_perception.core.detections import Detections
+from deadline_perception.core.detections import Detections, pairwise_iou
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.records import Frame, GroundTruth, spread_evenly
 from deadline_perception.engines.segment_run import Network
@@ -36,6 +40,7 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.external_models.public_yolox import FACTS
+from deadline_perception.networks.look_fusion import FEATURES, LookFusion, box_features
 from deadline_perception.networks.model_reference import (
     find_weights,
     load_network,
@@ -51,19 +56,20 @@ FINE, FIRST = 'street', 'yolox-nano'
 FULL = 'street 1248x704'
 LOOKS = {
     'street 448x256': (FINE, 'r0.36-s00000-w1.00-p100-h2'),
+    'street 672x384': (FINE, 'r0.53-s00000-w1.00-p100-h2'),
     FULL: (FINE, 's00000-w1.00-p100-h2'),
     'yolox-nano 320x192': (FIRST, 'r0.50'),
     'yolox-nano 416x256': (FIRST, 'r0.65'),
     'yolox-nano 640x384': (FIRST, 'r1.00'),
 }
-FITTED_LOOK = 'yolox-nano 640x384'
-GRID = {
-    'side': (0.08, 0.12, 0.16, 0.22, 0.35),
-    'log_width': (0.15, 0.3, 0.4),
-    'least': (0.3, 0.5),
-    'iou': (0.6,),
-}
-MOST_LOSS = 0.3  # AP50 of vehicles and of persons that a rule may cost on dashcams
+FIRST_LOOKS = ('yolox-nano 416x256', 'yolox-nano 640x384')
+FINE_LOOKS = {
+    'street 448x256': 1.0,
+    'street 672x384': 1.0,
+    FULL: 2.0,
+}  # with their weights in the fit
+DASHCAMS, WEIGHT_OF_DASHCAMS = 'bdd100k', 3.0
+RIDGE = 1e-3  # on coefficients, towards those that keep every score
 NEGATIVES, VIDEO = 'negatives', 'highway'
 
 
@@ -85,7 +91,9 @@ class Kind:
 EVEN, ODD, ALL = slice(0, None, 2), slice(1, None, 2), slice(None)
 KINDS = {
     'bdd100k': Kind(
-        ('bdd100k/val.json', ODD, 80), ('bdd100k/val.json', EVEN, 60), ('vehicle', 'person', 'bike')
+        ('bdd100k/val.json', ODD, 250),
+        ('bdd100k/val.json', EVEN, 250),
+        ('vehicle', 'person', 'bike'),
     ),
     'photographs': Kind(
         ('vehicles_openimages/train.json', ODD, 60),
@@ -108,7 +116,7 @@ KINDS = {
         ('road_signs/train.json', ALL, 60),
         ('traffic_light', 'traffic_sign'),
     ),
-    NEGATIVES: Kind(('coco_small/train.json', EVEN, 60)),
+    NEGATIVES: Kind(('coco_small/train.json', EVEN, 60), ('coco_small/train.json', ODD, 60)),
     VIDEO: Kind((HIGHWAY, ALL, 30)),
 }
 
@@ -156,7 +164,7 @@ def main(run: Run) -> None:
     limit = 4 if run.quick else None
     folder = ROOT / 'out/first_pass' / ('quick' if run.quick else '')
     networks = {name: load_network(name, 'cpu')[0] for name in (FINE, FIRST)}
-    calibration, rule = of_classes(networks[FIRST]), rule_in_use()
+    calibration, fusion = of_classes(networks[FIRST]), fusion_in_use()
     networks[FIRST].score_calibration = None
     if run.args.fit:
         fitted = [
@@ -166,14 +174,15 @@ def main(run: Run) -> None:
         ]
         seen = [look_at(networks, images, folder / 'fit') for images in fitted]
         calibration = calibrated_on(fitted, seen)
-        rule = best_rule(fitted, [with_scores(found, calibration) for found in seen])
+        fusion = fit_fusion(fitted, [with_scores(found, calibration) for found in seen])
         if not run.quick:
             keep_calibration(calibration)
+            keep_fusion(fusion)
     scores, counts = {}, {}
     for kind, of in KINDS.items():
         images = Images.open(run.args.data, kind, of.measured, limit)
         seen = with_scores(look_at(networks, images, folder), calibration)
-        scores[kind] = scores_of(images, with_pairs(images, seen, rule))
+        scores[kind] = scores_of(images, with_pairs(images, seen, fusion))
         counts[kind] = len(images.frames)
         show(
             f'{kind}, {counts[kind]} images',
@@ -184,7 +193,6 @@ def main(run: Run) -> None:
         threads=1,
         engines={name: network.engine.identity for name, network in networks.items()},
         images=counts,
-        rule=asdict(rule),
         found=scores,
     )
 
@@ -242,11 +250,13 @@ def with_scores(seen: Found, calibration: ScoreCalibration) -> Found:
     }
 
 
-def pair(images: Images, seen: Found, first: str, rule: MergeRule) -> list[Detections]:
-    """A first look and the full path after it."""
+def pair(
+    images: Images, seen: Found, first: str, fine: str, fusion: LookFusion | None
+) -> list[Detections]:
+    """A first look, and a closer one after it."""
     return [
-        merged(coarse, fine, frame_size(frame), rule)
-        for frame, coarse, fine in zip(images.frames, seen[first], seen[FULL])
+        merged(coarse, after, frame_size(frame), MergeRule(), fusion)
+        for frame, coarse, after in zip(images.frames, seen[first], seen[fine])
     ]
 
 
@@ -256,11 +266,17 @@ def frame_size(frame: Frame) -> tuple[int, int]:
     return height, width
 
 
-def with_pairs(images: Images, seen: Found, rule: MergeRule) -> Found:
-    """Every look alone, and each but the full path before it."""
+def with_pairs(images: Images, seen: Found, fusion: LookFusion) -> Found:
+    """Every look alone, and each pair: of `street` twice, as it is without another network, and after a first look."""
+    own = 'street 448x256'
     pairs = {
-        f'{look}, then {FULL}': pair(images, seen, look, rule) for look in LOOKS if look != FULL
+        f'{own}, then {fine}': pair(images, seen, own, fine, None)
+        for fine in FINE_LOOKS
+        if fine != own
     }
+    for first in FIRST_LOOKS:
+        for fine in FINE_LOOKS:
+            pairs[f'{first}, then {fine}'] = pair(images, seen, first, fine, fusion)
     return {**seen, **pairs}
 
 
@@ -308,38 +324,62 @@ def calibrated_on(fitted: Sequence[Images], seen: Sequence[Found]) -> ScoreCalib
     )
 
 
-def best_rule(fitted: Sequence[Images], seen: Sequence[Found]) -> MergeRule:
-    """Of the rules that lose little on dashcams the one with the best mean AP50 over kinds and classes; where none does,
-    says so and gives that of least loss. Prints them all."""
-    alone = {
-        images.kind: scores_of(images, {FULL: found[FULL]})[FULL]
-        for images, found in zip(fitted, seen)
-    }
-    tried = []
-    for settings in itertools.product(*GRID.values()):
-        rule = MergeRule(**dict(zip(GRID, settings)))
-        rows = {
-            images.kind: scores_of(images, {'': pair(images, found, FITTED_LOOK, rule)})['']
-            for images, found in zip(fitted, seen)
-        }
-        loss = max(alone['bdd100k'][name] - rows['bdd100k'][name] for name in ('vehicle', 'person'))
-        mean = statistics.mean(value for row in rows.values() for value in row.values())
-        tried.append((loss <= MOST_LOSS, mean, loss, rule))
-    show(
-        f'{FITTED_LOOK}, then {FULL}: mean AP50 of the kinds, loss on dashcams',
-        (*GRID, 'mean', 'loss'),
+def fit_fusion(fitted: Sequence[Images], seen: Sequence[Found]) -> LookFusion:
+    """Coefficients for `CLASSES`, by logistic regression of which boxes are objects."""
+    rows: dict[tuple[int, int], list[tuple[np.ndarray, ...]]] = {}
+    for images, found in zip(fitted, seen):
+        of_kind = WEIGHT_OF_DASHCAMS if images.kind == DASHCAMS else 1.0
+        marked = KINDS[images.kind].classes or CLASSES
+        for first, (fine, weight) in itertools.product(FIRST_LOOKS, FINE_LOOKS.items()):
+            for frame, known, *looks in zip(images.frames, images.known, found[first], found[fine]):
+                features = box_features(*looks, frame_size(frame))
+                for at, (look, of_look) in enumerate(zip(looks, features)):
+                    is_object, counts = objects_of(look, known)
+                    for label in map(CLASSES.index, marked):
+                        chosen = counts & (look.labels == label)
+                        weights = np.full(chosen.sum(), weight * of_kind / len(images.frames))
+                        row = (of_look[chosen], is_object[chosen], weights)
+                        rows.setdefault((at, label), []).append(row)
+    tables = [
         [
-            (*asdict(rule).values(), f'{mean:.1f}', f'{loss:.1f}')
-            for _, mean, loss, rule in sorted(tried, key=lambda row: -row[1])
-        ],
-    )
-    if not any(allowed for allowed, *_ in tried):
-        _, _, loss, rule = min(tried, key=lambda row: row[2])
-        print(
-            f'refused: each rule loses more than {MOST_LOSS} on dashcams, the one of least loss {loss:.1f}'
-        )
-        return rule
-    return max(tried, key=lambda row: row[:2])[3]
+            regression(*(np.concatenate(part) for part in zip(*rows[at, label])))
+            for label in range(len(CLASSES))
+        ]
+        for at in range(2)
+    ]
+    return LookFusion(*map(np.array, tables))
+
+
+def objects_of(found: Detections, known: GroundTruth) -> tuple[np.ndarray, np.ndarray]:
+    """Which boxes are the most certain one of an object, and which are not those of a crowd: bool `[N]` each."""
+    is_object = np.zeros(len(found), bool)
+    overlap = pairwise_iou(found.boxes_xyxy_px, known.boxes_xyxy_px)
+    overlap = overlap * (found.labels[:, None] == known.labels[None])
+    in_crowd = (overlap[:, known.crowd] >= 0.5).any(axis=1)
+    overlap[:, known.crowd] = 0.0
+    taken: set[int] = set()
+    for box in np.argsort(-found.scores, kind='stable') if overlap.size else ():
+        best = int(overlap[box].argmax())
+        if overlap[box, best] >= 0.5 and best not in taken:
+            taken.add(best)
+            is_object[box] = True
+    return is_object, ~in_crowd | is_object
+
+
+def regression(features: np.ndarray, is_object: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Coefficients of a weighted logistic regression, drawn towards those that keep every score: `[FEATURES]`."""
+    start = np.zeros(FEATURES)
+    start[1] = 1.0
+
+    def loss(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = np.clip(features @ coefficients, -50.0, 50.0)
+        away = np.where(np.arange(FEATURES) > 0, coefficients - start, 0.0)
+        errors = weights * (np.logaddexp(0.0, logits) - is_object * logits)
+        value = errors.sum() / weights.sum() + RIDGE * (away**2).sum()
+        slopes = weights * (1.0 / (1.0 + np.exp(-logits)) - is_object)
+        return value, features.T @ slopes / weights.sum() + 2.0 * RIDGE * away
+
+    return minimize(loss, start, jac=True, method='L-BFGS-B').x
 
 
 def of_classes(network: Network) -> ScoreCalibration:
@@ -366,10 +406,29 @@ def keep_calibration(calibration: ScoreCalibration) -> None:
     save_yolox(network, file, **FACTS)
 
 
-def rule_in_use() -> MergeRule:
+def keep_fusion(fusion: LookFusion) -> None:
+    """Writes it into the passes file of the closer look; a motorbike has the coefficients of a bike."""
+    file = find_weights(FINE).with_suffix(SUFFIX)
+    content = json.loads(file.read_text())
+    content['fusion'] = {
+        look: {
+            name: [round(float(one), 4) for one in table[CLASSES.index(NAMES.get(name, name))]]
+            for name in load_network(FINE, 'cpu')[0].class_names
+        }
+        for look, table in (('coarse', fusion.coarse), ('fine', fusion.fine))
+    }
+    text = json.dumps(content, indent=1)
+    file.write_text(re.sub(r'(?<=[\d,\[])\n\s+(?=[-\d\]])', ' ', text) + '\n')
+
+
+def fusion_in_use() -> LookFusion:
     """That of the shipped passes."""
-    file = ROOT / f'models/{FINE}{SUFFIX}'
-    return PassesFile.load(file).rule if file.is_file() else MergeRule()
+    record = PassesFile.load(find_weights(FINE).with_suffix(SUFFIX)).fusion
+    record = {
+        look: {name: rows[name] for name in CLASSES if name in rows}
+        for look, rows in record.items()
+    }
+    return LookFusion.from_record(record, CLASSES)
 
 
 if __name__ == '__main__':

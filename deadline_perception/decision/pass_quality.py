@@ -59,7 +59,10 @@ class PassQuality:
             [part[0] for part in parts], self._coarse, self._network.coarse.class_names
         )
         fine = self._looks([part[1] for part in parts], self._fine, self._network.fine.class_names)
-        joined = joined_quality(coarse, fine, self._network.rule)
+        if self._network.fusion is not None:  # each object keeps the look that sees it better
+            joined = np.maximum(coarse, fine)
+        else:
+            joined = joined_quality(coarse, fine, self._network.rule)
         has_coarse = np.array([part[0] is not None for part in parts])[:, None, None]
         has_fine = np.array([part[1] is not None for part in parts])[:, None, None]
         found = np.where(has_coarse & has_fine, joined, np.where(has_coarse, coarse, fine))

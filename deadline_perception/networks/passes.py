@@ -10,7 +10,7 @@ the path space, so that profile, forecast, policy, messages and report loop over
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
+from deadline_perception.networks.look_fusion import LookFusion
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -94,7 +95,11 @@ class MergeRule:
 
 
 def merged(
-    coarse: Detections, fine: Detections, image_size: tuple[int, int], rule: MergeRule
+    coarse: Detections,
+    fine: Detections,
+    image_size: tuple[int, int],
+    rule: MergeRule,
+    fusion: LookFusion | None = None,
 ) -> Detections:
     """What two looks at one image found, most certain first; labels of both index the same classes.
 
@@ -103,14 +108,19 @@ def merged(
         fine: of the closer one.
         image_size: height and width in px.
         rule: how far each is believed.
+        fusion: gives the boxes new scores, in the place of what the rule believes.
     """
     if not len(coarse) and not len(fine):
         return fine
     boxes = np.concatenate([coarse.boxes_xyxy_px, fine.boxes_xyxy_px])
     labels = np.concatenate([coarse.labels, fine.labels])
-    of_coarse, of_fine = rule.weights(box_sizes(boxes, image_size))
-    is_coarse = np.arange(len(boxes)) < len(coarse)
-    scores = np.concatenate([coarse.scores, fine.scores]) * np.where(is_coarse, of_coarse, of_fine)
+    if fusion is not None:
+        scores = np.concatenate(fusion.fused(coarse, fine, image_size))
+    else:
+        of_coarse, of_fine = rule.weights(box_sizes(boxes, image_size))
+        is_coarse = np.arange(len(boxes)) < len(coarse)
+        believed = np.where(is_coarse, of_coarse, of_fine)
+        scores = np.concatenate([coarse.scores, fine.scores]) * believed
     corners_and_sides = boxes.copy()
     corners_and_sides[:, 2:] -= boxes[:, :2]
     kept = cv2.dnn.NMSBoxesBatched(
@@ -133,11 +143,13 @@ class PassesFile:
         coarse: paths of the first look by their labels, ascending in work.
         rule: how both looks are merged.
         model: of another network that takes the first look, a model string or a file beside; empty: the same network.
+        fusion: coefficients of `LookFusion` by look and class; none where the rule alone merges.
     """
 
     coarse: Mapping[str, str]
     rule: MergeRule = MergeRule()
     model: str = ''
+    fusion: Mapping | None = None
 
     @classmethod
     def load(cls, file: Path) -> PassesFile:
@@ -151,7 +163,12 @@ class PassesFile:
             if content.get('format') != FORMAT:
                 raise ValueError(f'format is {content.get("format")!r}, expected {FORMAT}')
             coarse = {str(label): str(path) for label, path in content['coarse'].items()}
-            return cls(coarse, MergeRule(**content.get('merge', {})), str(content.get('model', '')))
+            return cls(
+                coarse,
+                MergeRule(**content.get('merge', {})),
+                str(content.get('model', '')),
+                content.get('fusion'),
+            )
         except (JsonFileError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise PassesError(f'passes {file} cannot be used: {error}') from error
 
@@ -167,8 +184,10 @@ class PassesNetwork(Network):
         coarse_paths: paths of the first look by their labels, ascending in work, at least one.
         coarse: takes the first look; None: `fine` does.
         rule: how both are merged.
+        fusion: gives what both found new scores; see `LookFusion.from_record`.
 
     Raises:
+        ValueError: the fusion does not fit the classes.
         PassesError: a network gives no detections, the two run on different devices, the path of a first look is none
             of its network's, or the network of the closer look consists of alternatives.
     """
@@ -182,6 +201,7 @@ class PassesNetwork(Network):
         *,
         coarse: Network | None = None,
         rule: MergeRule = MergeRule(),
+        fusion: Mapping | None = None,
     ) -> None:
         self.fine, self.coarse = fine, fine if coarse is None else coarse
         self.coarse_paths, self.rule = dict(coarse_paths), rule
@@ -193,6 +213,7 @@ class PassesNetwork(Network):
             '' if self.is_one_network else f'{COARSE}.',
         )
         self.class_names = tuple(dict.fromkeys((*fine.class_names, *self.coarse.class_names)))
+        self.fusion = None if fusion is None else LookFusion.from_record(fusion, self.class_names)
         self._coarse_labels = np.array(
             [self.class_names.index(name) for name in self.coarse.class_names], np.int64
         )
@@ -361,7 +382,8 @@ class PassesRun(SegmentRun):
         found = self._look.finish()
         if self._coarse is None:
             return found
-        return merged(self._coarse, found, self._image.shape[:2], self._network.rule)
+        network = self._network
+        return merged(self._coarse, found, self._image.shape[:2], network.rule, network.fusion)
 
 
 class _BothEngines(Engine):
@@ -370,13 +392,21 @@ class _BothEngines(Engine):
     def __init__(self, coarse: Engine, fine: Engine) -> None:
         super().__init__('; '.join(engine.notice for engine in (coarse, fine) if engine.notice))
         self._coarse, self._fine = coarse, fine
+        self._prefix = f'{COARSE}.'
         self.identity = '; '.join(dict.fromkeys([coarse.identity, fine.identity]))
         self.reuses_buffers = coarse.reuses_buffers or fine.reuses_buffers
+
+    def load(self, keys: Iterable[str]) -> None:
+        """See `Engine`."""
+        own = set(keys)
+        first = {key for key in own if key.startswith(self._prefix)}
+        self._coarse.load([key.removeprefix(self._prefix) for key in sorted(first)])
+        self._fine.load(sorted(own - first))
 
     @property
     def forms(self) -> dict[str, str]:
         """See `Engine`."""
-        return {f'{COARSE}.{key}': form for key, form in self._coarse.forms.items()} | dict(
+        return {f'{self._prefix}{key}': form for key, form in self._coarse.forms.items()} | dict(
             self._fine.forms
         )
 

@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,11 @@ from deadline_perception.networks.model_reference import (
     load_network,
 )
 from deadline_perception.networks.passes import PassesNetwork
-from deadline_perception.runtime.look_twice import useful_sequences, with_passes
+from deadline_perception.runtime.look_twice import (
+    joined_profile,
+    useful_sequences,
+    with_passes,
+)
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
@@ -188,29 +193,22 @@ def load_task(
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
     use_threads(options.threads)
-    network, weights = load_network(options.model, options.device, models_folder, options.engine)
-    if prepare is not None and _segments_are_missing(options, network, weights):
-        prepare(weights)
-        network, _ = load_network(options.model, options.device, models_folder, options.engine)
+    load = partial(_ready_network, options, models_folder, prepare)
+    network, weights = load(options.model)
     passes = None
     is_fixed = isinstance(network, FixedPathNetwork)  # one look, as its user says
     if options.two_passes and options.policy == 'frontier' and not is_fixed:
-        passes = with_passes(
-            network,
-            weights,
-            lambda model: load_network(model, options.device, models_folder, options.engine),
-        )
-    # What was measured of one network holds for its passes.
-    timed = network
-    if passes is not None and not passes[0].is_one_network:
-        timed = passes[0]
+        passes = with_passes(network, weights, load)
     facts = read_device_facts(options.device)
-    try:
-        profile, differences, unkept = load_profile(options, timed, facts, weights, models_folder)
-    except (NoProfile, ProfileMismatch) as error:
-        if images is None or options.profile:
-            raise
-        profile, differences, unkept = measure_anew(timed, facts, images(), str(error))
+    find = partial(_profile_at_hand, facts=facts, models_folder=models_folder, images=images)
+    profile, differences, unkept = find(options, network, weights)
+    if passes is not None and not passes[0].is_one_network:
+        own_place = replace(options, profile='')
+        of_first, further, unkept_first = find(own_place, passes[0].coarse, passes[1])
+        profile = joined_profile(passes[0], profile, of_first)
+        differences += further
+        if unkept_first is not None:
+            unkept_first.keep()
     looks = network
     if passes is not None:
         looks = passes[0]
@@ -298,6 +296,38 @@ def load_task(
     )
 
 
+def _ready_network(
+    options: NetworkOptions,
+    models_folder: Path,
+    prepare: Callable[[Path], None] | None,
+    model: str | Path | Network,
+) -> tuple[Network, Path]:
+    """A network and its file, its segments prepared where that was missing; see `load_task`."""
+    network, weights = load_network(model, options.device, models_folder, options.engine)
+    if prepare is not None and _segments_are_missing(options, network, weights):
+        prepare(weights)
+        network, _ = load_network(model, options.device, models_folder, options.engine)
+    return network, weights
+
+
+def _profile_at_hand(
+    options: NetworkOptions,
+    network: Network,
+    weights: Path,
+    *,
+    facts: DeviceFacts,
+    models_folder: Path,
+    images: Callable[[], Sequence[np.ndarray]] | None,
+) -> FoundProfile:
+    """The profile of a network, measured where there is none; see `load_task`."""
+    try:
+        return load_profile(options, network, facts, weights, models_folder)
+    except (NoProfile, ProfileMismatch) as error:
+        if images is None or options.profile:
+            raise
+        return measure_anew(network, facts, images(), str(error))
+
+
 def _engine_keys(network: Network, paths: Sequence[ExecutionPath]) -> list[str]:
     """The segments of some paths, as the engine knows them."""
     if isinstance(network, FixedPathNetwork):
@@ -348,7 +378,7 @@ def _segments_are_missing(options: NetworkOptions, network: Network, weights: Pa
     is_eager = (
         options.engine == 'auto' and type(network.engine) is Eager and bool(network.engine.notice)
     )
-    return is_eager and weights.with_suffix(SUFFIX).is_file()
+    return is_eager and (weights.with_suffix(SUFFIX).is_file() or not network.quantises)
 
 
 def warm_up(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.passes import (
+    COARSE,
     FINE,
     NONE,
     SUFFIX,
@@ -18,6 +20,8 @@ from deadline_perception.networks.passes import (
     PassesFile,
     PassesNetwork,
 )
+from deadline_perception.timing.interference import WcetTable
+from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.timing.time_model import Forecast
 
 _LEAST_GAIN = 0.01  # of average precision at some size over all shorter sequences, for one to be worth its time
@@ -43,14 +47,62 @@ def with_passes(
     declared = PassesFile.load(file)
     coarse, coarse_weights = network, weights
     if declared.model:
-        beside = weights.parent / declared.model
-        coarse, coarse_weights = load(str(beside) if beside.is_file() else declared.model)
+        coarse, coarse_weights = load(first_look_model(weights))
     try:
         paths = {label: coarse.path_space.parse(path) for label, path in declared.coarse.items()}
-        passes = PassesNetwork(network, paths, coarse=coarse, rule=declared.rule)
+        passes = PassesNetwork(
+            network, paths, coarse=coarse, rule=declared.rule, fusion=declared.fusion
+        )
     except ValueError as error:
         raise PassesError(f'passes {file} cannot be used: {error}') from error
     return passes, coarse_weights
+
+
+def first_look_model(weights: Path) -> str:
+    """Model string or file of the other network that takes the first look before some weights; empty: none does.
+
+    Raises:
+        PassesError: the file beside the weights is damaged.
+    """
+    file = weights.with_suffix(SUFFIX)
+    if not file.is_file():
+        return ''
+    model = PassesFile.load(file).model
+    beside = weights.parent / model
+    return str(beside) if model and beside.is_file() else model
+
+
+def joined_profile(
+    passes: PassesNetwork, fine: LatencyProfile, coarse: LatencyProfile
+) -> LatencyProfile:
+    """Times of two networks that look one after the other, from the times of each.
+
+    Args:
+        passes: of both networks.
+        fine: of that of the closer look.
+        coarse: of that of the first look.
+    """
+    prefix = f'{COARSE}.'
+    alone = passes.path_space.largest.replace(**{FINE: NONE})
+    paths = {
+        str(alone.replace(coarse=label)): coarse.paths[str(path)]
+        for label, path in passes.coarse_paths.items()
+        if str(path) in coarse.paths
+    }
+    wcet = None
+    if fine.wcet is not None and coarse.wcet is not None:
+        of_coarse_ms = {f'{prefix}{key}': ms for key, ms in coarse.wcet.segments_ms.items()}
+        wcet = WcetTable({**fine.wcet.segments_ms, **of_coarse_ms}, fine.wcet.interference)
+    return replace(
+        fine,
+        segments={
+            **fine.segments,
+            **{f'{prefix}{key}': times for key, times in coarse.segments.items()},
+        },
+        paths={**fine.paths, **paths},
+        wcet=wcet,
+        scaled_from=fine.scaled_from or coarse.scaled_from,
+    )
 
 
 def useful_sequences(

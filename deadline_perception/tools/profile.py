@@ -19,6 +19,7 @@ import numpy as np
 
 from deadline_perception.core.device import (
     DeviceFacts,
+    check_device,
     missing_environment,
     process_environment,
     read_device_facts,
@@ -37,6 +38,7 @@ from deadline_perception.networks.model_reference import (
     use_engine,
 )
 from deadline_perception.runtime.loading import load_quality
+from deadline_perception.runtime.look_twice import first_look_model
 from deadline_perception.system.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.timing.contention.sensors import watch_cores_of_others
 from deadline_perception.timing.path_bound import PathForecast
@@ -132,16 +134,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measures and writes a profile; returns the exit status."""
+    """Measures and writes a profile, and that of the network that takes the first look; returns the exit status."""
     check_numbers(args, minutes=(0.001, 600.0))
     minutes = args.minutes or (_QUICK_MINUTES if args.quick else 2.0)
     if args.out is not None:
         check_file('--out', args.out, args.weights, args.source)
     restart_with_environment(args.threads)
+    check_device(args.device)
+    networks = [args]
+    first_look = first_look_model(find_weights(args.weights))
+    if first_look:
+        networks.append(argparse.Namespace(**{**vars(args), 'weights': first_look, 'out': None}))
     if args.prepare_only:
-        return _prepare(args)
+        return max(map(_prepare, networks))
     with inference_thread(lock_memory=args.device == 'cpu') as priority:
-        return _measure(args, minutes, priority)
+        return max(_measure(one, minutes, priority) for one in networks)
 
 
 def _prepare(args: argparse.Namespace) -> int:
@@ -192,9 +199,7 @@ def _keys(paths: Sequence[ExecutionPath] | None) -> set[str] | None:
 
 def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority) -> int:
     use_threads(args.threads)
-    facts = read_device_facts(
-        args.device
-    )  # a missing CUDA device is told before weights are looked for
+    facts = read_device_facts(args.device)
     weights = find_weights(args.weights)
     detector = load_weights(weights, args.device, args.engine)
     say_if_busy('the profile will make the device look slower than it is.')

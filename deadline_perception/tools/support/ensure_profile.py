@@ -19,9 +19,11 @@ from deadline_perception.core.errors import DeadlinePerceptionError, command_lin
 from deadline_perception.engines.choice import choose_engine, is_installed
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_reference import (
+    find_weights,
     is_set,
     load_weights,
 )
+from deadline_perception.runtime.look_twice import first_look_model
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path
 
 
@@ -46,11 +48,14 @@ class ProfileAtHand:
 
 def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> ProfileAtHand:
     """Finds the profile of a network, or of a set of models, on this device, also among those shipped in a folder; or
-    measures one quickly, in a process of its own.
+    measures one quickly, in a process of its own. So it does for another network that takes the first look.
 
     Raises:
         MeasurementFailed: see there.
     """
+    first_look = first_look_model(weights)
+    if first_look:
+        ensure_profile(find_weights(first_look), device, threads, shipped)
     use_threads(threads)
     facts = read_device_facts(device, environment={**os.environ, **process_environment(threads)})
     network = load_weights(weights, device if is_set(weights) else 'cpu')

@@ -1,0 +1,147 @@
+"""How probable each box is, of two networks that looked at one image: a logistic regression on what both saw.
+
+Networks that were trained apart give scores that do not compare: one sees near objects better, the other far ones. So
+each box gets a new score from its own, its size, the score of the box of the other look that covers the same object,
+and what the image as a whole shows, such as the mean size of its objects. Measured and fitted: benchmarks/first_pass.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadline_perception.core.detections import Detections, box_sizes, pairwise_iou
+
+FEATURES = 16  # of a box, see `_features`
+MATCH = 0.5  # intersection over union of two boxes of one object
+SIDE = (
+    0.2  # size of an object from which the first look's box of it stays, below it the closer look's
+)
+_REFERENCE_SIZE, _LEAST_SIZE = 0.1, 1e-3
+_LEAST_SCORE = 1e-4
+_CERTAIN = 0.25  # score from which a box tells what the image shows
+
+
+@dataclass(frozen=True, eq=False)
+class LookFusion:
+    """See the module.
+
+    Attributes:
+        coarse, fine: coefficients for the boxes of the first and of the closer look, float64 `[classes, FEATURES]`.
+    """
+
+    coarse: np.ndarray
+    fine: np.ndarray
+
+    @classmethod
+    def from_record(cls, record: Mapping, class_names: Sequence[str]) -> LookFusion:
+        """Reads `{"coarse": {CLASS: [16 numbers], ...}, "fine": {...}}`.
+
+        Args:
+            record: as above; a class that is not in it keeps its scores.
+            class_names: that labels index.
+
+        Raises:
+            ValueError: a class is unknown, or has other than `FEATURES` finite numbers.
+        """
+        own_score = [0.0, 1.0, *[0.0] * (FEATURES - 2)]
+        tables = []
+        for look in ('coarse', 'fine'):
+            unknown = set(record[look]) - set(class_names)
+            if unknown:
+                raise ValueError(
+                    f'fusion names the classes {", ".join(sorted(unknown))}, expected some of {", ".join(class_names)}'
+                )
+            table = [record[look].get(name, own_score) for name in class_names]
+            if any(len(row) != FEATURES for row in table) or not np.isfinite(table).all():
+                raise ValueError(
+                    f'fusion of {look} is not {FEATURES} finite numbers for each class'
+                )
+            tables.append(np.array(table, np.float64))
+        return cls(*tables)
+
+    def fused(
+        self, coarse: Detections, fine: Detections, image_size: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """New scores of both looks' boxes, 0 for the box of a pair that goes: float64 `[coarse]` and `[fine]`.
+
+        Args:
+            coarse, fine: what the looks found; labels index the same classes.
+            image_size: height and width in px.
+        """
+        of_coarse, of_fine = box_features(coarse, fine, image_size)
+        coarse_scores = _logistic((of_coarse * self.coarse[coarse.labels]).sum(axis=1))
+        fine_scores = _logistic((of_fine * self.fine[fine.labels]).sum(axis=1))
+        first, second = _pairs(coarse, fine)
+        best = np.maximum(coarse_scores[first], fine_scores[second])
+        is_small = box_sizes(fine.boxes_xyxy_px[second], image_size) < SIDE
+        coarse_scores[first] = np.where(is_small, 0.0, best)
+        fine_scores[second] = np.where(is_small, best, 0.0)
+        return coarse_scores, fine_scores
+
+
+def box_features(
+    coarse: Detections, fine: Detections, image_size: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a score is made of, for the boxes of both looks: float64 `[coarse, FEATURES]`, `[fine, FEATURES]`."""
+    sizes = [_log_sizes(found, image_size) for found in (coarse, fine)]
+    certain = [np.where(found.scores > _CERTAIN, found.scores, 0.0) for found in (coarse, fine)]
+    objects = sum(one.sum() for one in certain) + 0.3
+    mean_size = sum((one * size).sum() for one, size in zip(certain, sizes)) / objects
+    crowd = np.log1p(objects) - 1.5
+    overlap = _overlaps_of_class(coarse, fine)
+    return (
+        _features(coarse.scores, sizes[0], _covering(overlap, fine.scores), mean_size, crowd),
+        _features(fine.scores, sizes[1], _covering(overlap.T, coarse.scores), mean_size, crowd),
+    )
+
+
+def _features(
+    scores: np.ndarray, size: np.ndarray, other: np.ndarray, mean_size: float, crowd: float
+) -> np.ndarray:
+    own = _logits(scores)
+    is_seen = other > 0.0
+    seen = np.where(is_seen, _logits(other) + 4.0, 0.0)
+    of_box = np.stack([np.ones_like(own), own, size, size * size, seen, is_seen], axis=1)
+    return np.concatenate(
+        [of_box, (own * size)[:, None], of_box * mean_size, of_box[:, :3] * crowd], axis=1
+    )
+
+
+def _covering(overlap: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Score of the box of the other look that covers the same object, 0 where none does."""
+    if not overlap.size:
+        return np.zeros(len(overlap))
+    return np.where(overlap.max(axis=1) >= MATCH, scores[overlap.argmax(axis=1)], 0.0)
+
+
+def _pairs(coarse: Detections, fine: Detections) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes of both looks that are the best of the other for each other."""
+    overlap = _overlaps_of_class(coarse, fine)
+    if not overlap.size:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    first = np.arange(len(overlap))
+    second = overlap.argmax(axis=1)
+    is_pair = (overlap[first, second] >= MATCH) & (overlap.argmax(axis=0)[second] == first)
+    return first[is_pair], second[is_pair]
+
+
+def _overlaps_of_class(coarse: Detections, fine: Detections) -> np.ndarray:
+    same = coarse.labels[:, None] == fine.labels[None]
+    return pairwise_iou(coarse.boxes_xyxy_px, fine.boxes_xyxy_px) * same
+
+
+def _log_sizes(found: Detections, image_size: tuple[int, int]) -> np.ndarray:
+    sizes = box_sizes(found.boxes_xyxy_px, image_size)
+    return np.log(np.maximum(sizes, _LEAST_SIZE) / _REFERENCE_SIZE)
+
+
+def _logits(scores: np.ndarray) -> np.ndarray:
+    clipped = np.clip(np.asarray(scores, np.float64), _LEAST_SCORE, 1.0 - _LEAST_SCORE)
+    return np.log(clipped / (1.0 - clipped))
+
+
+def _logistic(logits: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-np.clip(logits, -50.0, 50.0)))
