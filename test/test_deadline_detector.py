@@ -519,19 +519,19 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]
 
 
-@pytest.mark.parametrize(
-    ('case', 'status'),
-    [('late', 0), ('stream', 0), ('error', 1), ('exit', 3), ('interrupted', -2), ('at exit', 0)],
-)
-def test_a_program_that_ends_without_closing_ends_with_its_own_status(case, status, tmp_path):
+def test_a_program_that_ends_without_closing_ends_with_its_own_status(tmp_path):
     program = Path(__file__).with_name('unclosed_detector.py')
-    environment = {**os.environ, 'XDG_CACHE_HOME': str(tmp_path)}
-    for _ in range(2):  # the second with the profile that the first has kept
-        run = subprocess.run(
-            [sys.executable, program, case], capture_output=True, text=True, env=environment
-        )
-        assert run.returncode == status, run.stderr
-        assert 'terminate' not in run.stderr
+    expected = {'late': 0, 'stream': 0, 'error': 1, 'exit': 3, 'interrupted': -2, 'at exit': 0}
+    run = subprocess.run(
+        [sys.executable, program, *expected], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert run.returncode == 0, run.stderr
+    ends = json.loads(run.stdout)
+    assert {case: [status for status, _ in found] for case, found in ends.items()} == {
+        case: [status] * 2 for case, status in expected.items()
+    }, ends
+    assert 'terminate' not in run.stdout
+    assert len(list(tmp_path.rglob('profiles/*.json'))) == len(expected)
 
 
 def test_a_detector_that_is_dropped_says_so_and_leaves_no_thread(profile):
