@@ -13,10 +13,13 @@ import pytest
 
 TESTS = Path(__file__).parent
 RESEARCH = TESTS.parent / 'research'
-pytestmark = pytest.mark.skipif(
-    shutil.which('cmake') is None or shutil.which('ctest') is None,
-    reason='cmake is not installed on the system',
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which('cmake') is None or shutil.which('ctest') is None,
+        reason='cmake is not installed on the system',
+    ),
+]
 
 
 def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):

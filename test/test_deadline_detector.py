@@ -519,6 +519,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     assert len(said) == 1 and 'calibration_file cannot be written' in said[0]
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_without_closing_ends_with_its_own_status(tmp_path):
     program = Path(__file__).with_name('unclosed_detector.py')
     expected = {'late': 0, 'stream': 0, 'error': 1, 'exit': 3, 'interrupted': -2, 'at exit': 0}

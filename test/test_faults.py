@@ -152,6 +152,7 @@ def test_a_struck_network_is_called_as_the_node_calls_it(
     assert run.run_segment(now_ms()) >= 0.0 and run.segment == 1
 
 
+@pytest.mark.slow
 def test_real_nodes_withstand_a_silent_speed_and_a_missing_file_and_a_wrong_expectation_fails(
     faults,
 ):

@@ -14,6 +14,7 @@ pytest.importorskip('torch')
 pytest.importorskip('openvino')
 
 
+@pytest.mark.slow
 def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
     done = subprocess.run(
         [

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 CHOICE = Path(__file__).parents[1] / 'cmake' / 'find_vision_msgs.cmake'
-pytestmark = pytest.mark.skipif(
-    shutil.which('cmake') is None, reason='cmake is not installed on the system'
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which('cmake') is None, reason='cmake is not installed on the system'
+    ),
+]
 
 
 @pytest.fixture

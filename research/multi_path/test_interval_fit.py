@@ -16,6 +16,8 @@ from interval_fit import (
 from interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 from layers import ConvolutionShape
 
+pytestmark = pytest.mark.slow
+
 PROCESSOR = Processor(
     processors=1,
     lanes=16,

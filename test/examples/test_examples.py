@@ -27,6 +27,8 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path, measure_profile
 
+pytestmark = pytest.mark.slow
+
 TOLD = {
     'image',
     'video',

@@ -18,6 +18,8 @@ from deadline_perception.extras.report.report import write_report
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import LatencyProfile, measure_profile
 
+pytestmark = pytest.mark.slow
+
 IMAGES = 12
 
 

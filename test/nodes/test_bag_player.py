@@ -22,6 +22,8 @@ from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.system.supervision import TRY_AGAIN_STATUS
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 12
 PERIOD_NS = 50_000_000
 BEST_EFFORT = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)

@@ -300,6 +300,7 @@ def test_rviz_listens_in_the_namespace_of_the_nodes(tmp_path, monkeypatch, names
 # --- as processes ---
 
 
+@pytest.mark.slow
 def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(
     observer, wait_for, namespace, tmp_path, load_benchmark
 ):

@@ -17,6 +17,8 @@ from deadline_perception.extras.external_models.model_set.set_file import SetFil
 from deadline_perception.nodes.service_quality import LATCHED
 from deadline_perception.timing.profile import LatencyProfile
 
+pytestmark = pytest.mark.slow
+
 IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
 
 

@@ -22,6 +22,8 @@ from deadline_perception.networks.multi_path.checkpoint import (
 from deadline_perception.networks.multi_path.configuration import COMPACT
 from deadline_perception.nodes.messages import stamp_to_ns
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip('torch')
 SMALL = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), widths=(1.0, 0.5))
 IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)

@@ -15,6 +15,8 @@ from made_up_network import write_network
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_a_node_cannot_start_with_ends_its_process_with_one_line(start_node, tmp_path):
     for name, text in (

@@ -303,6 +303,7 @@ def test_what_is_no_calibration_file_stays_and_the_node_says_so(
         )
 
 
+@pytest.mark.slow
 def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_eager_and_says_so(
     prepared, tmp_path
 ):

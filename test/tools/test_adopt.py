@@ -21,6 +21,8 @@ from deadline_perception.timing.profile import LatencyProfile
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.support.ensure_profile import ensure_profile
 
+pytestmark = pytest.mark.slow
+
 
 def test_writes_the_set_its_profile_and_its_qualities(adopted):
     assert adopted.run.returncode == 0, adopted.run.stderr

@@ -13,6 +13,8 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.extras.elastic.source import NetworkSource
 from deadline_perception.networks.model_reference import load_network
 
+pytestmark = pytest.mark.slow
+
 CLASSES = ('bright', 'dark')
 
 

@@ -94,6 +94,7 @@ def test_writes_a_table_that_the_decision_can_load(words, weights, tmp_path, cap
     )
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_table_of_one(words, weights, tmp_path):
     detector = load_detector(weights)
     small = detector.path_space.smallest

@@ -34,6 +34,7 @@ def test_images_are_spread_to_the_end_of_a_source(count):
         )
 
 
+@pytest.mark.slow
 def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     measurable_weights, tmp_path
 ):
@@ -68,6 +69,7 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     assert 'measuring measurable on cpu' in run.stderr
 
 
+@pytest.mark.slow
 def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_each_has(
     prepared, tmp_path
 ):

@@ -99,6 +99,7 @@ def words(annotations, tiny, tmp_path):
     return command
 
 
+@pytest.mark.slow
 def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
     killed = subprocess.run(
         [
@@ -129,6 +130,7 @@ def test_killed_run_goes_on_and_writes_weights(words, tmp_path):
     assert steps == [1, 2, 3] and cv2.imread(str(tmp_path / 'state.png')) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('reason', ['minutes', 'signal'])
 def test_run_that_is_told_to_stop_saves_and_goes_on(words, tmp_path, capsys, monkeypatch, reason):
     run = words(3, '--strategy', 'alone:s111-w0.50-p20-h0')
@@ -180,6 +182,7 @@ def test_weights_keep_the_recipes_of_all_runs(words, tmp_path):
     assert recipe['start']['data'] == recipe['data']
 
 
+@pytest.mark.slow
 def test_any_annotated_source_is_trained_on(words, capsys, monkeypatch):
     """A drive by its name, and two that two processes render."""
     monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
@@ -219,6 +222,7 @@ def test_impossible_arguments_are_one_line_before_drives_are_rendered(
     assert message in refusal('train', '--config', tiny, '--data', annotations, *options)
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     """Windows and whole images, a batch that does not divide evenly, all three paths; only one process writes."""
 
@@ -289,6 +293,7 @@ def test_two_processes_train_the_weights_of_one(words, tmp_path, monkeypatch):
     assert statistics and all(torch.equal(weights[name], others[name]) for name in statistics)
 
 
+@pytest.mark.slow
 def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, capsys):
     """Group norms, more blocks and other classes: what both have is taken, statistics are measured once."""
     older = replace(
@@ -310,6 +315,7 @@ def test_weights_of_another_shape_are_a_start(words, tiny, tmp_path, capsys):
     assert load_detector(tmp_path / 'weights.safetensors').class_names[:2] == ('cat', 'bike')
 
 
+@pytest.mark.slow
 def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(
     words, annotations, tmp_path, capsys, monkeypatch
 ):
@@ -359,6 +365,7 @@ def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(
     assert load_detector(second).class_names == names
 
 
+@pytest.mark.slow
 def test_diverged_run_keeps_the_state_before_and_writes_no_weights(
     words, tmp_path, capsys, monkeypatch
 ):
@@ -383,6 +390,7 @@ def test_diverged_run_keeps_the_state_before_and_writes_no_weights(
     )
 
 
+@pytest.mark.slow
 def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(
     words, tmp_path, capsys, monkeypatch
 ):
@@ -417,6 +425,7 @@ def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(
     assert 'goes on from step' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(
     words, tmp_path, capsys, monkeypatch
 ):
@@ -436,6 +445,7 @@ def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(
     assert 'left out: 1 of 3 images, which cannot be read' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(words, tmp_path, capsys):
     shape = replace(
         STREET, name='dense', input_size=(128, 192), scales=(1.0, 0.67), proposals=(5, 20)

@@ -338,6 +338,7 @@ def drives(tmp_path_factory):
     return [folder / 'a.mcap', folder / 'b.mcap', folder / 'c' / 'c.db3']
 
 
+@pytest.mark.slow
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

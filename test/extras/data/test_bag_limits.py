@@ -184,6 +184,7 @@ def test_messages_that_become_gigabytes_together_are_refused(tmp_path, monkeypat
         read(tmp_path / 'bag')
 
 
+@pytest.mark.slow
 def test_a_compressed_file_that_becomes_gigabytes_is_refused(tmp_path):
     (tmp_path / 'a.mcap.zstd').write_bytes(
         zstandard.ZstdCompressor(level=3).compress(MCAP0_MAGIC + bytes(2**30 + 2**27))

@@ -155,6 +155,7 @@ def test_refuses_metadata_that_describe_nothing(tmp_path, text):
         load_elastic(tmp_path / 'net.safetensors')
 
 
+@pytest.mark.slow
 def test_the_command_refuses_code_in_a_file_and_does_not_run_it(file, tmp_path):
     (tmp_path / 'payload.py').write_text('print("executed")')
     rewritten(file, lambda facts, tensors: facts['source'].update(model='payload:run'))

@@ -20,6 +20,8 @@ from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.yolox.checkpoint import build_yolox
 from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[4] / 'shared/data'
 PUBLIC = DATA / 'public_models/yolox_nano.onnx'
 SQUARE = replace(YOLOX_NANO, input_size=(416, 416), scales=(1.0,))

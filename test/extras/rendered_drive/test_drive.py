@@ -70,6 +70,7 @@ def test_boxes_lie_inside_the_image_and_hold_all_kinds_of_facts(seed):
     assert sum(len(frame.ground_truth) for frame in frames) > 0
 
 
+@pytest.mark.slow
 def test_all_classes_occur_over_a_few_seeds():
     seen = {
         label
@@ -125,6 +126,7 @@ def test_refuses_what_cannot_be_rendered(options, message):
         render_drive(**options)
 
 
+@pytest.mark.slow
 def test_processes_render_what_one_renders():
     alone = render_drives([3, 4], seconds=1.0, rate_hz=2.0, processes=1)
     shared = render_drives([3, 4], seconds=1.0, rate_hz=2.0, processes=2)

@@ -183,6 +183,7 @@ def test_only_what_multiplies_features_decays(tiny_network, shapes):
     )
 
 
+@pytest.mark.slow
 def test_few_images_are_learnt(tiny_network, shapes):
     """Objectness is learnt, and the trained network finds the shapes."""
     trainer = _trainer(
@@ -250,6 +251,7 @@ def test_a_step_at_another_size_trains_paths_that_scale_it_no_further(
     }  # the latter is half of the former, too; its own half is 32 x 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'name, norm, scales',
     [*((name, 'group', (1.0,)) for name in STRATEGIES), ('sandwich', 'frozen', (1.0, 0.5))],

@@ -184,6 +184,7 @@ def test_another_file_is_no_start(network, tmp_path, image):
         start_from_public(network, PUBLIC, [image])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PUBLIC.is_file(), reason='the public detector is not at hand')
 def test_a_start_finds_what_the_public_detector_finds():
     """On a real image: the same best boxes, at nearly the same scores, though norms are fixed here."""

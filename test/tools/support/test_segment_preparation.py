@@ -53,6 +53,7 @@ def test_a_process_that_fails_always_is_told_with_the_way_to_go_on(program, stat
         run_until_done([sys.executable, '-c', program])
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_prepares_what_is_asked_for(prepared, tmp_path):
     weights = Path(shutil.copy(prepared.weights, tmp_path))
     network, facts = prepared.network(), read_device_facts('cpu')
@@ -80,6 +81,7 @@ def test_models_that_cannot_be_read_are_told_and_made_anew(tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_a_user_who_interrupts_costs_no_form(prepared):
     shutil.rmtree(prepared.folder)
     images = prepared.folder.parent / 'images.npy'

@@ -18,9 +18,10 @@ from deadline_perception.tools.model_conventions import TrialImages, find_conven
 
 DATA = Path(__file__).parents[5] / 'shared' / 'data'
 MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person'}
-pytestmark = pytest.mark.skipif(
-    not (DATA / 'public_models').is_dir(), reason='needs the public detectors'
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (DATA / 'public_models').is_dir(), reason='needs the public detectors'),
+]
 
 
 @pytest.fixture(scope='module')
