@@ -368,16 +368,14 @@ def test_the_choice_is_what_an_exhaustive_search_finds(
         if segment == 0
         else case.policy.redecide(path, segment, remaining_ms, factor, likely=likely)
     )
+    needed = [
+        (needed_ms(case, other, segment, likely) * factor, case.quality(other))
+        for other in SPACE.continuations(path, segment)
+    ]
     found, slack = {}, 1e-9 * (1.0 + remaining_ms)
     for margin in (-slack, slack):  # what lies within the rounding of the times may be found or not
-        found[margin] = max(
-            (
-                case.quality(other)
-                for other in SPACE.continuations(path, segment)
-                if needed_ms(case, other, segment, likely) * factor <= remaining_ms + margin
-            ),
-            default=None,
-        )
+        fitting = [quality for bound_ms, quality in needed if bound_ms <= remaining_ms + margin]
+        found[margin] = max(fitting, default=None)
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
     if found[-slack] is not None:
         assert choice.feasible and choice.bound_ms <= remaining_ms

@@ -311,6 +311,7 @@ LEAST_AP50 = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not VALIDATION.is_file(), reason='needs the validation images')
 def test_no_path_is_broken():
     detector = load_detector(REPOSITORY / 'models' / 'street.safetensors')
