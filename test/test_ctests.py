@@ -33,6 +33,10 @@ def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):
         '<package format="3"><name>tests</name><version>0.0.0</version><description>d</description>'
         '<maintainer email="a@b.org">a</maintainer><license>Apache-2.0</license></package>'
     )
+    # Each ctest asks whether there is a pytest, which takes a third of a second to say so: there is one.
+    (tmp_path / 'quick').mkdir()
+    (tmp_path / 'quick' / 'pytest.py').touch()
+    modules = os.pathsep.join([str(tmp_path / 'quick'), os.environ.get('PYTHONPATH', '')])
     places = os.pathsep.join(
         [sys.prefix, *os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)]
     )
@@ -49,7 +53,12 @@ def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):
         check=True,
         capture_output=True,
         timeout=280,
-        env={**os.environ, 'CMAKE_PREFIX_PATH': places, 'AMENT_PREFIX_PATH': places},
+        env={
+            **os.environ,
+            'PYTHONPATH': modules.rstrip(os.pathsep),
+            'CMAKE_PREFIX_PATH': places,
+            'AMENT_PREFIX_PATH': places,
+        },
     )
     listed = json.loads(
         subprocess.run(
