@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from waiting import wait
 
 torch = pytest.importorskip('torch')
 
@@ -72,16 +73,17 @@ def test_refuses_switches_that_cannot_be(switches: tuple[int, ...]) -> None:
 
 def test_co_runner_works_only_when_told() -> None:
     with CoRunner('cpu') as co_runner:
-        before = co_runner.busy_s, co_runner.worked_s
+        assert (co_runner.busy_s, co_runner.worked_s) == (0, 0)
         co_runner.use(1.0)
-        working = co_runner.busy_s
-        assert co_runner.worked_s > 0
-        co_runner.use(0.0)
-        stopped = co_runner.busy_s
-        co_runner.use(0.0)
-        assert before == (0, 0)
-        assert working > 0
-        assert co_runner.busy_s == stopped
+        wait(lambda: co_runner.worked_s > 0, 'its first layer')
+        assert co_runner.busy_s > 0
+
+        def rests():
+            before = co_runner.busy_s
+            co_runner.use(0.0)
+            return co_runner.busy_s == before
+
+        wait(rests, 'the end of its last layer')
         with pytest.raises(
             ValueError, match='utilisation is 1.5, expected a part of the time, 0 to 1'
         ):
