@@ -24,6 +24,7 @@ from invented_networks import (
     make_classifier,
     make_magnifier,
 )
+from waiting import wait_until
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.deadline_detector import (
@@ -241,7 +242,7 @@ def test_a_stream_answers_the_newest_image_and_counts_those_it_superseded(detect
     with detector.stream(lambda answer: (answers.append(answer), done.release())) as stream:
         network.gate.clear()
         stream.submit(IMAGE, 10**9, AMPLE_MS)
-        time.sleep(0.2)  # the worker has it
+        wait_until(lambda: stream.pipeline.busy_since_ms is not None)  # the worker has it
         for number in range(2, 6):
             stream.submit(IMAGE, number * 10**9, AMPLE_MS)
         network.gate.set()
@@ -282,8 +283,7 @@ def test_whose_image_is_replaced_while_it_waits_is_told(detector, network):
     stream, raised = detector.stream(), []
     network.gate.clear()
     stream.submit(IMAGE, 1, AMPLE_MS)
-    while stream.pipeline.busy_since_ms is None:  # the next one is to wait
-        time.sleep(0.01)
+    wait_until(lambda: stream.pipeline.busy_since_ms is not None)  # the next one is to wait
 
     def wait():
         with pytest.raises(Superseded, match='took the place of this one') as error:
@@ -353,6 +353,14 @@ def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(ne
     assert executor.watchdog is None
 
 
+def has_called(thread):
+    """Whether it is in `DetectionStream.detect`, and has noted when it was called."""
+    frame = sys._current_frames().get(thread.ident)
+    while frame is not None and 'called_ms' not in frame.f_locals:
+        frame = frame.f_back
+    return frame is not None
+
+
 def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts_from_the_call(
     detector, network
 ):
@@ -364,7 +372,7 @@ def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts
     ]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)  # all have called
+    wait_until(lambda: all(map(has_called, threads)))
     opened_ms = now_ms()
     network.gate.set()
     for thread in threads:
@@ -476,11 +484,11 @@ def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadlin
         networks['busy'].gate.clear()
         for name, budget_ms in (
             ('busy', AMPLE_MS),
-            ('late', AMPLE_MS + 100.0),
-            ('soon', AMPLE_MS - 100.0),
+            ('late', 2.0 * AMPLE_MS),
+            ('soon', AMPLE_MS),
         ):
             streams[name].submit(IMAGE, 1, budget_ms)
-            time.sleep(0.1)
+            wait_until(lambda: streams['busy'].pipeline.busy_since_ms is not None)
         networks['busy'].gate.set()
         for _ in networks:
             assert done.acquire(timeout=WAIT_S)
