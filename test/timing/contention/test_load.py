@@ -40,12 +40,17 @@ def ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+def state(pid: int) -> str:
+    """Letter of the kernel, such as T of a process that is stopped; Z where there is none."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
+    except OSError:
+        return 'Z'
+
+
 def is_gone(pid: int) -> bool:
     """No such process, or one that has ended and nobody has asked for its status."""
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] == 'Z'
-    except OSError:
-        return True
+    return state(pid) == 'Z'
 
 
 def test_exactly_the_units_that_are_asked_for_work():
@@ -55,11 +60,12 @@ def test_exactly_the_units_that_are_asked_for_work():
         first, second, memory = load.pids
         load.set({'core': 1, 'memory': 1})
         assert load.working == {'core': 1, 'memory': 1}
+        wait(lambda: state(second) == 'T', 'the signal')
         before = [ticks(pid) for pid in load.pids]
         wait(lambda: ticks(first) > before[0] + 3 and ticks(memory) > before[2] + 3, 'the units')
         assert ticks(second) == before[1]
         load.set({})
-        time.sleep(0.1)  # a signal is on its way
+        wait(lambda: all(state(pid) == 'T' for pid in load.pids), 'the signals')
         stopped = [ticks(pid) for pid in load.pids]
         time.sleep(0.3)
         assert [ticks(pid) for pid in load.pids] == stopped and load.working == {}
