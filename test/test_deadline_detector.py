@@ -528,6 +528,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # twelve programs
 def test_a_program_that_ends_without_closing_ends_with_its_own_status(tmp_path):
     program = Path(__file__).with_name('unclosed_detector.py')
     expected = {'late': 0, 'stream': 0, 'error': 1, 'exit': 3, 'interrupted': -2, 'at exit': 0}

@@ -61,11 +61,14 @@ def test_only_who_sends_images_takes_shared_memory_for_them(
 def test_a_camera_loses_images_only_without_the_profile_and_the_node_is_told(
     repository, camera_settings, loses
 ):
-    """A camera and a subscriber in processes of their own, and 30 images with best effort."""
+    """A camera and a subscriber in processes of their own, and 15 images with best effort.
+
+    They come slowly: a subscriber that a busy machine keeps from taking them for a second loses none for that.
+    """
     domain = os.environ['ROS_DOMAIN_ID']
     parts = (
         f'q = queue.Queue(); t.receive({domain}, "best_effort", q); ways, lost = q.get(); print(len(ways), lost)',
-        f't.publish("{camera_settings}", {domain}, "best_effort", 921600, 30, 25.0)',
+        f't.publish("{camera_settings}", {domain}, "best_effort", 921600, 15, 5.0)',
     )
     subscriber, camera = (
         subprocess.Popen(
@@ -78,4 +81,4 @@ def test_a_camera_loses_images_only_without_the_profile_and_the_node_is_told(
     )
     arrived, lost = map(int, subscriber.communicate(timeout=120)[0].split())
     assert camera.wait(timeout=60) == 0
-    assert arrived < 30 and lost > 0 if loses else (arrived, lost) == (30, 0)
+    assert arrived < 15 and lost > 0 if loses else (arrived, lost) == (15, 0)
