@@ -23,7 +23,7 @@ RUN python3 -m venv --system-site-packages /opt/python \
         --extra-index-url https://download.pytorch.org/whl/cpu \
     && /opt/python/bin/pip install --no-cache-dir \
         -c <(grep -v ^numpy src/deadline_perception/constraints.txt) "$numpy" safetensors rosbags mcap nvidia-ml-py \
-        pycocotools matplotlib rich scipy openvino 'rerun-sdk>=0.24,<1'
+        filelock msgspec platformdirs psutil pycocotools matplotlib rich scipy openvino 'rerun-sdk>=0.24,<1'
 ENV PATH=/opt/python/bin:$PATH
 COPY . src/deadline_perception
 RUN source "/opt/ros/$DISTRO/setup.bash" && colcon build --cmake-args -DPython3_EXECUTABLE=/opt/python/bin/python3 \

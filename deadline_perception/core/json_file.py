@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.untrusted_file import FileRefused, read_json
 
@@ -29,3 +31,16 @@ def read_object(file: Path, what: str) -> dict:
     if not isinstance(content, dict):
         raise JsonFileError(f'{what} {file} holds {type(content).__name__}, expected a JSON object')
     return content
+
+
+def read_record(file: Path, kind: Any, what: str) -> Any:
+    """Reads a file that holds one record; see `read_object` and `decode`.
+
+    Raises:
+        JsonFileError: as `read_object`, or it holds another record.
+    """
+    content = read_object(file, what)
+    try:
+        return decode(content, kind, what)
+    except FileRefused as error:
+        raise JsonFileError(f'{what} {file} cannot be used: {error}') from error

@@ -6,15 +6,16 @@ import hashlib
 import json
 import os
 import random
-import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
+from deadline_perception.core.decoding import Count, decode
 from deadline_perception.core.device import DEFAULT_THREADS, DeviceFacts, read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError, profile_command
 from deadline_perception.core.execution_path import ExecutionPath
@@ -65,34 +66,24 @@ class LatencyProfile:
     facts: DeviceFacts
     config_name: str
     network_hash: str
-    input_size: tuple[int, int]
-    image_size: tuple[int, int]
+    input_size: tuple[Count, Count]
+    image_size: tuple[Count, Count]
     date: str
     load_before: float
     segments: dict[str, Quantiles]
     paths: dict[str, Quantiles]
     engine: str = 'eager'
-    scaled_from: str = ''
+    scaled_from: Annotated[str, Meta(max_length=_LONGEST_NAME)] = ''
     wcet: WcetTable | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.scaled_from, str) or len(self.scaled_from) > _LONGEST_NAME:
-            raise ValueError(
-                f'scaled_from is {reprlib.repr(self.scaled_from)}, expected at most {_LONGEST_NAME} '
-                f'characters'
-            )
         for name in ('input_size', 'image_size'):
-            size = tuple(getattr(self, name))
-            if (
-                len(size) != 2
-                or not all(isinstance(side, int) and side > 0 for side in size)
-                or size[0] * size[1] > _MOST_PIXELS
-            ):
+            height, width = getattr(self, name)
+            if not 0 < height * width <= _MOST_PIXELS:
                 raise ValueError(
-                    f'{name} is {size}, expected height and width in px of at least 1, and at most '
+                    f'{name} is {(height, width)}, expected height and width in px, at most '
                     f'{_MOST_PIXELS} px together'
                 )
-            object.__setattr__(self, name, size)
         if not self.segments:
             raise ValueError('profile holds no segment, expected at least one')
         if self.wcet is not None and set(self.wcet.segments_ms) != set(self.segments):
@@ -171,20 +162,21 @@ class LatencyProfile:
             raise JsonFileError(
                 f'{file} is no latency profile of format {FORMAT}; measure one: {command}'
             )
+        # Times under contention, which older profiles carry and nothing reads.
+        content.pop('levels', None)
+        execution_ms = content.pop('wcet_ms', None)
+        taken_ms = content.pop('interference_ms', [])
         try:
-            content['facts'] = DeviceFacts(**content['facts'])
-            for name in ('segments', 'paths'):
-                content[name] = {
-                    key: Quantiles.from_record(record) for key, record in content[name].items()
-                }
-            content.pop(
-                'levels', None
-            )  # times under contention, which older profiles carry and nothing reads
-            content['wcet'] = _wcet(
-                content.pop('wcet_ms', None), content.pop('interference_ms', ())
-            )
-            return cls(**content)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if execution_ms is not None:
+                pairs = decode(taken_ms, list[tuple[float, float]], 'interference_ms')
+                content['wcet'] = WcetTable(
+                    decode(execution_ms, dict[str, float], 'wcet_ms'),
+                    Interference(*zip(*pairs)),
+                )
+            for name in {'segments', 'paths'} & content.keys():
+                content[name] = decode(content[name], dict[str, Quantiles], name)
+            return decode(content, cls, 'profile')
+        except ValueError as error:
             raise JsonFileError(
                 f'latency profile {file} cannot be used: {error}; measure again: {command}'
             ) from error
@@ -212,15 +204,6 @@ class LatencyProfile:
 def _table_text(name: str, table: dict[str, Quantiles]) -> str:
     rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in table.items()]
     return f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}'
-
-
-def _wcet(
-    segments_ms: dict[str, float] | None, interference: Sequence[Sequence[float]]
-) -> WcetTable | None:
-    if segments_ms is None:
-        return None
-    windows_ms, taken_ms = zip(*interference) if interference else ((), ())
-    return WcetTable(dict(segments_ms), Interference(windows_ms, taken_ms))
 
 
 def timing_key(

@@ -7,11 +7,14 @@ alone says which of them may serve as a bound, and how many it takes before any 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
+
+from deadline_perception.core.decoding import Count
 
 _LONGEST_MS = 3.6e6  # an hour; a profile of longer ones is damaged
 _CONFIDENCE = 0.95
@@ -28,7 +31,7 @@ class Quantiles:
         count: durations in the sample; 0 where they are an estimate, made of other samples.
 
     Raises:
-        ValueError: a value is negative, above an hour, no number or out of order, or the count is negative.
+        ValueError: a value is negative, above an hour, NaN or out of order.
     """
 
     p05: float
@@ -39,23 +42,14 @@ class Quantiles:
     p95: float
     p99: float
     max: float
-    count: int
+    count: Count
 
     def __post_init__(self) -> None:
-        values = self.values_ms
-        if not all(
-            isinstance(value, (int, float)) and 0.0 <= value <= _LONGEST_MS for value in values
-        ):
+        limits_ms = (0.0, *self.values_ms, _LONGEST_MS)
+        if not all(before <= after for before, after in itertools.pairwise(limits_ms)):
             raise ValueError(
-                f'quantiles are {values} ms, expected finite numbers from 0 to {_LONGEST_MS:.0f}'
-            )
-        if any(after < before for before, after in zip(values, values[1:])):
-            raise ValueError(
-                f'quantiles are {values} ms, expected none to be below the one before it'
-            )
-        if not isinstance(self.count, int) or self.count < 0:
-            raise ValueError(
-                f'count of the sample is {self.count!r}, expected an integer of at least 0'
+                f'quantiles are {self.values_ms} ms, expected finite numbers from 0 to '
+                f'{_LONGEST_MS:.0f}, none below the one before it'
             )
 
     @property
@@ -82,20 +76,6 @@ class Quantiles:
         """Of `values_ms` as the attribute has them."""
         p05, p25, p50, p75, p90, p95, p99, longest = values_ms
         return cls(p05, p25, p50, p75, p90, p95, p99, longest, count)
-
-    @classmethod
-    def from_record(cls, record: dict) -> Quantiles:
-        """Reads what `dataclasses.asdict` made.
-
-        Raises:
-            ValueError: a name is missing or unknown, or a value outside its range.
-        """
-        names = {field.name for field in fields(cls)}
-        if not isinstance(record, dict) or set(record) != names:
-            raise ValueError(
-                f'quantiles are {record!r}, expected the names {", ".join(sorted(names))}'
-            )
-        return cls(**record)
 
 
 def samples_needed(probability: float) -> int:

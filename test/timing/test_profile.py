@@ -209,10 +209,22 @@ def test_a_mismatch_names_both_values(change, there, here):
     [
         (lambda content: content.update(format=1), 'no latency profile of format 2'),
         (lambda content: content.pop('segments'), 'segments'),
-        (lambda content: content['segments']['pre'].update(p05=float('nan')), 'finite'),
+        (
+            lambda content: content['segments']['pre'].update(p05=float('nan')),
+            r"segments\['pre'\]: quantiles are .* expected finite",
+        ),
+        (
+            lambda content: content['segments']['pre'].update(p50=True),
+            r"segments\['pre'\].p50 is True, expected float, got bool",
+        ),
+        (lambda content: content['segments']['pre'].pop('p99'), 'missing required field p99'),
+        (
+            lambda content: content['segments']['pre'].update(count=-1),
+            'count is -1, expected int >= 0',
+        ),
         (lambda content: content.update(segments={}), 'no segment'),
         (lambda content: content['facts'].update(threads=0), 'threads'),
-        (lambda content: content['facts'].update(name=3), 'name of device is 3, expected str'),
+        (lambda content: content['facts'].update(name=3), 'profile.facts.name is 3, expected str'),
         (lambda content: content['segments']['pre'].update(max=10**29), 'from 0 to 3600000'),
         (lambda content: content.update(input_size=[384]), 'input_size'),
         (
@@ -220,7 +232,7 @@ def test_a_mismatch_names_both_values(change, there, here):
             'image_size is .* at most 67108864 px',
         ),
         (lambda content: content.update(surprise=1), 'surprise'),
-        (lambda content: content.update(paths=[]), 'cannot be used'),
+        (lambda content: content.update(paths=[]), r'paths is \[\], expected object, got array'),
         (
             lambda content: content.update(wcet_ms={'pre': 1.0}),
             '1 segments have worst-case times, expected the 2',
@@ -229,12 +241,15 @@ def test_a_mismatch_names_both_values(change, there, here):
             lambda content: content.update(wcet_ms={**WCET_MS, 'pre': -1.0}),
             'worst-case times, expected .* at least 0',
         ),
-        (lambda content: content.update(wcet_ms=[1.0]), 'cannot be used'),
+        (lambda content: content.update(wcet_ms=[1.0]), r'wcet_ms is \[1.0\], expected object'),
         (
             lambda content: content.update(wcet_ms=WCET_MS, interference_ms=[[1.0, 2.0]]),
             'interference is',
         ),
-        (lambda content: content.update(wcet_ms=WCET_MS, interference_ms=5), 'cannot be used'),
+        (
+            lambda content: content.update(wcet_ms=WCET_MS, interference_ms=5),
+            'interference_ms is 5, expected array',
+        ),
     ],
 )
 def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, damage, message):

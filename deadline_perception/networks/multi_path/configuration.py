@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from deadline_perception.core.decoding import Number, decode
 from deadline_perception.core.execution_path import PathSpace
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
@@ -66,16 +67,16 @@ class DetectorConfig(Shape):
     skip_groups: tuple[tuple[int, ...], ...]
     norm_groups: int
     norm_group_channels: int
-    widths: tuple[float, ...]
+    widths: tuple[Number, ...]
     pyramid_channels: int
-    pyramid_widths: tuple[float, ...]
-    anchor_sizes_px: tuple[tuple[float, ...], ...]
-    anchor_ratios: tuple[float, ...]
+    pyramid_widths: tuple[Number, ...]
+    anchor_sizes_px: tuple[tuple[Number, ...], ...]
+    anchor_ratios: tuple[Number, ...]
     proposals: tuple[int, ...]
     nms_candidates: int
     heads: tuple[HeadConfig, ...]
     norm: str = 'group'
-    scales: tuple[float, ...] = (1.0,)
+    scales: tuple[Number, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -353,15 +354,14 @@ def find_configuration(name: str) -> Shape:
         raise JsonFileError(f'configuration {name} cannot be used: {error}') from error
 
 
-def read_shape(record: dict[str, Any]) -> Shape:
+def read_shape(record: object) -> Shape:
     """The configuration, of whatever family, that plain dicts, lists and numbers describe.
 
     Raises:
-        ValueError: an attribute is missing, unknown, of another kind or outside its range.
+        FileRefused: an attribute is missing, unknown, of another type or outside its range.
     """
-    return (
-        DenseConfig if isinstance(record, dict) and 'family' in record else DetectorConfig
-    ).from_record(record)
+    is_dense = isinstance(record, dict) and 'family' in record
+    return decode(record, DenseConfig if is_dense else DetectorConfig, 'configuration')
 
 
 def save_configuration(config: Shape, file: Path) -> None:

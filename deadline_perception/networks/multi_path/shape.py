@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import reprlib
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from deadline_perception.core.execution_path import PathSpace
 
@@ -48,20 +47,11 @@ class Shape:
         return asdict(self)
 
     def to_json(self) -> str:
-        """One JSON object with a line per attribute; `from_record` reads it."""
+        """One JSON object with a line per attribute; `read_shape` reads it."""
         lines = [
             f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in self.record.items()
         ]
         return '{\n' + ',\n'.join(lines) + '\n}\n'
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Shape:
-        """The configuration that plain dicts, lists and numbers describe.
-
-        Raises:
-            ValueError: an attribute is missing, unknown, of another kind or outside its range.
-        """
-        return _typed(record, cls, 'configuration')
 
 
 @dataclass(frozen=True)
@@ -86,31 +76,3 @@ class HeadConfig:
             raise ValueError(
                 f'fully_connected of a head is {self.fully_connected}, expected widths of at least 1'
             )
-
-
-def _typed(value: Any, kind: Any, name: str) -> Any:
-    """A value from JSON as the kind that an annotation names: lists become tuples, dicts become records."""
-    if is_dataclass(kind):
-        known = {field.name for field in fields(kind)}
-        required = {field.name for field in fields(kind) if field.default is MISSING}
-        if not isinstance(value, dict) or not required <= set(value) <= known:
-            found = (
-                f'lacks or adds {reprlib.repr(sorted((set(value) - known) | (required - set(value))))}'
-                if isinstance(value, dict)
-                else f'is {reprlib.repr(value)}'
-            )
-            raise ValueError(f'{name} {found}, expected exactly {sorted(known)}')
-        hints = get_type_hints(kind)
-        return kind(**{key: _typed(value[key], hints[key], key) for key in value})
-    if get_origin(kind) is tuple:
-        parts = get_args(kind)
-        if not isinstance(value, list) or (parts[-1] is not Ellipsis and len(value) != len(parts)):
-            raise ValueError(
-                f'{name} is {reprlib.repr(value)}, expected a list'
-                + ('' if Ellipsis in parts else f' of {len(parts)}')
-            )
-        return tuple(_typed(item, parts[0], name) for item in value)
-    fits = type(value) in (int, float) if kind is float else type(value) is kind
-    if not fits or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f'{name} is {reprlib.repr(value)}, expected {kind.__name__}')
-    return value

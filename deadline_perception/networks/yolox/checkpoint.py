@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.device import check_device
 from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.networks.multi_path.checkpoint import (
@@ -66,7 +67,7 @@ def load_yolox(weights: Path, device: str = 'cpu') -> YoloxDetector:
             f'expected a {KIND}'
         )
     try:
-        config = YoloxConfig.from_record(parse_json(metadata['config']))
+        config = decode(parse_json(metadata['config']), YoloxConfig, 'configuration')
         with WithoutMemory():
             network = YoloxDetector(config, class_names)
         calibration = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import SCALE, Operator, PathSpace, Segment
 from deadline_perception.networks.multi_path.declaration import check_choices, scaled_size
 from deadline_perception.networks.multi_path.shape import Shape, check_name
@@ -33,7 +34,7 @@ class YoloxConfig(Shape):
 
     name: str
     input_size: tuple[int, int]
-    scales: tuple[float, ...]
+    scales: tuple[Number, ...]
     sources: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:

@@ -270,14 +270,16 @@ def _licence_of(weights: Path) -> str:
 
 def check_engine() -> Finding:
     """OpenVINO, and the networks whose segments are prepared for it and for this device."""
-    from deadline_perception.core.device import read_device_facts
-    from deadline_perception.engines.segment_store import (
-        SegmentStore,
-        StoreError,
-        default_store_folder,
-        store_origin,
-    )
-
+    try:
+        from deadline_perception.core.device import read_device_facts
+        from deadline_perception.engines.segment_store import (
+            SegmentStore,
+            StoreError,
+            default_store_folder,
+            store_origin,
+        )
+    except ImportError as error:
+        return Finding('engine', State.NOTE, f'cannot be read: {error}', 'make setup')
     try:
         origin = store_origin(read_device_facts('cpu'))
     except StoreError as error:

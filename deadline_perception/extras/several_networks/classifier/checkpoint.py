@@ -6,6 +6,7 @@ import json
 import reprlib
 from pathlib import Path
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.device import check_device
 from deadline_perception.core.untrusted_file import parse_json
 from deadline_perception.extras.several_networks.classifier.network import (
@@ -59,7 +60,7 @@ def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
             f'expected a {KIND}'
         )
     try:
-        config = ClassifierConfig.from_record(parse_json(metadata['config']))
+        config = decode(parse_json(metadata['config']), ClassifierConfig, 'configuration')
         orders = [
             tuple(order) for order in parse_json(metadata.get('channel_orders', 'null')) or ()
         ]

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from deadline_perception.core.decoding import Number
 from deadline_perception.core.detections import Classification
 from deadline_perception.core.execution_path import (
     LEVEL,
@@ -75,7 +76,7 @@ class ClassifierConfig(Shape):
     channels: tuple[int, ...] = (64, 64, 128, 192)
     strides: tuple[int, ...] = (2, 1, 2, 2)
     input_px: int = 32
-    ratios: tuple[float, ...] = RATIOS
+    ratios: tuple[Number, ...] = RATIOS
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -6,6 +6,7 @@ import reprlib
 from dataclasses import dataclass
 from typing import Any
 
+from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import PathSpace
 from deadline_perception.networks.multi_path.declaration import dense_path_space, scaled_size
 from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, check_name
@@ -53,11 +54,11 @@ class DenseConfig(Shape):
     name: str
     input_size: tuple[int, int]
     skip_groups: tuple[tuple[int, ...], ...]
-    widths: tuple[float, ...]
+    widths: tuple[Number, ...]
     pyramid_channels: int
     proposals: tuple[int, ...]
     heads: tuple[HeadConfig, ...]
-    scales: tuple[float, ...]
+    scales: tuple[Number, ...]
     family: str = 'dense'
 
     def __post_init__(self) -> None:
