@@ -178,7 +178,7 @@ class Job:
         answer: the own result that its last answer gave, or is about to give; None where it gave something else.
         reason: why it could not be in time or was aborted, empty otherwise.
         level, planned_level: that a scheduled one runs at, and that its schedule gives it.
-        bound_ms, until_ms: of a scheduled one at its level, and when it must be done for the sake of all.
+        bound_ms: of a scheduled one at its level.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Job:
         self._whole: ResultSoFar | None = None
         self.reason = ''
         self.level = self.planned_level = 0
-        self.bound_ms, self.until_ms = math.nan, math.inf
+        self.bound_ms = math.nan
         self._done: list[tuple[str, float]] = []
         self.running: tuple[int, str, float] | None = None
 
@@ -377,6 +377,7 @@ class JobRecord:
         wcet_ms: analytical worst case of the network's time on the path that was planned, slowed down as the frame;
             NaN without.
         level, planned_level: as of the job.
+        preempted_ms: from its start on, while jobs of other tasks ran in the place of a scheduled one.
         answered_ms: when its answer was out, or it was clear that there will be none.
     """
 
@@ -409,6 +410,7 @@ class JobRecord:
     wcet_ms: float = math.nan
     level: int = 0
     planned_level: int = 0
+    preempted_ms: float = 0.0
     answered_ms: float = math.nan
 
     @property
@@ -440,8 +442,8 @@ class JobRecord:
 
     @property
     def took_ms(self) -> float:
-        """From its start to its answer: what the bound of a scheduled job is for."""
-        return self.answered_ms - self.started_ms
+        """From its start to its answer, unless preempted: what the bound of a scheduled job is for."""
+        return self.answered_ms - self.started_ms - self.preempted_ms
 
     @property
     def overran(self) -> bool:

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         by_device.setdefault(task.request.device, []).append(task)
     schedules = []
     for device, found in by_device.items():
-        options = [task.options(args.speed, task.bounds_ms()) for task in found]
+        options = [task.options(args.speed, task.bounds_ms(), task.segments_ms()) for task in found]
         try:
             allocation = allocate(options, Method.EXACT, names=[task.name for task in found])
         except Infeasible as error:

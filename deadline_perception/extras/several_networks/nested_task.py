@@ -37,8 +37,8 @@ from deadline_perception.runtime.loading import (
     warm_up,
 )
 from deadline_perception.timing.part_bound import PartBound
-from deadline_perception.timing.path_bound import PathForecast
-from deadline_perception.timing.time_model import Forecast, Reserve
+from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
+from deadline_perception.timing.time_model import Reserve
 
 OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS = 1.0, 30.0  # of converting an image and publishing a result
 _OVERHEAD_QUANTILE = 0.9
@@ -63,7 +63,7 @@ class NestedTask:
     request: TaskRequest
     network: Network
     paths: tuple[ExecutionPath, ...]
-    forecast: Forecast
+    forecast: SegmentForecast
     quality: LevelQuality
     bound: PartBound
     notices: tuple[str, ...] = ()
@@ -90,12 +90,27 @@ class NestedTask:
         bounds = [self.bound.bound_ms(self.expected_ms(level)) for level in range(len(self.paths))]
         return tuple(float(bound) for bound in np.maximum.accumulate(bounds))
 
-    def options(self, speed_mps: float, bounds_ms: Sequence[float]) -> list[Option]:
+    def segments_ms(self) -> tuple[float, ...]:
+        """Bound of the longest part of a job between two moments at which it may be preempted, at each level, never
+        falling with the level; conversion or publication go with it."""
+        space, bounds = self.network.path_space, []
+        for path in self.paths:
+            longest_ms = max(
+                self.forecast.segment_ms(segment, path) for segment in range(len(space.segments))
+            )
+            expected_ms = longest_ms * self.slowdown + self.overhead.reserve_ms
+            bounds.append(self.bound.bound_ms(expected_ms))
+        return tuple(float(bound) for bound in np.maximum.accumulate(bounds))
+
+    def options(
+        self, speed_mps: float, bounds_ms: Sequence[float], segments_ms: Sequence[float]
+    ) -> list[Option]:
         """Every level at every allowed period.
 
         Args:
             speed_mps: of the vehicle.
             bounds_ms: of each level's jobs.
+            segments_ms: of their longest segments.
         """
         return [
             Option(
@@ -103,8 +118,10 @@ class NestedTask:
                 period_ms,
                 bound_ms,
                 self.request.weight * self.quality.quality(level, period_ms, speed_mps),
+                segment_ms,
+                self.request.deadline_ms,
             )
-            for level, bound_ms in enumerate(bounds_ms)
+            for level, (bound_ms, segment_ms) in enumerate(zip(bounds_ms, segments_ms))
             for period_ms in self.request.periods_ms
         ]
 

@@ -1,10 +1,12 @@
-"""Runs the networks of several tasks on one executor, one job at a time, by non-preemptive EDF as scheduled.
+"""Runs the networks of several tasks on one executor, one segment at a time, by EDF as scheduled.
 
 A task is released when its newest image is there and its period has passed since the release before, so releases are
-never nearer to each other than the period: what `scheduling.feasibility` asks for. Its deadline is one period later.
-The released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a
-higher one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too
-much. It is aborted at its next segment once its own deadline, or anybody else's, is in danger.
+never nearer to each other than the period: what `scheduling.feasibility` asks for. Its deadline is that of the schedule,
+one period later at most. The released job of the earliest deadline runs until its end, or until the end of the segment
+in which one of an earlier deadline is released: then it keeps its run and waits in the executor's mailbox for its next
+turn. Its level is chosen as it begins: that of the schedule, a higher one where earlier jobs left so much time that all
+deadlines are still met, a lower one where they took too much. It is aborted at its next segment once its own deadline,
+or anybody else's, is in danger.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
-from deadline_perception.engines.segment_run import Network
+from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.extras.several_networks.scheduling.spare_time import (
     Coming,
     Waiting,
@@ -51,8 +53,11 @@ class TaskPlan:
 
     Attributes:
         level: that its jobs run at.
-        period_ms: least time between two releases, and from each to its deadline.
+        period_ms: least time between two releases.
         times_ms: bound of a job at each level, ascending, all above 0.
+        deadline_ms: from a release to its deadline; the period where it is longer.
+        highest: level that jobs may be raised to: segments of higher ones would block others for too long. None: the
+            last.
 
     Raises:
         ValueError: a value lies outside its range.
@@ -61,12 +66,23 @@ class TaskPlan:
     level: int
     period_ms: float
     times_ms: tuple[float, ...]
+    deadline_ms: float = math.inf
+    highest: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.level < len(self.times_ms) or not 0.0 < self.period_ms < math.inf:
             raise ValueError(
                 f'level is {self.level} of {len(self.times_ms)} and period {self.period_ms} ms, expected '
                 f'one of the levels and a finite time above 0'
+            )
+        object.__setattr__(self, 'deadline_ms', min(self.deadline_ms, self.period_ms))
+        if not self.deadline_ms > 0.0:
+            raise ValueError(f'deadline is {self.deadline_ms} ms, expected a time above 0')
+        highest = len(self.times_ms) - 1 if self.highest is None else self.highest
+        object.__setattr__(self, 'highest', highest)
+        if not self.level <= highest < len(self.times_ms):
+            raise ValueError(
+                f'highest level is {highest}, expected one of {len(self.times_ms)} from {self.level} on'
             )
         if not all(0.0 < time_ms < math.inf for time_ms in self.times_ms):
             raise ValueError(
@@ -85,6 +101,10 @@ class TaskCount:
 
     outcomes: Counter = field(default_factory=Counter)
     raised: int = 0
+    preemptions: int = 0  # of its jobs, by those of other tasks
+    longest_blocking_ms: float = (
+        0.0  # for which one of its jobs waited for a segment of a later deadline
+    )
     replaced: int = 0
     last_failure: str = ''
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -121,17 +141,53 @@ class Levels(Protocol):
     paths: Sequence[ExecutionPath]
 
 
-class _TaskState:
-    """One task as the scheduler sees it, and its runner on the executor."""
+class _ScheduledJob(Job):
+    """A job of a task with its run.
+
+    Attributes:
+        run: of its network; None until it has begun.
+        given_ms: bound that the schedule gives it.
+        until_ms: when it must be done for the sake of all, if nobody preempts it.
+        left_ms: when it was last preempted.
+        preempted_ms: since its start, while jobs of other tasks ran.
+    """
+
+    run: SegmentRun | None = None
+    given_ms = until_ms = left_ms = preempted_ms = 0.0
+
+    def record(self, outcome: Outcome, at_ms: float, failure: str = '') -> JobRecord:
+        """See `Job.record`."""
+        return replace(super().record(outcome, at_ms, failure), preempted_ms=self.preempted_ms)
+
+    def taken_so_far_ms(self, at_ms: float) -> float:
+        """Its own time on the processor, where it is not preempted now."""
+        return at_ms - self.taken_ms - self.preempted_ms
+
+    def left_of_bound_ms(self) -> float:
+        """What is left of its bound while it is preempted."""
+        return max(0.0, self.bound_ms - self.taken_so_far_ms(self.left_ms))
+
+
+class _Turns:
+    """A runner on the executor: the first turns of a task's jobs, or those after a preemption."""
 
     busy_since_ms: float | None = None  # what hangs is the scheduler's to see
     closing = False
 
+    def __init__(self, process: Callable[[_ScheduledJob], None], stop: Callable[[], None]) -> None:
+        self.process, self.stop = process, stop
+
+
+class _TaskState:
+    """One task as the scheduler sees it, with its places in the mailbox of the executor."""
+
     def __init__(self, scheduler: NetworkScheduler, levels: Levels, client: FrameClient) -> None:
-        self.process, self.stop = partial(scheduler._process, self), scheduler._end
+        self.first = _Turns(partial(scheduler._begin, self), scheduler._end)
+        self.later = _Turns(partial(scheduler._resume, self), scheduler._end)
         self.levels, self.client, self.count = levels, client, TaskCount()
         self.plan: TaskPlan | None = None
-        self.waiting: Job | None = None
+        self.preempted: _ScheduledJob | None = None
+        self.waiting: _ScheduledJob | None = None
         self.came_ms = 0.0  # the first of the images that the one which waits has replaced
         self.last_release_ms = -math.inf
         self.hangs = False
@@ -139,6 +195,11 @@ class _TaskState:
     @property
     def next_release_ms(self) -> float:
         return self.last_release_ms + self.plan.period_ms
+
+    @property
+    def takes_turns(self) -> bool:
+        """Its next job may begin once it is released: the one before is done."""
+        return not self.hangs and self.preempted is None
 
 
 class NetworkScheduler:
@@ -169,11 +230,12 @@ class NetworkScheduler:
         )
         self._hanging_ms, self._raises_levels = hanging_ms, raises_levels
         self._lock = threading.Lock()  # of all below; never held over a call that may hang
-        self._at_work: tuple[_TaskState, Job] | None = None
+        self._at_work: tuple[_TaskState, _ScheduledJob] | None = None
         self._stopped = False
         self._states = {name: _TaskState(self, *task) for name, task in tasks.items()}
         for state in self._states.values():
-            executor.admit(state)
+            executor.admit(state.first)
+            executor.admit(state.later)
         self._watchdog.watch(self._next_due)
 
     @property
@@ -209,7 +271,7 @@ class NetworkScheduler:
                 state.plan = plans.get(name)
                 if state.plan is None:
                     state.waiting = None
-                    self._mailbox.discard(state)
+                    self._mailbox.discard(state.first)
                 elif state.waiting is not None:
                     self._place(state)
 
@@ -230,14 +292,14 @@ class NetworkScheduler:
                 state.waiting.message = image
                 return
             state.came_ms = now_ms()
-            state.waiting = Job(image, state.came_ms, _NO_STAMP)
+            state.waiting = _ScheduledJob(image, state.came_ms, _NO_STAMP)
             self._place(state)
 
     def stop(self) -> bool:
         """Closes the executor; a job at work is aborted at its next segment. Returns whether all came back."""
         self._end()
         for state in self._states.values():
-            self._mailbox.discard(state)
+            self._mailbox.discard(state.first)
         return self._executor.close(STOP_TIMEOUT_S)
 
     def _end(self) -> None:
@@ -246,90 +308,104 @@ class NetworkScheduler:
 
     def _place(self, state: _TaskState) -> None:
         """Settles when the job that waits is released and due; hold the lock."""
-        job, period_ms = state.waiting, state.plan.period_ms
+        job, due_ms = state.waiting, state.plan.deadline_ms
         job.arrived_ms, job.conditions = (
             max(state.came_ms, state.next_release_ms),
-            Conditions(period_ms, 1.0, ''),
+            Conditions(due_ms, 1.0, ''),
         )
-        job.deadline_ms = job.arrived_ms + period_ms
-        if not state.hangs:  # else once it is back
-            self._mailbox.put(state, job, job.deadline_ms, job.arrived_ms)
+        job.deadline_ms = job.arrived_ms + due_ms
+        if state.takes_turns:  # else once it does
+            self._mailbox.put(state.first, job, job.deadline_ms, job.arrived_ms)
 
     # --- on the worker ---
 
-    def _process(self, state: _TaskState, job: Job) -> None:
+    def _begin(self, state: _TaskState, job: _ScheduledJob) -> None:
+        """The first turn of a released job."""
         with self._lock:
             if self._stopped or state.waiting is not job:  # its task rests meanwhile
                 return
-            self._begin(state, job)
+            state.waiting, state.last_release_ms = None, job.arrived_ms
+            job.taken_ms, job.given_ms = now_ms(), state.plan.time_ms
+            self._allow(state, job, job.taken_ms)
+            self._choose_level(state, job)
+        self._take_turn(state, job)
+
+    def _resume(self, state: _TaskState, job: _ScheduledJob) -> None:
+        """A further turn of a job that was preempted."""
+        with self._lock:
+            state.preempted, at_ms = None, now_ms()
+            job.preempted_ms += at_ms - job.left_ms
+            self._allow(state, job, at_ms)
+        self._take_turn(state, job)
+
+    def _take_turn(self, state: _TaskState, job: _ScheduledJob) -> None:
+        """Runs a job to its end, or until it is preempted."""
+        with self._lock:
+            left_ms = job.bound_ms - job.taken_so_far_ms(now_ms())
+            job.fallback_ms = max(job.deadline_ms, now_ms() + left_ms) + self._hanging_ms
             self._at_work = state, job
         self._watchdog.arm(job.fallback_ms)
-        outcome, failure = self._run(state, job)
+        ended = self._run(state, job)
+        if ended is None:
+            return
+        outcome, failure = ended
         record = None if outcome is None else job.record(outcome, now_ms(), failure)
         with self._lock:
             hung, state.hangs = state.hangs, False
             if not hung:
                 self._at_work = None
-            elif state.waiting is not None:
+            if state.waiting is not None:  # it may have had to wait for this one
                 self._place(state)
         if record is not None and not hung:  # else it was counted when it was given up
             self._tell(state, record)
 
-    def _begin(self, state: _TaskState, job: Job) -> None:
-        """Takes a released job out, and settles its level and until when it may run; hold the lock."""
-        state.waiting, state.last_release_ms, at_ms = None, job.arrived_ms, now_ms()
-        plan, others, coming = state.plan, [], []
+    def _allow(self, state: _TaskState, job: _ScheduledJob, at_ms: float) -> None:
+        """Settles until when a job may run that is given the processor now; hold the lock."""
+        others, coming = [], []
         for other in self._states.values():
+            if other.preempted is not None:
+                left_ms = other.preempted.left_of_bound_ms()
+                others.append(Waiting(other.preempted.deadline_ms, left_ms))
             if other.plan is None or other.hangs:
                 continue
-            next_ms = max(at_ms, other.next_release_ms)
+            plan, next_ms = other.plan, max(at_ms, other.next_release_ms)
             if other.waiting is not None and other.waiting.arrived_ms <= at_ms:
-                next_ms = other.waiting.deadline_ms
-                others.append(Waiting(next_ms, other.plan.time_ms))
-            coming.append(Coming(next_ms, other.plan.period_ms, other.plan.time_ms))
+                next_ms = max(at_ms, other.waiting.arrived_ms + plan.period_ms)
+                others.append(Waiting(other.waiting.deadline_ms, plan.time_ms))
+            coming.append(Coming(next_ms, plan.period_ms, plan.deadline_ms, plan.time_ms))
         latest_ms = latest_finish_ms(job.deadline_ms, others, coming)
         # What the schedule gives it is its own in any case, up to its deadline.
-        until_ms = min(job.deadline_ms, max(latest_ms, at_ms + plan.time_ms))
-        highest = len(plan.times_ms) - 1 if self._raises_levels else plan.level
-        level = next(
-            (
-                level
-                for level in range(highest, plan.level, -1)
-                if at_ms + plan.times_ms[level] * RAISED_ROOM <= until_ms
-            ),
-            None,
-        )
-        if level is None:
-            level = next(
-                (
-                    level
-                    for level in range(plan.level, -1, -1)
-                    if at_ms + plan.times_ms[level] <= until_ms
-                ),
-                0,
-            )
-        job.taken_ms, job.until_ms, job.planned_level, job.level = (
-            at_ms,
-            until_ms,
-            plan.level,
-            level,
-        )
-        job.path, job.bound_ms = state.levels.paths[level], plan.times_ms[level]
-        job.fallback_ms = max(job.deadline_ms, at_ms + job.bound_ms) + self._hanging_ms
+        own_ms = at_ms + job.given_ms - job.taken_so_far_ms(at_ms)
+        job.until_ms = min(job.deadline_ms, max(latest_ms, own_ms))
 
-    def _run(self, state: _TaskState, job: Job) -> tuple[Outcome | None, str]:
-        """What came of a job, and its error; None of an image that is rejected."""
+    def _choose_level(self, state: _TaskState, job: _ScheduledJob) -> None:
+        """The level of a job that begins; hold the lock."""
+        plan = state.plan
+        left_ms = job.until_ms - job.taken_ms
+        raised = range(plan.highest if self._raises_levels else plan.level, plan.level, -1)
+        fitting = [level for level in raised if plan.times_ms[level] * RAISED_ROOM <= left_ms]
+        if not fitting:
+            lowered = range(plan.level, -1, -1)
+            fitting = [level for level in lowered if plan.times_ms[level] <= left_ms]
+        job.planned_level, job.level = plan.level, fitting[0] if fitting else 0
+        job.path, job.bound_ms = state.levels.paths[job.level], plan.times_ms[job.level]
+
+    def _run(self, state: _TaskState, job: _ScheduledJob) -> tuple[Outcome | None, str] | None:
+        """What came of a job, and its error; no outcome of an image that is rejected. None where it was preempted."""
         try:
-            image = state.client.convert(job)
-            if image is None:
-                return None, ''
-            job.begun_ms = now_ms()
-            run = state.levels.network.start(image, job.path)
-            while not run.finished:
+            if job.run is None:
+                image = state.client.convert(job)
+                if image is None:
+                    return None, ''
+                job.begun_ms = now_ms()
+                job.run = state.levels.network.start(image, job.path)
+            while not job.run.finished:
                 if state.hangs or self._stopped or now_ms() > job.until_ms:
                     return Outcome.ABORTED, ''
-                job.leave('network', run.run_segment())
-            job.result, job.ended_ms = run.result(), now_ms()
+                if self._is_preempted(state, job):
+                    return None
+                job.leave('network', job.run.run_segment())
+            job.result, job.ended_ms = job.run.result(), now_ms()
             if not self._claim(state, job):
                 return Outcome.HUNG, ''
             state.client.publish(job, job.result)
@@ -338,7 +414,31 @@ class NetworkScheduler:
             state.client.on_failure(error)
             return Outcome.FAILED, f'{type(error).__name__}: {error}'
 
-    def _claim(self, state: _TaskState, job: Job) -> bool:
+    def _is_preempted(self, state: _TaskState, job: _ScheduledJob) -> bool:
+        """Leaves a job to a later turn where another task has one of an earlier deadline."""
+        with self._lock:
+            at_ms = now_ms()
+            earlier = [
+                other
+                for other in self._states.values()
+                if other is not state
+                and other.takes_turns
+                and other.waiting is not None
+                and other.waiting.arrived_ms <= at_ms
+                and other.waiting.deadline_ms < job.deadline_ms
+            ]
+            if not earlier or state.hangs or self._stopped:
+                return False
+            for other in earlier:
+                blocked_ms = at_ms - other.waiting.arrived_ms
+                other.count.longest_blocking_ms = max(other.count.longest_blocking_ms, blocked_ms)
+            state.count.preemptions += 1
+            self._mailbox.discard(state.first)  # its next job begins after this one
+            job.left_ms, state.preempted, self._at_work = at_ms, job, None
+            self._mailbox.put(state.later, job, job.deadline_ms)
+            return True
+
+    def _claim(self, state: _TaskState, job: _ScheduledJob) -> bool:
         """For publication, which has some time of its own. Returns whether the watchdog has not given the job up."""
         with self._lock:
             job.fallback_ms = max(job.fallback_ms, now_ms() + HANGING_PUBLICATION_MS)
@@ -355,12 +455,11 @@ class NetworkScheduler:
             if job.fallback_ms > at_ms:
                 return job.fallback_ms, None
             state.hangs, self._at_work = True, None
-            self._mailbox.discard(
-                state
-            )  # its next one would hang the next thread; `_process` leaves it again
+            # Its next one would hang the next thread; `_take_turn` leaves it again.
+            self._mailbox.discard(state.first)
             return at_ms, partial(self._give_up, state, job)
 
-    def _give_up(self, state: _TaskState, job: Job) -> None:
+    def _give_up(self, state: _TaskState, job: _ScheduledJob) -> None:
         self._executor.relieve_worker()
         self._tell(state, job.record(Outcome.HUNG, now_ms(), 'the network did not come back'))
 

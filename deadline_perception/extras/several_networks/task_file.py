@@ -37,6 +37,7 @@ class TaskRequest:
         periods_ms: allowed times between two jobs, each from 0.1 to 60,000.
         image_topic: of the camera.
         crops_of: name of a detector's task whose most important object this one looks at, in the place of whole images.
+        deadline_ms: from the release of a job to its deadline, at least 0.1; the period where that is shorter.
         levels: at most so many levels, spread over the network's best paths; or the names of paths, cheapest first.
         quality: table of path qualities or of accuracies; empty: the one beside the weights, or longer is better.
         profile: latency profile; empty: this device's own.
@@ -55,6 +56,7 @@ class TaskRequest:
     periods_ms: tuple[float, ...]
     image_topic: str = ''
     crops_of: str = ''
+    deadline_ms: float = math.inf
     levels: int | tuple[str, ...] = 10
     quality: str = ''
     profile: str = ''
@@ -81,6 +83,10 @@ class TaskRequest:
             raise ValueError(
                 f'periods_ms is {_told(list(self.periods_ms))}, expected 1 to {_MOST_PERIODS} times from '
                 f'{_LEAST_PERIOD_MS} to {_MOST_PERIOD_MS:.0f} ms'
+            )
+        if not self.deadline_ms >= _LEAST_PERIOD_MS:
+            raise ValueError(
+                f'deadline_ms is {self.deadline_ms}, expected at least {_LEAST_PERIOD_MS} ms'
             )
         count = self.levels if isinstance(self.levels, int) else len(self.levels)
         if not 0 < count <= _MOST_LEVELS:
@@ -156,7 +162,7 @@ def _request(file: Path, name: object, settings: object) -> TaskRequest:
 
 def _converted(key: str, value: object) -> Any:
     """A value of YAML as the request takes it; files are relative to the working folder, as everywhere."""
-    if key in ('weight', 'distance_m', 'size_px_m'):
+    if key in ('weight', 'distance_m', 'size_px_m', 'deadline_ms'):
         return _number(key, value)
     if key == 'periods_ms':
         if not isinstance(value, list):

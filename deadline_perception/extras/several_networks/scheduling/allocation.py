@@ -50,7 +50,7 @@ class Allocation:
 
     Attributes:
         options: of the tasks, in their order.
-        schedulable: all deadlines are met under non-preemptive EDF.
+        schedulable: all deadlines are met under EDF that preempts between segments.
         gap: by how much, relative to its own quality, a better selection could exceed this one; 0 for a proven optimum,
             NaN where nothing is known.
     """
@@ -188,8 +188,9 @@ def _fitting(
         times[to, None] * table.releases[places[to]] - times[of, None] * table.releases[places[of]],
         axis=0,
     )
-    fits = table.holds(times[selections], places[selections], demand)
-    for row in np.flatnonzero(fits & (used[:count] > 1.0 - _ROOM)).tolist():
+    fits = table.holds(choices.segments[selections], places[selections], demand)
+    unsure = choices.are_due_early | (used[:count] > 1.0 - _ROOM)
+    for row in np.flatnonzero(fits & unsure).tolist():
         fits[row] = choices.fits(selections[row])
     return count if fits.all() else int(np.argmin(fits))
 
@@ -214,8 +215,12 @@ def exchange(choices: Choices, selection: np.ndarray) -> np.ndarray:
 
 def _why(choices: Choices, selection: np.ndarray, names: Sequence[str]) -> str:
     """Why the selection of least demand does not fit, and what would."""
-    times, periods = choices.times[selection].tolist(), choices.periods[selection].tolist()
-    analysis = analyse(times, periods)
+    tasks = tuple(
+        of[selection].tolist()
+        for of in (choices.times, choices.periods, choices.segments, choices.deadlines)
+    )
+    times, periods, _, deadlines = tasks
+    analysis = analyse(*tasks)
     said = []
     if analysis.utilisation > 1:
         shares = ', '.join(
@@ -226,18 +231,26 @@ def _why(choices: Choices, selection: np.ndarray, names: Sequence[str]) -> str:
             f'({shares})'
         )
     for condition in analysis.failing:
-        shorter = [name for name, period in zip(names, periods) if period < condition.length]
-        said.append(
-            f'a job of {names[condition.blocker]} that has just begun makes {", ".join(shorter)} late: '
-            f'{ms_from_ns(condition.demand):.2f} ms of work within {ms_from_ns(condition.length):.2f} ms'
+        late = ', '.join(name for name, due in zip(names, deadlines) if due < condition.length)
+        cause = (
+            f'{late} together are late'
+            if condition.blocker is None
+            else f'a segment of {names[condition.blocker]} that has just begun makes {late} late'
         )
-    fitting = _what_fits(times, periods, names)
+        said.append(
+            f'{cause}: {ms_from_ns(condition.demand):.2f} ms of work within '
+            f'{ms_from_ns(condition.length):.2f} ms'
+        )
+    fitting = _what_fits(tasks, names)
     return f'no selection of options is schedulable: {"; ".join(said)}. {fitting}'
 
 
-def _what_fits(times: list[int], periods: list[int], names: Sequence[str]) -> str:
+def _what_fits(tasks: tuple[list[int], ...], names: Sequence[str]) -> str:
+    times, periods, segments, deadlines = tasks
+
     def too_long(share: int) -> bool:
-        return not analyse([max(1, time * share >> 20) for time in times], periods).schedulable
+        shorter, parts = ([max(1, time * share >> 20) for time in of] for of in (times, segments))
+        return not analyse(shorter, periods, parts, deadlines).schedulable
 
     fits = (
         bisect.bisect_left(range(1 << 20), True, lo=1, key=too_long) - 1
@@ -246,8 +259,7 @@ def _what_fits(times: list[int], periods: list[int], names: Sequence[str]) -> st
     without = [
         name
         for at, name in enumerate(names)
-        if len(names) > 1
-        and analyse(times[:at] + times[at + 1 :], periods[:at] + periods[at + 1 :]).schedulable
+        if len(names) > 1 and analyse(*(of[:at] + of[at + 1 :] for of in tasks)).schedulable
     ]
     if without:
         words.append(f'so would all tasks but {" or but ".join(without)}')

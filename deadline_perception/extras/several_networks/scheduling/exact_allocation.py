@@ -1,10 +1,10 @@
 """The best schedulable selection of options, as a mixed-integer program solved by HiGHS (`scipy.optimize.milp`).
 
 One binary variable per option, exactly one option per task. The conditions of `feasibility` are linear in them. At a
-length L and for a blocking task i: `sum over all tasks' options of floor((L - 1) / p) c x`, and for the options of i
-with `p >= L` `min(c, L) x` instead, is at most L. The `min` lets a job that is longer than L block while nothing
-shorter than L is selected, and forbids it otherwise: so the row is exact whichever periods are selected. Rows are added
-where a solution breaks them; a solution is accepted only when the exact test in whole nanoseconds accepts it.
+length L and for a blocking task i: `sum over all tasks' options of h(L - 1) x`, and for the options of i with
+`D >= L` `min(b, L) x` instead, is at most L. The `min` lets a segment that is longer than L block while nothing due
+within L is selected, and forbids it otherwise: so the row is exact whichever options are selected. Rows are added where
+a solution breaks them; a solution is accepted only when the exact test in whole nanoseconds accepts it.
 """
 
 from __future__ import annotations
@@ -61,16 +61,15 @@ def _gap(known: float, bound: float) -> float:
     return (bound - known) / max(abs(known), 1e-12) if math.isfinite(known) else math.inf
 
 
-def _undominated(times: np.ndarray, periods: np.ndarray, qualities: np.ndarray) -> np.ndarray:
-    """Options that no other beats in time, period and quality: a shorter job or a longer period never does harm."""
-    as_good = (
-        (times[:, None] <= times)
-        & (periods[:, None] >= periods)
-        & (qualities[:, None] >= qualities)
-    )
+def _undominated(choices: Choices, begin: int, end: int) -> np.ndarray:
+    """Places of a task's options that no other beats in all that matters: shorter jobs and segments, longer periods and
+    deadlines never do harm."""
+    cost = np.array([choices.times, choices.segments, -choices.periods, -choices.deadlines])
+    cost = np.vstack([cost, -choices.qualities])[:, begin:end]
+    as_good = (cost[:, :, None] <= cost[:, None, :]).all(axis=0)
     same = as_good & as_good.T
-    first = np.arange(len(times))[:, None] < np.arange(len(times))
-    return np.flatnonzero(~((as_good & ~same) | (same & first)).any(axis=0))
+    first = np.arange(end - begin)[:, None] < np.arange(end - begin)
+    return begin + np.flatnonzero(~((as_good & ~same) | (same & first)).any(axis=0))
 
 
 def _promising(choices: Choices, known: float) -> np.ndarray:
@@ -82,11 +81,8 @@ def _promising(choices: Choices, known: float) -> np.ndarray:
     """
     kept = np.concatenate(
         [
-            begin
-            + _undominated(
-                choices.times[begin:end], choices.periods[begin:end], choices.qualities[begin:end]
-            )
-            for begin, end in zip(choices.begins, choices.begins[1:])
+            _undominated(choices, begin, end)
+            for begin, end in zip(choices.begins.tolist(), choices.begins[1:].tolist())
         ]
     )
     qualities, costs, task = choices.qualities[kept], choices.utilisations[kept], choices.task[kept]
@@ -122,10 +118,8 @@ class _Program:
 
     def __init__(self, choices: Choices, kept: np.ndarray) -> None:
         self._choices, self._kept, self._task = choices, kept, choices.task[kept]
-        self._times, self._periods, self._places = (
-            choices.times[kept],
-            choices.periods[kept],
-            choices.places[kept],
+        self._times, self._periods, self._segments, self._deadlines = (
+            of[kept] for of in (choices.times, choices.periods, choices.segments, choices.deadlines)
         )
         # Sums of ratios that are 1 but for rounding are let through here, and judged by the exact test.
         self._rows, self._limits = [choices.utilisations[kept]], [1.0]
@@ -162,23 +156,36 @@ class _Program:
     def forbid(self, selection: np.ndarray) -> None:
         """Adds rows that a selection breaks; where they are all known, and only rounding lets it through, one against
         it alone."""
-        failing = self._choices.table.failing(
-            self._choices.times[selection], self._choices.places[selection]
+        choices = self._choices
+        failing = choices.table.failing(
+            choices.times[selection], choices.segments[selection], choices.places[selection]
         )
-        new = [at for at in failing.tolist() if at not in self._lengths][:_LENGTHS_AT_ONCE]
-        for at in new:
-            self._lengths.add(at)
-            self._add(at)
+        lengths = choices.table.lengths[failing].tolist()
+        if not lengths and (beyond := self._overloaded_length(selection)) is not None:
+            lengths = [beyond + 1]
+        new = [length for length in lengths if length not in self._lengths][:_LENGTHS_AT_ONCE]
+        for length in new:
+            self._lengths.add(length)
+            self._add(length)
         if not new:
             self._rows.append(np.isin(self._kept, selection).astype(float))
             self._limits.append(len(selection) - 1.0)
 
-    def _add(self, at: int) -> None:
-        """The rows of one length: one for each task that can block there."""
-        length = int(self._choices.table.lengths[at])
-        demand = self._choices.table.releases[self._places, at] * self._times / length
-        can_block = self._periods >= length
-        blocks = np.where(can_block, np.minimum(self._times, length) / length, demand)
+    def _overloaded_length(self, selection: np.ndarray) -> int | None:
+        try:
+            return self._choices.overloaded_length(selection)
+        except ValueError:  # of a utilisation of nearly 1, or above it by rounding
+            return None
+
+    def _add(self, length: int) -> None:
+        """The rows of one length: one for each task that can block there, and one where nothing blocks."""
+        due = np.maximum((length - 1 - self._deadlines) // self._periods + 1, 0)
+        demand = due * self._times / length
+        can_block = self._deadlines >= length
+        blocks = np.where(can_block, np.minimum(self._segments, length) / length, demand)
         for task in np.unique(self._task[can_block]).tolist():
             self._rows.append(np.where(self._task == task, blocks, demand))
             self._limits.append(1.0)
+        if self._choices.are_due_early:
+            self._rows.append(demand)
+            self._limits.append((length - 1) / length)

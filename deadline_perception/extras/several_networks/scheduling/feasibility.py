@@ -1,12 +1,27 @@
-"""Whether tasks meet all deadlines under non-preemptive EDF on one processor: exact, and with the slack of each
-condition.
+"""Whether tasks meet all deadlines under EDF that preempts between segments: exact, and with the slack of each condition.
 
-A set of sporadic tasks with deadlines at the end of their periods is schedulable exactly when its utilisation is at
-most 1 and, for every task i and every length L between the shortest period and the period of i, a job of i that has
-just begun and all that the others release right after it fit: `L >= c_i + sum_j floor((L - 1) / p_j) c_j` (Jeffay,
-Stanat and Martel 1991, theorem 4.1 of the nested-network thesis). The right side grows only at `L = k p_j + 1`, so
-those lengths are all that is looked at. For tasks that are strictly periodic from known first releases the conditions
-are sufficient.
+A job takes at most c, is due D <= p after its release, and is made of segments of at most b each, at whose ends, and
+nowhere else, the released job of the earliest deadline takes the processor. With `h(L) = sum_j max(0, floor((L - D_j) /
+p_j) + 1) c_j`, the work that is released and due within L (processor demand; Baruah, Rosier and Howell 1990), a set of
+sporadic tasks is schedulable exactly when its utilisation is at most 1 and for every length L
+
+    h(L) + max(b_i - 1 over the tasks with D_i > L) <= L,
+
+the condition of limited-preemption EDF (Baruah 2005, "The limited-preemption uniprocessor scheduling of sporadic task
+systems"; Bertogna and Baruah 2010) in whole units of time: blocking is the longest segment of a later deadline, not
+the longest job. With b = c and D = p it is theorem 4.1 of the nested-network thesis (Jeffay, Stanat and Martel 1991).
+
+Sufficient: let a deadline d be the first one that is missed, and t the last time before it at which no released job
+that is due by d was unfinished. From t to d the processor does nothing but jobs that are released from t on and due by
+d, at most h(d - t), after what is left of one segment of a job due later, which began at t - 1 or before and whose
+task has D_i > d - t. Since d is missed, the two exceed d - t. Necessary: let that segment begin one unit before all
+tasks that have a job due within L release one, and go on as early as they may. Earlier segments of a job may take no
+time, so any segment may be the first.
+
+h grows only at deadlines, so those lengths are all that is looked at. Beyond the longest deadline nothing blocks: with
+D = p the utilisation alone decides there; else h is looked at down from where the utilisation bounds it, in the steps
+of quick processor-demand analysis (Zhang and Burns 2009). For tasks that are strictly periodic from known first
+releases the conditions are sufficient.
 
 Time is discrete, in whole numbers of any unit; `whole_ns` rounds milliseconds to whole nanoseconds.
 """
@@ -26,6 +41,12 @@ LONGEST_NS = 10**15  # eleven days; sums of products stay far from the limits of
 MOST_POINTS = 5_000_000  # test points of one set: beyond it, periods and deadlines are no description of a robot
 _CLOSE = 1e-9  # a sum of ratios this near to 1 is added up exactly
 _BLOCK = 4096  # points looked at together
+_MOST_STEPS = (
+    100_000  # beyond the longest deadline; some tens are taken unless the utilisation is nearly 1
+)
+_ROUNDING = (
+    1.0 + 1e-4
+)  # of a quotient by 1 - utilisation, which is known to 1e-5 where it is not exact
 
 
 @dataclass(frozen=True)
@@ -33,12 +54,13 @@ class Condition:
     """One condition that a set of tasks has to meet.
 
     Attributes:
-        blocker: index of the task whose job has just begun as the others are released.
+        blocker: index of the task of which a segment has just begun as the others are released; None beyond the longest
+            deadline, where nothing blocks.
         length: of the interval, in the unit of the times.
         demand: work that must be done in it.
     """
 
-    blocker: int
+    blocker: int | None
     length: int
     demand: int
 
@@ -59,8 +81,8 @@ class Analysis:
 
     Attributes:
         utilisation: sum of execution time over period, exact.
-        tightest: of each task that can block, the condition with the least slack; empty when the utilisation is above
-            1, which already decides.
+        tightest: of each task that can block, the condition with the least slack, and one that fails beyond the longest
+            deadline where one does; empty when the utilisation is above 1, which already decides.
     """
 
     utilisation: Fraction
@@ -98,25 +120,50 @@ def whole_ns(times_ms: Sequence[float], what: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def analyse(times: Sequence[int], periods: Sequence[int]) -> Analysis:
-    """The conditions of a set of tasks whose deadlines are the ends of their periods.
+def analyse(
+    times: Sequence[int],
+    periods: Sequence[int],
+    segments: Sequence[int] | None = None,
+    deadlines: Sequence[int] | None = None,
+) -> Analysis:
+    """The conditions of a set of tasks.
 
     Args:
         times: longest time of a job of each task, at least one, whole numbers from 1 to `LONGEST_NS` as `whole_ns`
             gives them.
         periods: least time between two releases of each task, likewise.
+        segments: longest time of each task without preemption, at most that of a job; by default jobs run whole.
+        deadlines: from a release to its deadline, at most the period; by default the period.
 
     Raises:
-        ValueError: the test points are too many.
+        ValueError: a segment is longer than its job or a deadline than its period, or the test points are too many.
     """
+    segments = times if segments is None else segments
+    deadlines = periods if deadlines is None else deadlines
+    for what, mine, of, most in (
+        ('segment', segments, 'job', times),
+        ('deadline', deadlines, 'period', periods),
+    ):
+        for value, limit in zip(mine, most, strict=True):
+            if not 1 <= value <= limit:
+                raise ValueError(f'{what} is {value}, expected 1 to its {of}, {limit}')
     utilisation = exact_utilisation(times, periods)
     if utilisation > 1:
         return Analysis(utilisation, ())
-    points = release_points(periods)
+    points = deadline_points(periods, deadlines)
     tightest: dict[int, Condition] = {}
     for begin in range(0, len(points), _BLOCK):
-        _look(points[begin : begin + _BLOCK], times, periods, tightest)
-    return Analysis(utilisation, tuple(tightest[blocker] for blocker in sorted(tightest)))
+        _look(
+            points[begin : begin + _BLOCK],
+            np.array([times, periods, segments, deadlines], dtype=np.int64),
+            tightest,
+        )
+    conditions = [tightest[blocker] for blocker in sorted(tightest)]
+    overload = overloaded_length(times, periods, deadlines)
+    if overload is not None:
+        demand = _demand(overload, times, periods, deadlines)
+        conditions.append(Condition(None, overload, demand))
+    return Analysis(utilisation, tuple(conditions))
 
 
 def exact_utilisation(times: Sequence[int], periods: Sequence[int]) -> Fraction:
@@ -127,35 +174,98 @@ def exact_utilisation(times: Sequence[int], periods: Sequence[int]) -> Fraction:
     return sum((Fraction(time, period) for time, period in zip(times, periods)), Fraction(0))
 
 
-def release_points(periods: Sequence[int]) -> np.ndarray:
-    """Multiples of some periods below the longest: int64, ascending. Demand grows at these lengths plus 1.
+def deadline_points(periods: Sequence[int], deadlines: Sequence[int]) -> np.ndarray:
+    """Deadlines below the longest one when all tasks are released at once: int64, ascending. Demand grows there.
 
     Raises:
         ValueError: they are more than `MOST_POINTS`.
     """
-    distinct, longest = sorted(set(periods)), max(periods)
-    count = sum(longest // period for period in distinct)
+    distinct, longest = sorted(set(zip(periods, deadlines))), max(deadlines)
+    count = sum(1 + (longest - due) // period for period, due in distinct)
     if count > MOST_POINTS:
         raise ValueError(
-            f'{count} test points, expected at most {MOST_POINTS}: periods range from {distinct[0]} to '
-            f'{longest} ns'
+            f'{count} test points, expected at most {MOST_POINTS}: periods range from {distinct[0][0]} to '
+            f'{distinct[-1][0]} ns'
         )
     return np.unique(
-        np.concatenate([np.arange(period, longest, period, dtype=np.int64) for period in distinct])
+        np.concatenate(
+            [np.arange(due, longest, period, dtype=np.int64) for period, due in distinct]
+        )
     )
 
 
-def _look(
-    points: np.ndarray, times: Sequence[int], periods: Sequence[int], tightest: dict[int, Condition]
-) -> None:
-    """Keeps, for each blocking task, the tightest condition of some points, ascending."""
-    lengths, columns = points + 1, np.array([periods, times], dtype=np.int64)[:, :, None]
-    demand = (points // columns[0] * columns[1]).sum(axis=0)
-    for blocker, (time, period) in enumerate(zip(times, periods)):
+def overloaded_length(
+    times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int]
+) -> int | None:
+    """A length of at least the longest deadline within which more is due than fits; None where there is none.
+
+    Args:
+        times, periods, deadlines: as of `analyse`, of a utilisation of at most 1.
+
+    Raises:
+        ValueError: it would take too long to know, as the utilisation is nearly 1.
+    """
+    tasks = list(zip(times, periods, deadlines))
+    if all(due == period for _, period, due in tasks):
+        return None
+    left = 1 - exact_utilisation(times, periods)
+    if left:
+        # h(L) <= U L + sum of (p - D) c / p, which is at most L from here on.
+        early = math.fsum(time * (period - due) / period for time, period, due in tasks)
+        last = math.ceil(early / float(left) * _ROUNDING)
+    else:  # h grows by p in every p, the least common multiple of all periods
+        last = max(deadlines) + math.lcm(*periods)
+    length = _deadline_before(last + 1, tasks)
+    for _ in range(_MOST_STEPS):
+        if length < max(deadlines):
+            return None
+        demand = _demand(length, times, periods, deadlines)
+        if demand > length:
+            return length
+        length = demand if demand < length else _deadline_before(length, tasks)
+    raise ValueError(
+        f'utilisation is 1 less {float(left):.3g} with deadlines before the ends of periods, expected a lower one: '
+        f'too many lengths would have to be looked at'
+    )
+
+
+def _deadline_before(length: int, tasks: Sequence[tuple[int, int, int]]) -> int:
+    """The last deadline below a length when all tasks are released at once; 0 where there is none."""
+    return max(
+        due + (length - 1 - due) // period * period if length > due else 0
+        for _, period, due in tasks
+    )
+
+
+def _demand(
+    length: int, times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int]
+) -> int:
+    """Work that is released and due within a length."""
+    return sum(
+        max(0, (length - due) // period + 1) * time
+        for time, period, due in zip(times, periods, deadlines)
+    )
+
+
+def _look(points: np.ndarray, tasks: np.ndarray, tightest: dict[int, Condition]) -> None:
+    """Keeps, for each blocking task, the tightest condition of some points, ascending.
+
+    Args:
+        points: int64 `[k]`.
+        tasks: int64 `[4, n]`: times, periods, segments, deadlines.
+    """
+    lengths = points + 1
+    times, periods, segments, deadlines = tasks[:, :, None]
+    demand = (np.maximum((points - deadlines) // periods + 1, 0) * times).sum(axis=0)
+    for blocker, (segment, due) in enumerate(
+        zip(segments[:, 0].tolist(), deadlines[:, 0].tolist())
+    ):
         # What blocks has begun one unit before the others are released, so that with it the interval is one longer.
-        slack = (lengths - demand - time)[: np.searchsorted(points, period)]
+        slack = (lengths - demand - segment)[: np.searchsorted(points, due)]
         if not len(slack):
             continue
         worst = int(np.argmin(slack))
         if blocker not in tightest or slack[worst] < tightest[blocker].slack:
-            tightest[blocker] = Condition(blocker, int(lengths[worst]), int(demand[worst] + time))
+            tightest[blocker] = Condition(
+                blocker, int(lengths[worst]), int(demand[worst] + segment)
+            )

@@ -1,4 +1,4 @@
-"""How long the next job may run before any deadline is in danger: what earlier jobs left is its to use."""
+"""How long a job may run before any deadline is in danger: what earlier jobs left is its to use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MOST_DEADLINES = (
 
 @dataclass(frozen=True)
 class Waiting:
-    """A released job that has not begun.
+    """A released job that has not begun, or was preempted.
 
     Attributes:
         deadline_ms: when it is due.
-        time_ms: its bound.
+        time_ms: what is left of its bound.
     """
 
     deadline_ms: float
@@ -31,27 +31,30 @@ class Coming:
 
     Attributes:
         release_ms: of the first one.
-        period_ms: from one to the next, and from each to its deadline.
+        period_ms: from one to the next.
+        due_ms: from each to its deadline, at most the period.
         time_ms: bound of each.
     """
 
     release_ms: float
     period_ms: float
+    due_ms: float
     time_ms: float
 
 
 def latest_finish_ms(
     deadline_ms: float, waiting: Sequence[Waiting], coming: Sequence[Coming]
 ) -> float:
-    """When a job that begins now must have finished, so that it and all that follow still meet their deadlines.
+    """When a job that is given the processor now must have finished, were it not preempted, so that it and all that
+    follow still meet their deadlines.
 
-    From its end to a deadline D the processor has to do at most what waits and is due by D, and what is released from
-    now on and due by D. If a later job is begun whose deadline lies after D, what is released after that is what the
-    conditions of `feasibility` allow for, which hold for the set of tasks; so jobs of later deadlines need not be
-    counted here.
+    Until a deadline D, its own or a later one, the processor has to do what is left of it, and at most what waits and is
+    due by D, and what is released from now on and due by D. An earlier deadline loses at most a segment to it, and one
+    with a later deadline that is begun after it is allowed for likewise: that is what the conditions of `feasibility`
+    are for, so blocking need not be counted here.
 
     Args:
-        deadline_ms: of the job itself.
+        deadline_ms: of the job itself, the earliest of those released.
         waiting: the other released jobs.
         coming: of every task, the one of the job included, that together are schedulable.
 
@@ -60,7 +63,7 @@ def latest_finish_ms(
     """
     latest_ms, work_ms = deadline_ms, 0.0
     due = [(job.deadline_ms, job.time_ms, math.inf) for job in waiting]
-    due += [(task.release_ms + task.period_ms, task.time_ms, task.period_ms) for task in coming]
+    due += [(task.release_ms + task.due_ms, task.time_ms, task.period_ms) for task in coming]
     heapq.heapify(due)
     left_ms = math.fsum(job.time_ms for job in waiting)
     share = math.fsum(task.time_ms / task.period_ms for task in coming)
@@ -68,14 +71,18 @@ def latest_finish_ms(
         if not due:
             return latest_ms
         at_ms, time_ms, period_ms = heapq.heappop(due)
-        # By a later D at most all that waits is due, and of each task its share of the time since its first release.
+        # By a later D at most all that waits is due, and of each task its share of the time since its first release,
+        # and of what its deadlines are before the ends of its periods.
         most_ms = left_ms + sum(
-            max(0.0, at_ms - task.release_ms) * task.time_ms / task.period_ms for task in coming
+            max(0.0, at_ms - task.release_ms + task.period_ms - task.due_ms)
+            * task.time_ms
+            / task.period_ms
+            for task in coming
         )
         if share <= 1.0 and at_ms - most_ms >= latest_ms:
             return latest_ms
         work_ms += time_ms
-        latest_ms = min(latest_ms, at_ms - work_ms)
+        latest_ms = min(latest_ms, max(at_ms, deadline_ms) - work_ms)
         if period_ms < math.inf:
             heapq.heappush(due, (at_ms + period_ms, time_ms, period_ms))
     return -math.inf

@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_named_with_what_would():
     assert 'so would all tasks but lights or but people' in str(caught.value)
     with pytest.raises(
         Infeasible,
-        match='a job of people that has just begun makes lights late: 14.00 ms of work within',
+        match='a segment of people that has just begun makes lights late: 14.00 ms of work within',
     ):
         allocate(
             [[Option(0, 10.0, 2.0, 1.0)], [Option(0, 100.0, 12.0, 1.0)]], names=['lights', 'people']
@@ -176,7 +176,7 @@ def test_refuses_sets_that_are_none(method):
     with pytest.raises(ValueError, match='task people has no option'):
         allocate([[Option(0, 1.0, 0.5, 1.0)], []], method, names=['lights', 'people'])
     with pytest.raises(
-        Infeasible, match='no option of task 0 fits its own period: its jobs take 3.00 ms'
+        Infeasible, match='no option of task 0 fits its own deadline: its jobs take 3.00 ms'
     ):
         allocate([[Option(0, 1.0, 3.0, 1.0), Option(0, 2.0, 4.0, 1.0)]], method)
 

@@ -11,14 +11,15 @@ from deadline_perception.extras.several_networks.scheduling.demand_table import 
 
 
 def test_hand_computed():
-    table = DemandTable([5, 20, 5])
-    assert table.periods.tolist() == [5, 20] and table.lengths.tolist() == [6, 11, 16]
+    table = DemandTable([5, 20, 5], [5, 20, 5])
+    assert table.deadlines.tolist() == [5, 20] and table.lengths.tolist() == [6, 11, 16]
     assert table.releases.tolist() == [[1, 2, 3], [0, 0, 0]] and table.reach.tolist() == [1, 1, 1]
-    times, places = np.array([2, 5]), table.places(np.array([5, 20]))
+    times, places = np.array([2, 5]), table.places[:2]
     demand = table.demand(times, places)
     assert demand.tolist() == [2, 4, 6]
     assert table.holds(times[None], places[None], demand[None]).tolist() == [False]
-    assert table.failing(times, places).tolist() == [0]  # 5 + 2 within 6
+    assert table.failing(times, times, places).tolist() == [0]  # 5 + 2 within 6
+    assert table.holds(np.array([[2, 4]]), places[None], demand[None]).tolist() == [True]
 
 
 def test_a_processor_used_to_the_last_nanosecond_is_used_up():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,73 +11,150 @@ import pytest
 from simulation import simulate
 
 from deadline_perception.extras.several_networks.scheduling.demand_table import DemandTable
-from deadline_perception.extras.several_networks.scheduling.feasibility import analyse, whole_ns
+from deadline_perception.extras.several_networks.scheduling.feasibility import (
+    analyse,
+    overloaded_length,
+    whole_ns,
+)
 
 
-def can_miss(times, periods) -> bool:
-    """Walks through all states that sporadic releases can bring about, one unit of time after the other."""
-    count = len(times)
-    start = (
-        tuple(periods),
-        (0,) * count,
-        None,
-    )  # time since the release, time to the deadline, who runs and how long
+def can_miss(times, periods, segments=None, deadlines=None) -> bool:
+    """Walks through all states that sporadic releases can bring about, one unit of time after the other; a segment may
+    take any time up to its longest, as long as its job has that much left."""
+    segments, deadlines, count = segments or times, deadlines or periods, len(times)
+    # Time since the release, time to the deadline and work left of each task; who runs, and how long its segment is.
+    start = (tuple(periods), (0,) * count, (0,) * count, None)
     seen, open_states = {start}, [start]
     while open_states:
-        ages, due, running = open_states.pop()
+        ages, due, left, running = open_states.pop()
         free = [at for at in range(count) if ages[at] >= periods[at]]
         for chosen in itertools.chain.from_iterable(
             itertools.combinations(free, size) for size in range(len(free) + 1)
         ):
-            new_ages, new_due, new_running = list(ages), list(due), running
-            for at in chosen:
-                new_ages[at], new_due[at] = 0, periods[at]
-            waiting = [
-                at
-                for at in range(count)
-                if new_due[at] and (new_running is None or new_running[0] != at)
-            ]
-            if new_running is None and waiting:
-                first = min(waiting, key=lambda at: (new_due[at], at))
-                new_running = (first, times[first])
-            if new_running is not None:
-                at, left = new_running
-                new_running = (at, left - 1)
-                if left == 1:
-                    new_running, new_due[at] = None, 0
-            for at in range(count):
-                new_ages[at] = min(new_ages[at] + 1, periods[at])
-                if new_due[at]:
-                    new_due[at] -= 1
-                    if new_due[at] == 0:
-                        return True
-            state = (tuple(new_ages), tuple(new_due), new_running)
-            if state not in seen:
-                seen.add(state)
-                open_states.append(state)
+            released = (
+                tuple(0 if at in chosen else ages[at] for at in range(count)),
+                tuple(deadlines[at] if at in chosen else due[at] for at in range(count)),
+                tuple(times[at] if at in chosen else left[at] for at in range(count)),
+            )
+            for turn in turns(released, running, segments):
+                state = step(released, turn, periods)
+                if state is None:
+                    return True
+                if state not in seen:
+                    seen.add(state)
+                    open_states.append(state)
     return False
+
+
+def turns(released, running, segments):
+    """Who may run now, and for how long at least: whoever does, else the earliest deadline with every segment."""
+    _, due, left = released
+    waiting = [at for at in range(len(left)) if left[at]]
+    if running is not None or not waiting:
+        return [running]
+    first = min(waiting, key=lambda at: (due[at], at))
+    if segments[first] >= left[first]:  # whole, whatever it was cut into before
+        return [(first, length) for length in {left[first], 1}]
+    return [(first, length) for length in range(1, segments[first] + 1)]
+
+
+def step(released, turn, periods):
+    """The state one unit of time later; None where a deadline has passed."""
+    ages, due, left = map(list, released)
+    if turn is not None:
+        at, length = turn
+        left[at] -= 1
+        turn = (at, length - 1) if length > 1 else None
+    for at in range(len(ages)):
+        ages[at] = min(ages[at] + 1, periods[at])
+        due[at] = due[at] - 1 if left[at] else 0
+        if left[at] and not due[at]:
+            return None
+    return tuple(ages), tuple(due), tuple(left), turn
 
 
 def smallest_sets():
     for periods in itertools.combinations_with_replacement(range(1, 7), 2):
         for times in itertools.product(*(range(1, period + 1) for period in periods)):
-            yield times, periods
+            yield times, periods, times, periods
 
 
 def sets_of_three():
     rng = np.random.default_rng(1)
     for _ in range(120):
         periods = sorted(rng.integers(2, 6, 3).tolist())
-        yield [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods], periods
+        times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
+        yield times, periods, times, periods
 
 
-@pytest.mark.parametrize('sets', [smallest_sets, sets_of_three])
+def preempted_pairs():
+    """Pairs of every period up to 6, with every execution time, segment and deadline of the longer one."""
+    for periods in itertools.product(range(2, 7, 2), range(3, 8)):
+        for time in range(1, periods[0]):
+            for other in range(1, periods[1] + 1):
+                for segment, due in itertools.product(
+                    range(1, other + 1), range(other, periods[1] + 1)
+                ):
+                    yield (time, other), periods, (time, segment), (periods[0], due)
+
+
+def preempted_sets_of_three():
+    rng = np.random.default_rng(2)
+    for _ in range(150):
+        periods = rng.integers(2, 7, 3).tolist()
+        times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
+        segments = [int(rng.integers(1, time + 1)) for time in times]
+        deadlines = [int(rng.integers(time, period + 1)) for time, period in zip(times, periods)]
+        yield times, periods, segments, deadlines
+
+
+@pytest.mark.parametrize(
+    'sets', [smallest_sets, sets_of_three, preempted_pairs, preempted_sets_of_three]
+)
 def test_agrees_with_every_release_pattern(sets):
     verdicts = []
-    for times, periods in sets():
-        verdicts.append(analyse(times, periods).schedulable)
-        assert verdicts[-1] == (not can_miss(times, periods)), (times, periods)
+    for times, periods, segments, deadlines in sets():
+        verdicts.append(analyse(times, periods, segments, deadlines).schedulable)
+        assert verdicts[-1] == (not can_miss(times, periods, segments, deadlines)), (
+            times,
+            periods,
+            segments,
+            deadlines,
+        )
     assert 15 < sum(verdicts) < len(verdicts) - 15
+
+
+def test_segments_make_schedulable_what_whole_jobs_are_not():
+    assert not analyse((2, 8), (5, 20)).schedulable and can_miss((2, 8), (5, 20))
+    assert analyse((2, 8), (5, 20), (2, 4)).schedulable
+    assert not can_miss((2, 8), (5, 20), (2, 4))
+    assert not analyse((2, 8), (5, 20), (2, 5)).schedulable
+    assert can_miss((2, 8), (5, 20), (2, 5))
+
+
+def test_more_may_be_due_beyond_the_longest_deadline_than_fits():
+    # At a utilisation of 0.99, by brute force the first length that does not fit lies beyond all deadlines.
+    rng, beyond = np.random.default_rng(7), 0
+    for _ in range(4000):
+        periods = rng.integers(2, 12, 3).tolist()
+        times = [int(rng.integers(1, max(2, period // 2 + 1))) for period in periods]
+        deadlines = [int(rng.integers(time, period + 1)) for time, period in zip(times, periods)]
+        utilisation = sum(Fraction(time, period) for time, period in zip(times, periods))
+        if utilisation > 1:
+            continue
+        length = overloaded_length(times, periods, deadlines)
+        fails = [
+            at
+            for at in range(max(deadlines), max(deadlines) + math.lcm(*periods) + 1)
+            if sum(
+                max(0, (at - due) // period + 1) * time
+                for time, period, due in zip(times, periods, deadlines)
+            )
+            > at
+        ]
+        assert (length in fails) if fails else length is None, (times, periods, deadlines)
+        beyond += analyse(times, periods, [1, 1, 1], deadlines).failing[:1] != () and bool(fails)
+    assert beyond > 50
 
 
 def made_up(rng, largest=30):
@@ -193,12 +271,20 @@ def test_table_of_many_selections_says_the_same_as_the_analysis_of_each():
     verdicts = []
     for _ in range(300):
         times, periods = made_up(rng, 40)
-        table = DemandTable([*periods, *rng.integers(2, 60, 3).tolist()])
-        places = table.places(np.array(periods))
+        segments = [int(rng.integers(1, time + 1)) for time in times]
+        deadlines = [
+            int(rng.integers(time, max(time, period) + 1)) for time, period in zip(times, periods)
+        ]
+        deadlines = [min(due, period) for due, period in zip(deadlines, periods)]
+        others = rng.integers(2, 60, 3).tolist()
+        table = DemandTable([*periods, *others], [*deadlines, *others])
+        places = table.places[: len(times)]
         demand = table.demand(np.array(times), places)
-        analysis = analyse(times, periods)
-        if analysis.utilisation <= 1:
-            verdicts.append(bool(table.holds(np.array([times]), places[None], demand[None])[0]))
-            assert verdicts[-1] == analysis.schedulable, (times, periods)
-            assert verdicts[-1] == (not len(table.failing(np.array(times), places)))
+        if sum(Fraction(time, period) for time, period in zip(times, periods)) > 1:
+            continue
+        analysis = analyse(times, periods, segments, deadlines)
+        holds = bool(table.holds(np.array([segments]), places[None], demand[None])[0])
+        assert holds == (not len(table.failing(np.array(times), np.array(segments), places)))
+        verdicts.append(holds and overloaded_length(times, periods, deadlines) is None)
+        assert verdicts[-1] == analysis.schedulable, (times, periods, segments, deadlines)
     assert 20 < sum(verdicts) < len(verdicts) - 20
