@@ -3,6 +3,7 @@
 #   make demo ARGS="--source DIR"  the same on other input; `make demo ARGS=--help` lists the choices
 #   make test                      the whole test suite; ARGS="test/decision -k frontier" for some of it
 #   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
+#   make fuzz ARGS="--minutes 90"  damaged files for every reader, chosen by coverage; goes on where it stopped
 #   make gpu                       every test and benchmark that needs a GPU, into one folder; ARGS="--list" says what
 #   make setup                     only the environment, in .venv; nothing is installed on the system
 #   make docs                      the documents as a site, in out/docs
@@ -40,7 +41,7 @@ ARGS ?=
 # One worker more than the two cores of a small machine: tests of nodes wait a third of their time.
 WORKERS ?= 3
 
-.PHONY: help setup demo test benchmarks gpu parameters docs doctor clean FORCE
+.PHONY: help setup demo test fuzz benchmarks gpu parameters docs doctor clean FORCE
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +56,10 @@ test: setup
 	@$(VENV)/bin/mypy --no-error-summary
 	@$(VENV)/bin/lint-imports --no-logo >/dev/null || $(VENV)/bin/lint-imports
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
+
+fuzz: setup
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'atheris>=3,<4'
+	@$(VENV)/bin/python test/fuzz/run.py $(ARGS)
 
 gpu: setup
 	@$(VENV)/bin/python benchmarks/gpu.py $(ARGS)

@@ -96,7 +96,7 @@ def _jpeg_segments(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         if not is_marker or byte[0] in _JPEG_BARE:
             stray += 1
             continue
-        (length,) = struct.unpack('>H', stream.read(2))
+        length = int.from_bytes(stream.read(2), 'big')
         if length < 2:
             return
         yield byte[0], stream.read(length - 2)

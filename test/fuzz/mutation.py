@@ -1,0 +1,228 @@
+"""Changes of content that keep its form whole, so that readers get beyond the first check of it."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import struct
+from collections.abc import Callable
+from contextlib import closing
+
+import lz4.frame
+import zstandard
+
+_ODD = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    10**29,
+    -(10**29),
+    0.5,
+    1e308,
+    -1e308,
+    1e-320,
+    float('nan'),
+    float('inf'),
+    '',
+    'a',
+    'x' * 5000,
+    'a\nb',
+    '\0',
+    '\u202e',
+    '\ud800',
+    '../../etc/passwd',
+    '/dev/zero',
+    '{}',
+    [],
+    {},
+    [[]],
+    [None],
+    {'': None},
+)
+_CHUNK, _HEAD = 0x06, 9
+_MAGIC = b'\x89MCAP0\r\n'
+Bytes = Callable[[bytes], bytes]
+
+
+def mutated(form: str, content: bytes, rng: random.Random, change: Bytes) -> bytes:
+    """Another content of that form, or of bytes alone where the content is not of the form.
+
+    Args:
+        form: see `Reader`.
+        content: to begin with.
+        rng: decides.
+        change: mutates bytes, as the fuzzer does.
+    """
+    make = _FORMS.get(form)
+    if make is None or rng.random() < 0.25:
+        return change(content)
+    try:
+        return make(content, rng, change)
+    except (ValueError, LookupError, struct.error, RecursionError, OverflowError, sqlite3.Error):
+        return change(content)
+    except (RuntimeError, zstandard.ZstdError):  # of lz4 and zstd
+        return change(content)
+
+
+def _json(content: bytes, rng: random.Random, change: Bytes) -> bytes:
+    text = json.dumps(_values(json.loads(content), rng, change))
+    return text.encode('utf-8', 'surrogatepass')
+
+
+def _values(content: object, rng: random.Random, change: Bytes) -> object:
+    """Values with some of them replaced, removed, doubled or swapped; JSON within texts is changed too."""
+    holder = {'': content}
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        places = list(_places(holder))
+        parent, key = rng.choice(places)
+        act = rng.random()
+        if act < 0.4:
+            parent[key] = rng.choice(_ODD)
+        elif act < 0.55 and parent is not holder:
+            del parent[key]
+        elif act < 0.7:
+            other, name = rng.choice(places)
+            parent[key] = json.loads(json.dumps(other[name]))
+        elif isinstance(parent[key], list) and parent[key] and act < 0.8:
+            parent[key] = parent[key] * rng.choice((2, 3, 50))
+        elif isinstance(parent[key], str):
+            parent[key] = _text(parent[key], rng, change)
+        elif isinstance(parent[key], (int, float)):
+            parent[key] = parent[key] * rng.choice((-1, 2, 0.5, 1000)) + rng.choice((0, 1, -1))
+        elif isinstance(parent[key], dict):
+            parent[key][rng.choice(('a', '', 'x' * 300, '0'))] = rng.choice(_ODD)
+        if '' not in holder:
+            return None
+    return holder['']
+
+
+def _text(text: str, rng: random.Random, change: Bytes) -> str:
+    if text[:1] in ('{', '['):
+        return json.dumps(_values(json.loads(text), rng, change))
+    return change(text.encode('utf-8', 'surrogatepass')).decode('utf-8', 'replace')
+
+
+def _places(value: object):
+    entries = (
+        list(value.items())
+        if isinstance(value, dict)
+        else list(enumerate(value))
+        if isinstance(value, list)
+        else ()
+    )
+    for key, inner in entries:
+        yield value, key
+        yield from _places(inner)
+
+
+def _tensors(content: bytes, rng: random.Random, change: Bytes) -> bytes:
+    size = int.from_bytes(content[:8], 'little')
+    head = _json(content[8 : 8 + size], rng, change)
+    return struct.pack('<Q', len(head)) + head + content[8 + size :]
+
+
+def _mcap(content: bytes, rng: random.Random, change: Bytes) -> bytes:
+    """Records removed, doubled, moved or changed, those within chunks too; lengths are right again."""
+    records = _records(content[len(_MAGIC) :])
+    place = rng.randrange(len(records))
+    code, data = records[place]
+    act = rng.random()
+    if act < 0.1:
+        del records[place]
+    elif act < 0.2:
+        records[place:place] = [records[place]] * rng.choice((1, 2, 100))
+    elif act < 0.3:
+        other = rng.randrange(len(records))
+        records[place], records[other] = records[other], records[place]
+    elif act < 0.75 and code == _CHUNK:
+        records[place] = code, _chunk(data, rng, change)
+    else:
+        records[place] = code, change(data)
+    return _MAGIC + _joined(records) + _MAGIC
+
+
+def _records(content: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while len(content) - at > len(_MAGIC):
+        code, length = struct.unpack_from('<BQ', content, at)
+        found.append((code, content[at + _HEAD : at + _HEAD + length]))
+        at += _HEAD + length
+    if not found:
+        raise ValueError('no record')
+    return found
+
+
+def _joined(records: list[tuple[int, bytes]]) -> bytes:
+    return b''.join(struct.pack('<BQ', code, len(data)) + data for code, data in records)
+
+
+def _chunk(data: bytes, rng: random.Random, change: Bytes) -> bytes:
+    size, _, length = struct.unpack_from('<QII', data, 16)
+    name = data[32 : 32 + length]
+    inner = data[40 + length :]
+    inner = (
+        zstandard.ZstdDecompressor().decompress(inner, max_output_size=2**16)
+        if name == b'zstd'
+        else lz4.frame.decompress(inner)
+        if name == b'lz4'
+        else inner
+    )
+    records = _records(inner + b'\0' * len(_MAGIC))
+    place = rng.randrange(len(records))
+    act = rng.random()
+    if act < 0.3:
+        records[place:place] = [records[place]] * rng.choice((1, 2, 50))
+    else:
+        records[place] = records[place][0], change(records[place][1])
+    inner = _joined(records)
+    stated = len(inner) if rng.random() < 0.8 else rng.choice((0, size, 2**31, 2**62))
+    inner = (
+        zstandard.ZstdCompressor().compress(inner)
+        if name == b'zstd'
+        else lz4.frame.compress(inner)
+        if name == b'lz4'
+        else inner
+    )
+    head = data[:16] + struct.pack('<QII', stated, 0, length) + name
+    return head + struct.pack('<Q', len(inner)) + inner
+
+
+def _sqlite(content: bytes, rng: random.Random, change: Bytes) -> bytes:
+    """A value of a row, or the text of a table's definition, is another."""
+    with closing(sqlite3.connect(':memory:')) as database:
+        database.deserialize(content)
+        tables = [
+            name
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        table = rng.choice(tables)
+        columns = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
+        column = rng.choice(columns)
+        rows = database.execute(f'SELECT rowid, "{column}" FROM "{table}"').fetchall()
+        if rows and rng.random() < 0.7:
+            row, value = rng.choice(rows)
+            if isinstance(value, str):
+                value = change(value.encode()).decode('utf-8', 'replace')
+            elif isinstance(value, bytes):
+                value = change(value)
+            else:
+                value = rng.choice((None, 0, -1, 2**62, 'a', b'a', 0.5))
+            database.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', (value, row))
+        else:
+            database.execute('PRAGMA writable_schema = ON')
+            (sql,) = database.execute(
+                'SELECT sql FROM sqlite_master WHERE name = ?', (table,)
+            ).fetchone()
+            changed = change(sql.encode()).decode('utf-8', 'replace')
+            database.execute('UPDATE sqlite_master SET sql = ? WHERE name = ?', (changed, table))
+        database.commit()
+        return bytes(database.serialize())
+
+
+_FORMS = {'json': _json, 'tensors': _tensors, 'mcap': _mcap, 'sqlite': _sqlite}

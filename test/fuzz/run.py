@@ -1,0 +1,119 @@
+"""Fuzzes every reader of `readers.py` by coverage, one after the other in one process of low priority.
+
+    python test/fuzz/run.py [--minutes 90] [--only READER ...]
+
+Goes on where it stopped: what was found so far lies in out/fuzz/READER, inputs that reach new code in `corpus` and
+findings in `findings`, each with its traceback. The reader that has had the least of its share of the time is next. Ends
+with status 1 where there are findings; one that is mended belongs into test/fuzz/found/READER, which `make test` reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz.readers import READERS  # noqa: E402
+
+from deadline_perception.core.replaced_file import replace_file  # noqa: E402
+
+OUT = Path(__file__).parents[2] / 'out' / 'fuzz'
+SLICE_S = 60
+_GRACE_S = 120  # to start, and to end after an input that hangs
+_EXECUTED = re.compile(r'stat::number_of_executed_units: (\d+)')
+_ARTIFACTS = ('crash-*', 'timeout-*', 'oom-*', 'slow-unit-*')
+
+
+@dataclass
+class Progress:
+    """Of one reader, over all runs."""
+
+    executions: int = 0
+    seconds: float = 0.0
+
+
+def findings(name: str) -> list[Path]:
+    """Inputs that were neither read nor refused, with those that ended the process."""
+    folder = OUT / name / 'findings'
+    return sorted(file for kind in ('*.input', *_ARTIFACTS[:3]) for file in folder.glob(kind))
+
+
+def fuzz(name: str, seconds: int) -> Progress:
+    """Fuzzes one reader for so long."""
+    began_s, folder = time.monotonic(), OUT / name
+    known = set(findings(name))
+    said = _worker(name, str(folder), str(seconds), limit_s=seconds + _GRACE_S)
+    found = _EXECUTED.search(said)
+    for file in sorted(set(findings(name)) - known):
+        # Many inputs together may take what none of them does.
+        if file.name.startswith(('oom-', 'timeout-')) and not _is_repeated(name, folder, file):
+            file.unlink()
+        else:
+            print(f'{name}: found {file}', flush=True)
+    if found is None:
+        (folder / 'last.log').write_text(said)
+        print(f'{name}: ended without a count, see {folder / "last.log"}', flush=True)
+    return Progress(int(found[1]) if found else 0, time.monotonic() - began_s)
+
+
+def _is_repeated(name: str, folder: Path, file: Path) -> bool:
+    said = _worker(name, str(folder), '0', str(file), limit_s=_GRACE_S)
+    return 'Executed' not in said
+
+
+def _worker(*words: str, limit_s: float) -> str:
+    worker = Path(__file__).with_name('worker.py')
+    try:
+        return subprocess.run(
+            [sys.executable, str(worker), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors='backslashreplace',
+            timeout=limit_s,
+        ).stdout
+    except subprocess.TimeoutExpired as error:
+        return (error.stdout or b'').decode('utf-8', 'backslashreplace') + '\ntook too long'
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--minutes', type=float, default=90.0, help='for all together')
+    parser.add_argument('--only', nargs='+', choices=READERS, default=list(READERS))
+    args = parser.parse_args()
+    os.nice(19)
+    OUT.mkdir(parents=True, exist_ok=True)
+    place = OUT / 'progress.json'
+    known = json.loads(place.read_text()) if place.is_file() else {}
+    progress = {name: Progress(**known.get(name, {})) for name in READERS}
+    until_s = time.monotonic() + 60.0 * args.minutes
+    while (left_s := until_s - time.monotonic()) > 5:
+        name = min(args.only, key=lambda name: progress[name].seconds / READERS[name].share)
+        done = fuzz(name, int(min(SLICE_S * READERS[name].share, left_s)))
+        progress[name].executions += done.executions
+        progress[name].seconds += done.seconds
+        replace_file(place, json.dumps({key: asdict(row) for key, row in progress.items()}))
+        print(f'{name}: {done.executions} executions in {done.seconds:.0f} s', flush=True)
+    for name in args.only:
+        print(
+            f'{name:14} {progress[name].executions:10} executions {len(findings(name)):3} findings'
+        )
+    found = sum(len(findings(name)) for name in args.only)
+    executed = sum(progress[name].executions for name in args.only)
+    print(f'{"all":14} {executed:10} executions {found:3} findings')
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

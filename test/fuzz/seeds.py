@@ -1,0 +1,435 @@
+"""Whole small files of every kind that a reader takes, which fuzzing begins with; the same ones in every run."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import cv2
+import flatbuffers
+import numpy as np
+import torch
+from made_up_detector import TINY
+from made_up_network import made_up_profile
+from mcap.writer import CompressionType, IndexType, Writer
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer as BagWriter
+from safetensors.torch import save
+
+from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.networks.multi_path.checkpoint import build_detector
+from deadline_perception.timing.calibration import FORMAT as CALIBRATION_FORMAT
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.recent_times import RecentTimes, StartRatio
+
+sys.path.append(str(Path(__file__).parents[2] / 'benchmarks'))
+from parts.hostile_detectors import odd_detectors  # noqa: E402
+
+_HEADER = 'std_msgs/Header header\nuint8[] data\n' + '=' * 80 + '\n'
+_DEFINITION = (
+    f'{_HEADER}MSG: std_msgs/Header\nbuiltin_interfaces/Time stamp\nstring frame_id\n{"=" * 80}\n'
+    'MSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n'
+)
+_CLASSES = ('car', 'bike')
+
+
+def seeds(name: str) -> list[bytes]:
+    """The whole files for one reader; none where it has no own."""
+    return [
+        content if isinstance(content, bytes) else content.encode()
+        for content in _SEEDS.get(name, list)()
+    ]
+
+
+def small_mcap(compression: str = '', **options: object) -> bytes:
+    """Four messages on two topics."""
+    stream, types = io.BytesIO(), message_types().types
+    kinds = {'': CompressionType.NONE, 'zstd': CompressionType.ZSTD, 'lz4': CompressionType.LZ4}
+    writer = Writer(stream, chunk_size=120, compression=kinds[compression], **options)
+    writer.start('ros2', 'seed')
+    for topic, kind, text, raws in (
+        ('/w', 'std_msgs/msg/String', 'string data\n', [_word('a'), _word('bc')]),
+        ('/d', 'own/msg/Data', _DEFINITION, [_data(1), _data(2)]),
+    ):
+        schema = writer.register_schema(kind, 'ros2msg', text.encode())
+        channel = writer.register_channel(
+            topic, 'cdr', schema, {'offered_qos_profiles': '- durability: 1\n'}
+        )
+        for number, raw in enumerate(raws):
+            writer.add_message(channel, number * 1000, raw, number * 1000)
+    writer.finish()
+    assert 'std_msgs/msg/String' in types
+    return stream.getvalue()
+
+
+def _word(text: str) -> bytes:
+    store = message_types()
+    message = store.types['std_msgs/msg/String'](text)
+    return bytes(store.serialize_cdr(message, 'std_msgs/msg/String'))
+
+
+def _data(second: int) -> bytes:
+    return b'\0\1\0\0' + struct.pack('<iII4sI4s', second, 0, 4, b'abc\0', 4, b'data')
+
+
+def _mcaps() -> list[bytes]:
+    whole = small_mcap()
+    return [
+        whole,
+        small_mcap('zstd'),
+        small_mcap('lz4'),
+        small_mcap(index_types=IndexType.CHUNK),
+        small_mcap(use_chunking=False),
+        whole[: len(whole) // 2],
+    ]
+
+
+def _databases() -> list[bytes]:
+    found, store = [], message_types()
+    with tempfile.TemporaryDirectory() as folder:
+        for version in (8, 9):
+            place = Path(folder) / str(version)
+            with BagWriter(place, version=version, storage_plugin=StoragePlugin.SQLITE3) as writer:
+                kind = 'std_msgs/msg/String'
+                connection = writer.add_connection('/w', kind, typestore=store)
+                for number in range(3):
+                    writer.write(connection, number, _word('abc'))
+            (file,) = place.glob('*.db3')
+            with closing(sqlite3.connect(file)) as database:
+                database.execute('PRAGMA page_size = 512')
+                database.execute('VACUUM')
+            found.append(file.read_bytes())
+    return found
+
+
+def _metadata() -> list[str]:
+    facts = {
+        'version': 8,
+        'storage_identifier': 'mcap',
+        'relative_file_paths': ['part.mcap'],
+        'duration': {'nanoseconds': 1000},
+        'starting_time': {'nanoseconds_since_epoch': 0},
+        'message_count': 4,
+        'compression_format': '',
+        'compression_mode': '',
+        'topics_with_message_count': [
+            {
+                'topic_metadata': {
+                    'name': topic,
+                    'type': kind,
+                    'serialization_format': 'cdr',
+                    'offered_qos_profiles': '',
+                },
+                'message_count': 2,
+            }
+            for topic, kind in (('/w', 'std_msgs/msg/String'), ('/d', 'own/msg/Data'))
+        ],
+        'files': [
+            {
+                'path': 'part.mcap',
+                'starting_time': {'nanoseconds_since_epoch': 0},
+                'duration': {'nanoseconds': 1000},
+                'message_count': 4,
+            }
+        ],
+    }
+    compressed = {**facts, 'compression_format': 'zstd', 'compression_mode': 'message'}
+    return [json.dumps({'rosbag2_bagfile_information': one}) for one in (facts, compressed)]
+
+
+def _images() -> list[bytes]:
+    image = np.arange(20 * 30 * 3, dtype=np.uint8).reshape(20, 30, 3)
+    found = [cv2.imencode(kind, image)[1].tobytes() for kind in ('.jpg', '.png', '.bmp', '.webp')]
+    progressive = [cv2.IMWRITE_JPEG_PROGRESSIVE, 1]
+    found.append(cv2.imencode('.jpg', image, progressive)[1].tobytes())
+    orientation = b'Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0'
+    exif = b'\xff\xe1' + struct.pack('>H', len(orientation) + 2) + orientation
+    found.append(b'\xff\xd8' + exif + found[0][2:])
+    deep = (image[..., 0].astype(np.uint16) * 200).copy()
+    found.append(cv2.imencode('.png', deep)[1].tobytes())
+    return found
+
+
+def _messages() -> list[bytes]:
+    raws = [
+        b'r' + struct.pack('<IIIB3x', 2, 4, 4 * channels, place) + bytes(8 * channels)
+        for place, channels in ((0, 3), (2, 3), (4, 4), (6, 1), (8, 2), (11, 1), (15, 1))
+    ]
+    return [b'c' + content for content in _images()] + raws
+
+
+def _videos() -> list[bytes]:
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for ending, code in (('.avi', 'MJPG'), ('.mp4', 'mp4v'), ('.mkv', 'mp4v')):
+            file = Path(folder) / f'whole{ending}'
+            writer = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*code), 10.0, (32, 16))
+            for shade in range(3):
+                writer.write(np.full((16, 32, 3), shade * 40, np.uint8))
+            writer.release()
+            found.append(file.read_bytes())
+    return [content for content in found if content]
+
+
+def _onnx() -> list[bytes]:
+    return [content for _, content in odd_detectors() if len(content) < 1500]
+
+
+def _openvino_ir() -> list[bytes]:
+    from openvino import Model, PartialShape, Type, save_model
+    from openvino import opset13 as ops
+
+    with tempfile.TemporaryDirectory() as folder:
+        image = ops.parameter(PartialShape([1, 3, 64, 64]), Type.f32, name='images')
+        rows = ops.reshape(image, np.int64([1, 6, 2048]), False)
+        model = Model([ops.result(rows.output(0))], [image])
+        model.set_rt_info('{0: "car", 1: "bike"}', ['model_info', 'names'])
+        save_model(model, Path(folder) / 'net.xml')
+        return [(Path(folder) / 'net.xml').read_bytes()]
+
+
+def _tflite() -> list[bytes]:
+    """A model of one operation that OpenVINO knows, and one that ends with a detector's own."""
+    return [_tflite_of(b''), _tflite_of(b'TFLite_Detection_PostProcess')]
+
+
+def _tflite_of(custom: bytes) -> bytes:
+    import tflite
+    from flatbuffers import flexbuffers
+
+    words = flatbuffers.Builder(1024)
+
+    def vector(items: list[int], make: Callable) -> int:
+        make(words, len(items))
+        for item in reversed(items):
+            words.PrependUOffsetTRelative(item)
+        return words.EndVector()
+
+    def numbers(values: list[int]) -> int:
+        return words.CreateNumpyVector(np.array(values, np.int32))
+
+    def tensor(name: str, shape: list[int], buffer: int) -> int:
+        place, sizes = words.CreateString(name), numbers(shape)
+        tflite.TensorStart(words)
+        tflite.TensorAddName(words, place)
+        tflite.TensorAddShape(words, sizes)
+        tflite.TensorAddBuffer(words, buffer)
+        return tflite.TensorEnd(words)
+
+    anchors = words.CreateNumpyVector(np.zeros(64, np.uint8))
+    buffers = []
+    for data in (None, anchors):
+        tflite.BufferStart(words)
+        if data is not None:
+            tflite.BufferAddData(words, data)
+        buffers.append(tflite.BufferEnd(words))
+    tensors = [
+        tensor('image', [1, 8, 8, 3], 0),
+        tensor('boxes', [1, 4, 4], 0),
+        tensor('scores', [1, 4, 3], 0),
+        tensor('anchors', [4, 4], 1),
+        tensor('out', [1, 8, 8, 3], 0),
+    ]
+    options = 0
+    if custom:
+        settings = {'y_scale': 10.0, 'x_scale': 10.0, 'h_scale': 5.0, 'w_scale': 5.0}
+        options = words.CreateByteVector(flexbuffers.Dumps({**settings, 'num_classes': 2}))
+    taken, given = numbers([1, 2, 3] if custom else [0]), numbers([4])
+    tflite.OperatorStart(words)
+    tflite.OperatorAddInputs(words, taken)
+    tflite.OperatorAddOutputs(words, given)
+    if custom:
+        tflite.OperatorAddCustomOptions(words, options)
+    operator = tflite.OperatorEnd(words)
+    code_name = words.CreateString(custom) if custom else 0
+    tflite.OperatorCodeStart(words)
+    logistic = 14
+    tflite.OperatorCodeAddBuiltinCode(words, 32 if custom else logistic)
+    tflite.OperatorCodeAddDeprecatedBuiltinCode(words, 32 if custom else logistic)
+    if custom:
+        tflite.OperatorCodeAddCustomCode(words, code_name)
+    code = tflite.OperatorCodeEnd(words)
+    inputs, outputs = numbers([0]), numbers([4])
+    all_tensors = vector(tensors, tflite.SubGraphStartTensorsVector)
+    operators = vector([operator], tflite.SubGraphStartOperatorsVector)
+    tflite.SubGraphStart(words)
+    tflite.SubGraphAddTensors(words, all_tensors)
+    tflite.SubGraphAddInputs(words, inputs)
+    tflite.SubGraphAddOutputs(words, outputs)
+    tflite.SubGraphAddOperators(words, operators)
+    graph = tflite.SubGraphEnd(words)
+    graphs = vector([graph], tflite.ModelStartSubgraphsVector)
+    codes = vector([code], tflite.ModelStartOperatorCodesVector)
+    all_buffers = vector(buffers, tflite.ModelStartBuffersVector)
+    tflite.ModelStart(words)
+    tflite.ModelAddVersion(words, 3)
+    tflite.ModelAddOperatorCodes(words, codes)
+    tflite.ModelAddSubgraphs(words, graphs)
+    tflite.ModelAddBuffers(words, all_buffers)
+    words.Finish(tflite.ModelEnd(words), b'TFL3')
+    return bytes(words.Output())
+
+
+def _sets() -> list[str]:
+    onnx = {
+        'name': 'a',
+        'kind': 'onnx',
+        'file': 'a.onnx',
+        'classes': ['car', None],
+        'input_size': [64, 64],
+        'resize': 'letterbox',
+        'channels': 'bgr',
+        'mean': [0.0, 0.0, 0.0],
+        'memory_mb': 5.0,
+    }
+    other = {'name': 'b', 'kind': 'multi-path', 'file': 'b.safetensors', 'kept_paths': ['x']}
+    content = {'format': 1, 'classes': ['car'], 'models': [onnx, other]}
+    return [json.dumps(content), 'format: 1\nmodels:\n- {name: a, kind: onnx, file: a.onnx}\n']
+
+
+def _tasks() -> list[str]:
+    first = {'model': 'compact', 'periods_ms': [100, 200], 'image_topic': '/a', 'levels': 3}
+    crops = {'model': 'signs', 'periods_ms': [100], 'crops_of': 'a', 'weight': 2.0}
+    return [json.dumps({'tasks': {'a': first, 'b': crops}}), 'tasks:\n  a: {model: compact}\n']
+
+
+def _weights() -> list[bytes]:
+    """The facts of a whole file beside one small tensor."""
+    detector = build_detector(TINY, _CLASSES)
+    facts = {
+        'class_names': json.dumps(_CLASSES),
+        'network_hash': detector.network_hash,
+        'config': detector.config.to_json(),
+    }
+    return [save({'a': torch.zeros(3).half()}, facts), save({'b': torch.ones(2, 2)}, {'x': 'y'})]
+
+
+def _state_dicts() -> list[bytes]:
+    found = []
+    for content, zipped in (
+        ({'a': torch.zeros(3)}, True),
+        ({'model': {'a.b': torch.ones(2, 2)}, 'step': 3}, True),
+        ({'a': torch.zeros(3)}, False),
+    ):
+        stream = io.BytesIO()
+        torch.save(content, stream, _use_new_zipfile_serialization=zipped)
+        found.append(stream.getvalue())
+    return found
+
+
+def _profiles() -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / 'tiny.json'
+        made_up_profile(build_detector(TINY, _CLASSES)).save(file)
+        content = json.loads(file.read_text())
+    for name in ('segments', 'paths'):
+        content[name] = dict(list(content[name].items())[:4])
+    return [json.dumps(content)]
+
+
+def _qualities() -> list[str]:
+    space = build_detector(TINY, _CLASSES).path_space
+    paths = {
+        str(path): {'ap': 0.3, 'ap_error': 0.01}
+        for path in (space.smallest, space.largest, list(space)[7])
+    }
+    facts = {'weights_hash': 'ab', 'dataset': 'd', 'metric': 'ap', 'version': 1}
+    return [json.dumps({**facts, 'paths': paths})]
+
+
+def _calibrations() -> list[str]:
+    bound = PartBound(BoundCalibrator(0.01, 0.05, 0.02), RecentTimes(0.01, StartRatio(0.0, 0.1)))
+    state = bound.state()
+    return [json.dumps({'format': CALIBRATION_FORMAT, 'origin': {'profile': 'a'}, **state})]
+
+
+def _segments() -> list[str]:
+    from deadline_perception.engines.segment_store import FORMAT
+
+    record = {'form': '8 bit', 'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
+    segment = {**record, 'file': 'a.blob', 'sha256': 'ff', 'reason': ''}
+    facts = {'format': FORMAT, 'origin': {}, 'done': ['stem'], 'failed': [], 'attempt': ''}
+    return [json.dumps({**facts, 'segments': {'stem': segment}})]
+
+
+def _coco() -> list[str]:
+    images = [
+        {'id': number, 'file_name': f'{name}.png', 'width': 30, 'height': 20}
+        for number, name in enumerate('ab')
+    ]
+    box = {'id': 1, 'image_id': 0, 'category_id': 1, 'bbox': [1, 2, 3, 4], 'iscrowd': 0}
+    categories = [{'id': 1, 'name': 'car'}, {'id': 2, 'name': 'bike', 'supercategory': 'x'}]
+    return [json.dumps({'images': images, 'annotations': [box], 'categories': categories})]
+
+
+def _bdd100k() -> list[str]:
+    box = {'x1': 1, 'y1': 2, 'x2': 5, 'y2': 9}
+    found = {'category': 'car', 'box2d': box, 'attributes': {'crowd': False}}
+    row = {'name': 'a.jpg', 'labels': [found, {'category': 'lane'}]}
+    return [json.dumps([row, {'name': 'b.jpg'}]), json.dumps({'frames': [row]})]
+
+
+def _cityscapes() -> list[str]:
+    objects = [
+        {'label': label, 'polygon': [[1, 2], [5, 2], [5, 9]]}
+        for label in ('car', 'cargroup', 'sky')
+    ]
+    return [json.dumps({'imgWidth': 30, 'imgHeight': 20, 'objects': objects})]
+
+
+def _speeds() -> list[str]:
+    places = [{'timestamp': 1000 * number, 'speed': number} for number in range(3)]
+    return [json.dumps({'startTime': 0, 'locations': places}), json.dumps({'gps': places})]
+
+
+def _names() -> list[str]:
+    facts = {'path': '.', 'val': 'images', 'train': '../train/images', 'nc': 2}
+    return [
+        json.dumps({**facts, 'names': ['car', 'bike']}),
+        json.dumps({**facts, 'names': {'0': 'car', '1': 'bike'}}),
+        'names: {0: car}\nval: images\n',
+    ]
+
+
+_VOC = (
+    '<annotation><object><name>car</name><difficult>0</difficult><bndbox><xmin>1</xmin><ymin>2'
+    '</ymin><xmax>5</xmax><ymax>9</ymax></bndbox></object></annotation>'
+)
+_SEEDS: dict[str, Callable[[], list]] = {
+    'bag_mcap': _mcaps,
+    'bag_db3': _databases,
+    'bag_folder': _metadata,
+    'image_message': _messages,
+    'image_file': _images,
+    'video': _videos,
+    'onnx': _onnx,
+    'openvino_ir': _openvino_ir,
+    'tflite': _tflite,
+    'model_set': _sets,
+    'tasks': _tasks,
+    'mapping': lambda: ['{"car": "vehicle", "tree": null}', 'car: vehicle\ntree: null\n'],
+    'weights': _weights,
+    'state_dict': _state_dicts,
+    'profile': _profiles,
+    'quality': _qualities,
+    'calibration': _calibrations,
+    'segments': _segments,
+    'coco': _coco,
+    'bdd100k': _bdd100k,
+    'cityscapes': _cityscapes,
+    'kitti': lambda: ['Car 0 0 0 1 2 5 9 1 1 1 1 1 1 0\nDontCare -1 -1 -10 1 2 3 4 -1 -1 -1 -1\n'],
+    'yolo': lambda: ['0 0.5 0.5 0.2 0.2\n1 0.1 0.1 0.5 0.1 0.5 0.5\n'],
+    'yolo_names': _names,
+    'pascal_voc': lambda: [_VOC],
+    'speed_csv': lambda: ['stamp_s,speed_mps\n0.0,1.0\n0.5,2.0\n'],
+    'speed_json': _speeds,
+    'loss_log': lambda: ['{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25, "box": 1}\n'],
+}

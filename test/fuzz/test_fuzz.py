@@ -1,0 +1,71 @@
+"""What fuzzing has found stays mended, and a few changes of each seed are read or refused as well."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+
+for module in ('torch', 'openvino', 'rosbags', 'tflite'):
+    pytest.importorskip(module)
+
+from fuzz.mutation import mutated  # noqa: E402
+from fuzz.readers import READERS, REFUSALS  # noqa: E402
+from fuzz.seeds import seeds  # noqa: E402
+
+HERE = Path(__file__).parent
+MOST_GROWTH_MB = 256
+CHANGES = 12
+READ = {'bag_mcap', 'bag_db3', 'image_message', 'image_file', 'video', 'mapping', 'weights'}
+
+
+@pytest.mark.parametrize('name', READERS)
+def test_each_reader_has_seeds_and_keeps_small_files(name):
+    assert seeds(name)
+    kept = [*(HERE / 'found').rglob('*'), *(HERE / 'corpus').rglob('*')]
+    assert sum(file.stat().st_size for file in kept if file.is_file()) < 300_000
+
+
+@pytest.mark.parametrize(
+    'file', sorted((HERE / 'found').glob('*/*')), ids=lambda file: f'{file.parent.name}/{file.name}'
+)
+def test_found_files_are_read_or_refused(file, load_benchmark, tmp_path):
+    """In a process of its own, for some of them ended theirs."""
+    hostile, reader = load_benchmark('hostile'), READERS[file.parent.name]
+    place = tmp_path / 'place'
+    place.mkdir()
+    reader.prepare(place)
+    (place / reader.name).parent.mkdir(parents=True, exist_ok=True)
+    (place / reader.name).write_bytes(file.read_bytes())
+    case = hostile.Case(file.parent.name, file.name, place / reader.name)
+    verdict = hostile.try_case(case, reader.read, tmp_path)
+    assert verdict.fine, verdict
+    assert verdict.memory_mb < MOST_GROWTH_MB
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('name', READERS)
+def test_seeds_and_changes_of_them_are_read_or_refused(name, tmp_path):
+    reader, ends = READERS[name], set()
+    reader.prepare(tmp_path)
+    file = tmp_path / reader.name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for content in seeds(name):
+        rng = random.Random(zlib.crc32(content))
+
+        def change(part: bytes) -> bytes:
+            if not part:
+                return b'\xff'
+            place = rng.randrange(len(part))
+            return part[:place] + rng.choice((b'', b'\0', rng.randbytes(1))) + part[place + 1 :]
+
+        for number in range(CHANGES):
+            file.write_bytes(content if number == 0 else mutated(reader.form, content, rng, change))
+            try:
+                reader.read(file)
+                ends.add('read')
+            except REFUSALS as error:
+                assert str(error)
+    assert ends or name not in READ
