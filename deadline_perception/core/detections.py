@@ -15,6 +15,8 @@ class Detections:
         boxes_xyxy_px: float32 `[N, 4]`, corners in pixels of the original image.
         scores: float32 `[N]`, in [0, 1].
         labels: int64 `[N]`, index into the network's class names, >= 0.
+        ids: int64 `[N]`, of the tracks that follow them from image to image, from 1 on; -1, also by default, where none
+            does.
 
     Raises:
         ValueError: the arrays disagree in length or shape, or hold a value outside its range.
@@ -23,11 +25,13 @@ class Detections:
     boxes_xyxy_px: np.ndarray
     scores: np.ndarray
     labels: np.ndarray
+    ids: np.ndarray | int = -1
 
     def __post_init__(self) -> None:
         boxes = np.ascontiguousarray(self.boxes_xyxy_px, dtype=np.float32).reshape(-1, 4)
         scores = np.ascontiguousarray(self.scores, dtype=np.float32)
         labels = np.ascontiguousarray(self.labels, dtype=np.int64)
+        ids = np.broadcast_to(np.asarray(self.ids, np.int64), labels.shape)
         if scores.shape != (len(boxes),) or labels.shape != (len(boxes),):
             raise ValueError(
                 f'{len(boxes)} boxes with scores {scores.shape} and labels {labels.shape}, '
@@ -42,6 +46,7 @@ class Detections:
         object.__setattr__(self, 'boxes_xyxy_px', boxes)
         object.__setattr__(self, 'scores', scores)
         object.__setattr__(self, 'labels', labels)
+        object.__setattr__(self, 'ids', ids)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -49,9 +54,13 @@ class Detections:
     def with_score(self, min_score: float) -> Detections:
         """Those whose score is at least `min_score`, in [0, 1]; itself when all are."""
         keep = self.scores >= min_score
-        if keep.all():
-            return self
-        return Detections(self.boxes_xyxy_px[keep], self.scores[keep], self.labels[keep])
+        return self if keep.all() else self.at(keep)
+
+    def at(self, places: np.ndarray) -> Detections:
+        """Those at some places: indices, or a mask `[N]`."""
+        return Detections(
+            self.boxes_xyxy_px[places], self.scores[places], self.labels[places], self.ids[places]
+        )
 
     @classmethod
     def none(cls) -> Detections:

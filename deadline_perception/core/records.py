@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -145,7 +146,7 @@ def spread_evenly(frames: list, count: int) -> list:
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """What one operator was set to; fields are some of OperatorDecision.msg."""
+    """What one operator was set to; fields are those of OperatorDecision.msg."""
 
     name: str
     kind: str
@@ -153,6 +154,7 @@ class OperatorRecord:
     level: int
     levels: int
     decided: bool
-    changed: bool
-    bound_ms: float
-    decision_us: float
+    changed: bool = False
+    bound_ms: float = math.nan
+    decision_us: float = math.nan
+    remaining_ms: float = math.nan

@@ -13,7 +13,6 @@ from vision_msgs.msg import Classification as ClassificationMessage
 from vision_msgs.msg import Detection2DArray, LabelInfo, ObjectHypothesis, VisionClass
 
 from deadline_perception.core.detections import Classification, Detections
-from deadline_perception.core.execution_path import PathSpace, setting_text
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
 from deadline_perception.nodes.messages import MOST_ROWS, DetectionsMessage, bounded
 from deadline_perception.runtime.job import JobRecord
@@ -79,31 +78,18 @@ def label_info(class_names: Sequence[str], stamp: Time) -> LabelInfo:
 
 
 def operator_decisions(record: JobRecord) -> list[OperatorDecision]:
-    """What every operator that the path comes to was set to, in the order of execution."""
-    space: PathSpace = record.path.space
-    decided = {decision.operator: decision for decision in record.decisions}
-    messages = []
-    for number, segment in enumerate(space.segments):
-        if segment.operator is None or not space.applies(number, record.path):
-            continue
-        operator, decision = space.operator(segment.operator), decided.get(segment.operator)
-        level = record.path.settings[space.place[operator.name]]
-        message = OperatorDecision(
-            name=bounded(operator.name),
-            kind=bounded(operator.kind),
-            level=level,
-            levels=len(operator.settings),
-            setting=bounded(setting_text(operator.settings[level])),
-            decided=decision is not None,
-            remaining_ms=math.nan,
-            bound_ms=math.nan,
-            decision_us=math.nan,
+    """See `JobRecord.operators`."""
+    return [
+        OperatorDecision(
+            **{
+                **vars(row),
+                'name': bounded(row.name),
+                'kind': bounded(row.kind),
+                'setting': bounded(row.setting),
+            }
         )
-        if decision is not None:
-            message.changed, message.remaining_ms = decision.changed, decision.remaining_ms
-            message.bound_ms, message.decision_us = decision.bound_ms, decision.decision_us
-        messages.append(message)
-    return messages
+        for row in record.operators
+    ]
 
 
 def path_decision(

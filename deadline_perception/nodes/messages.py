@@ -100,7 +100,8 @@ def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
 
 
 class DetectionsMessage:
-    """Detections as ROS tools show them: `class_id` carries the class's name, the header stands on array and each.
+    """Detections as ROS tools show them: `class_id` carries the class's name, the header stands on array and each, `id`
+    is that of the track, empty without.
 
     One message is filled anew for every frame: making its parts takes many times as long as filling them, and that time
     lies between the end of the network and the deadline.
@@ -130,10 +131,11 @@ class DetectionsMessage:
             self._parts.append(_blank_detection())
         centres = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
         sizes = (boxes[:, 2:] - boxes[:, :2]).tolist()
-        for part, (x, y), (width, height), label, score in zip(
-            self._parts, centres, sizes, labels.tolist(), detections.scores.tolist()
+        ids = [str(track) if track > 0 else '' for track in detections.ids.tolist()]
+        for part, (x, y), (width, height), label, score, track in zip(
+            self._parts, centres, sizes, labels.tolist(), detections.scores.tolist(), ids
         ):
-            part.header = header
+            part.header, part.id = header, track
             box, hypothesis = part.bbox, part.results[0].hypothesis
             box.center.position.x, box.center.position.y = x, y
             box.size_x, box.size_y = width, height

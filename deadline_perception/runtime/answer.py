@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,15 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deadline_perception.core.detections import Classification, Detections
+from deadline_perception.core.images.annotate import annotate
 from deadline_perception.runtime.job import NO_LIMIT_MS, JobRecord, Outcome
 
 
 class FoundObject(NamedTuple):
-    """One object of an answer: its class, score in [0, 1], and float32 `[4]` corners in px of the image."""
+    """One object of an answer: its class, score in [0, 1], float32 `[4]` corners in px of the image, and track."""
 
     name: str
     score: float
     box_xyxy_px: np.ndarray
+    id: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +58,32 @@ class Answer:
 
     def __iter__(self) -> Iterator[FoundObject]:
         """Its objects, most certain first."""
-        for box, score, label in zip(self.boxes_xyxy_px, self.scores, self.labels, strict=False):
-            yield FoundObject(self.class_names[label], float(score), box)
+        for box, score, label, track in zip(
+            self.boxes_xyxy_px, self.scores, self.labels, self.ids.tolist(), strict=False
+        ):
+            yield FoundObject(self.class_names[label], float(score), box, track)
+
+    @property
+    def objects(self) -> Detections:
+        """What was found; none for a network that finds no objects."""
+        return self.result if isinstance(self.result, Detections) else Detections.none()
 
     @property
     def labels(self) -> np.ndarray:
         """int64 `[N]`, index of each object's class; `[0]` for a network that finds no objects."""
-        return self.result.labels if isinstance(self.result, Detections) else np.zeros(0, np.int64)
+        return self.objects.labels
+
+    @property
+    def ids(self) -> np.ndarray:
+        """int64 `[N]`, the same number, from 1 on, for the same object in all answers of a stream, also in those that
+        hold coasted tracks, and after images that missed it for up to a second; -1 where it is followed by none: in
+        an image of its own (`detect` without a stamp)."""
+        return self.objects.ids
 
     @property
     def boxes_xyxy_px(self) -> np.ndarray:
         """float32 `[N, 4]`; `[0, 4]` for a network that finds no objects."""
-        return (
-            self.result.boxes_xyxy_px
-            if isinstance(self.result, Detections)
-            else np.zeros((0, 4), np.float32)
-        )
+        return self.objects.boxes_xyxy_px
 
     @property
     def scores(self) -> np.ndarray:
@@ -112,6 +125,11 @@ class Answer:
         return self.record.feasible
 
     @property
+    def is_promised(self) -> bool:
+        """The same, and bounds rest on frames that were measured: not for the first few of a detector."""
+        return self.feasible and self.record.rests_on_frames
+
+    @property
     def bound_ms(self) -> float:
         """Bound of the network's time on that path; NaN without one."""
         return float(self.record.bound_ms)
@@ -141,3 +159,81 @@ class Answer:
     def reason(self) -> str:
         """One line for a person: why this path, or why not in time."""
         return self.record.explanation
+
+    def draw(self, image_bgr: np.ndarray | None = None) -> np.ndarray:
+        """A picture of it: the image with boxes, and below it a strip with time and path.
+
+        Args:
+            image_bgr: uint8 `[H, W, 3]`; None: the image that was answered, which an answer from another process lacks.
+
+        Returns:
+            uint8 `[H + strip, W, 3]`, a copy.
+        """
+        return annotate(
+            self.record.message.image_bgr if image_bgr is None else image_bgr,
+            self.objects,
+            self.class_names,
+            budget_ms=self.budget_ms,
+            bound_ms=self.latency_ms - self.network_ms + self.bound_ms,
+            latency_ms=self.latency_ms,
+            path=self.path,
+            operators=self.record.operators,
+            outcome=self.outcome.name.lower(),
+            met=self.in_time,
+        )
+
+    def to_json(self) -> str:
+        """All of it as a JSON object; what is not a finite number is null."""
+        names = 'path feasible is_promised bound_ms network_ms latency_ms budget_ms superseded reason'
+        content = {name: getattr(self, name) for name in ('in_time', *names.split())}
+        content['outcome'] = self.outcome.name
+        if isinstance(self.result, Classification):
+            content['classes'] = dict(zip(self.class_names, self.scores.tolist(), strict=True))
+        content['objects'] = [
+            {**found._asdict(), 'box_xyxy_px': found.box_xyxy_px.tolist()} for found in self
+        ]
+        finite = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in content.items()
+        }
+        return json.dumps(finite, allow_nan=False)
+
+    def to_coco(self, image_id: int = 1) -> list[dict[str, Any]]:
+        """Its objects as annotations and results of COCO: boxes are left, top, width and height in px, and the category
+        of a class is its place in `class_names` + 1; `track_id` only where there is one.
+
+        Args:
+            image_id: of the image.
+        """
+        rows = []
+        for found, label in zip(self, self.labels.tolist(), strict=True):
+            left, top, right, bottom = (round(side, 2) for side in found.box_xyxy_px.tolist())
+            width, height = round(right - left, 2), round(bottom - top, 2)
+            row = {
+                'image_id': image_id,
+                'category_id': label + 1,
+                'iscrowd': 0,
+                'bbox': [left, top, width, height],
+                'area': round(width * height, 2),
+                'score': round(found.score, 4),
+            }
+            rows.append(row if found.id < 0 else {**row, 'track_id': found.id})
+        return rows
+
+    def to_supervision(self) -> Any:
+        """Its objects as `supervision.Detections`, with `tracker_id` where objects are followed.
+
+        Raises:
+            ImportError: supervision is not installed.
+        """
+        try:
+            import supervision
+        except ImportError as error:
+            raise ImportError('supervision is not there: pip install supervision') from error
+        return supervision.Detections(
+            xyxy=self.boxes_xyxy_px,
+            confidence=self.objects.scores,
+            class_id=self.labels,
+            tracker_id=self.ids if (self.ids > 0).all() else None,
+            data={'class_name': np.array(self.names[: len(self)], dtype=str)},
+        )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any
 
-from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.core.execution_path import ExecutionPath, setting_text
+from deadline_perception.core.records import OperatorRecord
 from deadline_perception.decision.policy import Choice
 from deadline_perception.timing.time_model import WCET, FrameTimes
 
@@ -176,6 +177,7 @@ class Job:
         result: what the network gave; None where it did not finish.
         results: names of the parts of the network that its result holds, where the network declares any.
         answer: the own result that its last answer gave, or is about to give; None where it gave something else.
+        followed: its own result that the tracks took in last, and the same with their ids.
         reason: why it could not be in time or was aborted, empty otherwise.
         level, planned_level: that a scheduled one runs at, and that its schedule gives it.
         bound_ms: of a scheduled one at its level.
@@ -223,6 +225,7 @@ class Job:
         self.result: object | None = None
         self.results: tuple[str, ...] = ()
         self.answer: ResultSoFar | None = None
+        self.followed: tuple[ResultSoFar | None, Any] = (None, None)
         self._whole: ResultSoFar | None = None
         self.reason = ''
         self.level = self.planned_level = 0
@@ -317,6 +320,7 @@ class Job:
             bound_ms=bound_ms,
             evidence_age_ms=evidence_age_ms,
             wcet_ms=wcet_ms,
+            rests_on_frames=self.times is not None and self.times.rests_on_frames,
             level=self.level,
             planned_level=self.planned_level,
             answered_ms=at_ms,
@@ -376,6 +380,7 @@ class JobRecord:
             when there was nothing to go on from.
         wcet_ms: analytical worst case of the network's time on the path that was planned, slowed down as the frame;
             NaN without.
+        rests_on_frames: its bounds come of frames that were measured; else of a profile alone, which promises nothing.
         level, planned_level: as of the job.
         preempted_ms: from its start on, while jobs of other tasks ran in the place of a scheduled one.
         answered_ms: when its answer was out, or it was clear that there will be none.
@@ -408,6 +413,7 @@ class JobRecord:
     bound_ms: float
     evidence_age_ms: float
     wcet_ms: float = math.nan
+    rests_on_frames: bool = False
     level: int = 0
     planned_level: int = 0
     preempted_ms: float = 0.0
@@ -461,6 +467,37 @@ class JobRecord:
         return self.plan is not None and bool(self.plan.feasible)
 
     @property
+    def operators(self) -> list[OperatorRecord]:
+        """What every operator that the path comes to was set to, in the order of execution; empty without a path."""
+        path = self.path
+        if path is None:
+            return []
+        space = path.space
+        decided = {decision.operator: decision for decision in self.decisions}
+        rows = []
+        for number, segment in enumerate(space.segments):
+            if segment.operator is None or not space.applies(number, path):
+                continue
+            operator, decision = space.operator(segment.operator), decided.get(segment.operator)
+            level = path.settings[space.place[operator.name]]
+            of_decision = {}
+            if decision is not None:
+                names = ('changed', 'bound_ms', 'decision_us', 'remaining_ms')
+                of_decision = {name: getattr(decision, name) for name in names}
+            rows.append(
+                OperatorRecord(
+                    name=operator.name,
+                    kind=operator.kind,
+                    setting=setting_text(operator.settings[level]),
+                    level=level,
+                    levels=len(operator.settings),
+                    decided=decision is not None,
+                    **of_decision,
+                )
+            )
+        return rows
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Everything that is degraded about it."""
         return tuple(
@@ -491,4 +528,6 @@ class JobRecord:
             else 'is not looked at by this policy, with'
         )
         why = f'bound {plan.bound_ms:.1f} ms {fits} {self.remaining_ms:.1f} ms left'
+        if not self.rests_on_frames:
+            why += ', no promise yet'
         return f'{why}; changed on the way: {", ".join(changed)}' if changed else why

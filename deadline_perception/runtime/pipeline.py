@@ -23,6 +23,7 @@ from deadline_perception.runtime.job import (
     JobRecord,
     LatePolicy,
     Outcome,
+    ResultSoFar,
     Stage,
 )
 from deadline_perception.runtime.mailbox import Mailbox
@@ -307,8 +308,7 @@ class FramePipeline:
         """What the next frames are to know of one that has ended."""
         job.stage, newest = Stage.DONE, job.newest
         if newest is not None and not job.is_alone:
-            with self._lock:
-                self._fallback.update(newest.result, job.motion_s)
+            self._follow(job, newest)
             if self._task.scene is not None:
                 self._task.scene.update(newest.result, job.image_size)
         if not failure and job.path is not None:
@@ -401,6 +401,15 @@ class FramePipeline:
         with self._lock:
             return self._fallback.evidence_s, self._fallback.predict(frame.motion_s)
 
+    def _follow(self, job: Job, found: ResultSoFar) -> object:
+        """An own result with what later images know it by; each is taken in once."""
+        if job.is_alone:
+            return found.result
+        with self._lock:
+            if job.followed[0] is not found:
+                job.followed = found, self._fallback.update(found.result, job.motion_s)
+            return job.followed[1]
+
     def _answer(self, frame: Job, failure: str = '') -> float:
         """Publishes the newest result of a claimed frame, or where it has none what stands in for it. Returns the time
         that this took in ms; 0 where it failed or came second."""
@@ -409,7 +418,7 @@ class FramePipeline:
                 was_there_ms = frame.claimed_ms if frame.ended_ms is None else frame.ended_ms
                 in_time = was_there_ms <= frame.deadline_ms
                 outcome = Outcome.DETECTED if in_time else Outcome.LATE
-                frame.evidence_s, result = frame.motion_s, frame.answer.result
+                frame.evidence_s, result = frame.motion_s, self._follow(frame, frame.answer)
             else:
                 outcome = Outcome.COASTED
                 frame.evidence_s, result = self._fallback_for(frame)

@@ -25,8 +25,8 @@ class Fallback(Protocol):
     def follow(self, image_size: tuple[int, int]) -> None:
         """Takes in the height and width of the images, px."""
 
-    def update(self, result, stamp_s: float) -> None:
-        """Takes in the own result of an image."""
+    def update(self, result, stamp_s: float):
+        """Takes in an own result of an image; gives what is published of it, such as with the ids of tracks."""
 
     def predict(self, stamp_s: float):
         """What to publish for a time; None when there is nothing yet."""
@@ -42,8 +42,9 @@ class LastResult:
     def follow(self, image_size: tuple[int, int]) -> None:
         """Changes nothing: no result is in px."""
 
-    def update(self, result, stamp_s: float) -> None:
+    def update(self, result, stamp_s: float):
         self._result, self.evidence_s = result, stamp_s
+        return result
 
     def predict(self, stamp_s: float):
         return self._result

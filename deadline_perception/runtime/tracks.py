@@ -8,6 +8,7 @@ some for older numpy alone; here results come at uneven times, and only the stam
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,7 +33,8 @@ class Tracks:
     they hold near and far; driven by white noise of acceleration, so that results may come at any distance in time.
     How strong that noise is differs with the vehicle's own speed by a factor of ten, so it follows what the filters get
     wrong: squared innovations should equal their variances in the mean (Mehra 1970, by one factor for all objects).
-    A stamp that goes back resets it: after a bag has looped, old objects are wrong.
+    A stamp that goes back resets it: after a bag has looped, old objects are wrong. An object's id, a number from 1 on,
+    stays with it while it is followed, also where results miss it, and is never given to another.
 
     Attributes:
         evidence_s: stamp of the last result; None while there is nothing to go on from.
@@ -46,6 +48,7 @@ class Tracks:
 
     def __init__(self, image_size: tuple[int, int] | None = None) -> None:
         self._image_size: tuple[int, int] | None = None
+        self._last_id = 0
         self.reset()
         if image_size is not None:
             self.follow(image_size)
@@ -71,17 +74,20 @@ class Tracks:
         self.evidence_s: float | None = None
         # Those of the last result come first, in its order.
         self._agility = 1.0  # of the noise of acceleration
-        self._times_seen = np.zeros(0, np.int64)
+        self._times_seen = self._ids = np.zeros(0, np.int64)
         self._labels, self._scores, self._seen_s = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
         self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
         self._variance = np.zeros((3, 0, 4))  # of the state, of state and velocity, of the velocity
 
-    def update(self, detections: Detections, stamp_s: float) -> None:
-        """Takes in the result of an image.
+    def update(self, detections: Detections, stamp_s: float) -> Detections:
+        """Takes in the result of an image, or a further one of the same image.
 
         Args:
             detections: in px of an image of `image_size`.
             stamp_s: the image's stamp.
+
+        Returns:
+            The result with the ids of its objects.
 
         Raises:
             ValueError: the stamp is not finite.
@@ -126,9 +132,16 @@ class Tracks:
         times_seen = np.ones(count, np.int64)
         times_seen[new] += self._times_seen[old]
         self._times_seen = np.concatenate([times_seen, self._times_seen[missed]])
+        ids = np.zeros(count, np.int64)
+        ids[new] = self._ids[old]
+        born = np.flatnonzero(ids == 0)
+        ids[born] = self._last_id + 1 + np.arange(len(born))
+        self._last_id += len(born)
+        self._ids = np.concatenate([ids, self._ids[missed]])
         self._labels = np.concatenate([detections.labels, self._labels[missed]])
         self._seen_s = np.concatenate([np.full(count, stamp_s), self._seen_s[missed]])
         self.evidence_s = stamp_s
+        return replace(detections, ids=ids)
 
     def predict(self, stamp_s: float) -> Detections:
         """The objects as they should be at a time: moved on, clipped to the image, with decayed scores.
@@ -143,9 +156,10 @@ class Tracks:
         if passed_s is None or not len(self._scores):
             return Detections.none()
         boxes = np.clip(_corners(self._moved(passed_s)[0][0]), 0.0, self._limits_px)
-        scores = self._decayed(stamp_s)
-        order = np.argsort(-scores, kind='stable')
-        return _with_area(Detections(boxes[order], scores[order], self._labels[order]))
+        found = Detections(boxes, self._decayed(stamp_s), self._labels, self._ids)
+        order = np.argsort(-found.scores, kind='stable')
+        has_area = (found.boxes_xyxy_px[:, 2:] > found.boxes_xyxy_px[:, :2]).all(axis=1)
+        return found.at(order[has_area[order]])  # without those that left the image or shrank
 
     def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
         """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""
@@ -192,12 +206,6 @@ class Tracks:
                 ]
             ),
         )
-
-
-def _with_area(found: Detections) -> Detections:
-    """Those that did not leave the image or shrink to nothing."""
-    kept = (found.boxes_xyxy_px[:, 2:] > found.boxes_xyxy_px[:, :2]).all(axis=1)
-    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], found.labels[kept])
 
 
 def _centres(boxes_xyxy: np.ndarray) -> np.ndarray:

@@ -122,6 +122,11 @@ class RecentTimes:
         self.interruption_ms = 0.0
 
     @property
+    def has_limit(self) -> bool:
+        """Frames enough were seen for a limit of their own."""
+        return self._limit is not None
+
+    @property
     def log_limit(self) -> float:
         """See the class."""
         return self.start.log_limit if self._limit is None else self._limit

@@ -224,6 +224,11 @@ class FrameTimes:
     whole: PartBound | None = None
     keeps_bounds: bool = True
 
+    @property
+    def rests_on_frames(self) -> bool:
+        """The bounds come of frames that were measured, or of worst cases; else of a profile alone."""
+        return self.bounds == WCET or self.whole is not None and self.whole.recent.has_limit
+
     def expected_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Time of a path from a segment on, as expected now."""
         return self.forecast.forecast_ms(path, segment) * self.slowdown

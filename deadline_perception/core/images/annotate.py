@@ -101,11 +101,12 @@ def annotate(
             if not crowd:
                 _dashed_box(picture, box)
     taken: list[tuple[int, int, int, int]] = []
+    ids = [f' #{track}' if track > 0 else '' for track in detections.ids.tolist()]
     for index in order:  # the most certain choose their place first
         _tag(
             picture,
             boxes[index],
-            f'{names[index].replace("_", " ")} {detections.scores[index]:.2f}',
+            f'{names[index].replace("_", " ")} {detections.scores[index]:.2f}{ids[index]}',
             class_colour(names[index]),
             scale,
             taken,
