@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from parts.harness import ROOT, Run, run_script, show
-from scipy.optimize import minimize
+from scipy.optimize import LinearConstraint, minimize
 from street_accuracy import CLASSES, HIGHWAY, NAMES, PHANTOM_SCORE, PHANTOM_SHARE
 
 from deadline_perception.core.detections import Detections, pairwise_iou
@@ -69,6 +69,8 @@ FINE_LOOKS = {
     FULL: 2.0,
 }  # with their weights in the fit
 DASHCAMS, WEIGHT_OF_DASHCAMS = 'bdd100k', 3.0
+EXTREME_SIZES = (-2.3, 2.3)  # logarithms of sizes over a tenth of the image's side: 1 to 100 %
+LEAST_SLOPE = 0.1  # of the new score's logit over the own one's
 RIDGE = 1e-3  # on coefficients, towards those that keep every score
 NEGATIVES, VIDEO = 'negatives', 'highway'
 
@@ -369,17 +371,21 @@ def objects_of(found: Detections, known: GroundTruth) -> tuple[np.ndarray, np.nd
 def regression(features: np.ndarray, is_object: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Coefficients of a weighted logistic regression, drawn towards those that keep every score: `[FEATURES]`."""
     start = np.zeros(FEATURES)
-    start[1] = 1.0
+    start[0] = 1.0
 
     def loss(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
         logits = np.clip(features @ coefficients, -50.0, 50.0)
-        away = np.where(np.arange(FEATURES) > 0, coefficients - start, 0.0)
+        away = np.where(np.arange(FEATURES) != 1, coefficients - start, 0.0)
         errors = weights * (np.logaddexp(0.0, logits) - is_object * logits)
         value = errors.sum() / weights.sum() + RIDGE * (away**2).sum()
         slopes = weights * (1.0 / (1.0 + np.exp(-logits)) - is_object)
         return value, features.T @ slopes / weights.sum() + 2.0 * RIDGE * away
 
-    return minimize(loss, start, jac=True, method='L-BFGS-B').x
+    # Whatever the size of the box and of the image's objects, a more certain box stays the more probable one.
+    corners = np.array([(1.0, *at) for at in itertools.product(EXTREME_SIZES, repeat=2)])
+    rows = np.pad(corners, ((0, 0), (0, FEATURES - corners.shape[1])))
+    rising = LinearConstraint(rows, LEAST_SLOPE, np.inf)
+    return minimize(loss, start, jac=True, method='SLSQP', constraints=[rising]).x
 
 
 def of_classes(network: Network) -> ScoreCalibration:

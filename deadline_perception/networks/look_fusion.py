@@ -14,7 +14,7 @@ import numpy as np
 
 from deadline_perception.core.detections import Detections, box_sizes, pairwise_iou
 
-FEATURES = 16  # of a box, see `_features`
+FEATURES = 15  # of a box, see `_features`
 MATCH = 0.5  # intersection over union of two boxes of one object
 SIDE = (
     0.2  # size of an object from which the first look's box of it stays, below it the closer look's
@@ -37,7 +37,7 @@ class LookFusion:
 
     @classmethod
     def from_record(cls, record: Mapping, class_names: Sequence[str]) -> LookFusion:
-        """Reads `{"coarse": {CLASS: [16 numbers], ...}, "fine": {...}}`.
+        """Reads `{"coarse": {CLASS: [15 numbers], ...}, "fine": {...}}`.
 
         Args:
             record: as above; a class that is not in it keeps its scores.
@@ -46,7 +46,7 @@ class LookFusion:
         Raises:
             ValueError: a class is unknown, or has other than `FEATURES` finite numbers.
         """
-        own_score = [0.0, 1.0, *[0.0] * (FEATURES - 2)]
+        own_score = [1.0, *[0.0] * (FEATURES - 1)]
         tables = []
         for look in ('coarse', 'fine'):
             unknown = set(record[look]) - set(class_names)
@@ -104,10 +104,9 @@ def _features(
     own = _logits(scores)
     is_seen = other > 0.0
     seen = np.where(is_seen, _logits(other) + 4.0, 0.0)
-    of_box = np.stack([np.ones_like(own), own, size, size * size, seen, is_seen], axis=1)
-    return np.concatenate(
-        [of_box, (own * size)[:, None], of_box * mean_size, of_box[:, :3] * crowd], axis=1
-    )
+    rest = np.stack([np.ones_like(own), size, size * size, seen, is_seen], axis=1)
+    own = own[:, None] * np.stack([np.ones_like(size), size, np.full_like(size, mean_size)], axis=1)
+    return np.concatenate([own, rest, rest * mean_size, rest[:, :2] * crowd], axis=1)
 
 
 def _covering(overlap: np.ndarray, scores: np.ndarray) -> np.ndarray:

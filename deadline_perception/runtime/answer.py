@@ -184,7 +184,9 @@ class Answer:
 
     def to_json(self) -> str:
         """All of it as a JSON object; what is not a finite number is null."""
-        names = 'path feasible is_promised bound_ms network_ms latency_ms budget_ms superseded reason'
+        names = (
+            'path feasible is_promised bound_ms network_ms latency_ms budget_ms superseded reason'
+        )
         content = {name: getattr(self, name) for name in ('in_time', *names.split())}
         content['outcome'] = self.outcome.name
         if isinstance(self.result, Classification):

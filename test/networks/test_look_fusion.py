@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.networks.look_fusion import FEATURES, LookFusion, box_features
+from deadline_perception.networks.passes import MergeRule, PassesFile, merged
+
+NAMES = ('vehicle', 'person')
+SIZE = (100, 200)
+NONE = Detections(np.zeros((0, 4)), [], [])
+
+
+def fusion(**coefficients: float) -> LookFusion:
+    """Keeps every score, but for some coefficients of the first class: `coarse2=-1` of the third feature."""
+    record = {look: {'vehicle': [1.0, *[0.0] * (FEATURES - 1)]} for look in ('coarse', 'fine')}
+    for name, value in coefficients.items():
+        look = name.rstrip('0123456789')
+        record[look]['vehicle'][int(name.removeprefix(look))] = value
+    return LookFusion.from_record(record, NAMES)
+
+
+def test_scores_stay_where_the_coefficients_say_so():
+    coarse = Detections([[0, 0, 20, 10], [100, 50, 150, 90]], [0.9, 0.4], [0, 1])
+    fine = Detections([[50, 50, 60, 60]], [0.7], [0])
+    scores = fusion().fused(coarse, fine, SIZE)
+    assert scores[0] == pytest.approx([0.9, 0.4], abs=1e-6)
+    assert scores[1] == pytest.approx([0.7], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ('side', 'kept'), [(10.0, 'fine'), (80.0, 'coarse')], ids=['small', 'large']
+)
+def test_of_a_pair_the_look_that_sees_its_size_better_keeps_the_box(side, kept):
+    coarse = Detections([[0, 0, side, side]], [0.6], [0])
+    fine = Detections([[0, 0, side, side * 0.9]], [0.8], [0])
+    found = merged(coarse, fine, SIZE, MergeRule(), fusion())
+    assert len(found) == 1 and found.scores == pytest.approx([0.8], abs=1e-6)
+    expected = {'coarse': coarse, 'fine': fine}[kept]
+    assert found.boxes_xyxy_px.tolist() == expected.boxes_xyxy_px.tolist()
+
+
+def test_boxes_of_other_classes_are_no_pair():
+    coarse = Detections([[0, 0, 10, 10]], [0.6], [1])
+    fine = Detections([[0, 0, 10, 10]], [0.8], [0])
+    assert len(merged(coarse, fine, SIZE, MergeRule(), fusion())) == 2
+
+
+def test_what_the_other_look_saw_raises_a_score_as_its_coefficient_says():
+    coarse = Detections([[0, 0, 80, 80]], [0.6], [0])
+    fine = Detections([[0, 0, 80, 80]], [0.8], [0])
+    (seen,), _ = fusion(coarse7=2.0).fused(coarse, fine, SIZE)
+    assert seen == pytest.approx(1.0 / (1.0 + np.exp(-(np.log(0.6 / 0.4) + 2.0))), abs=1e-6)
+    (alone,), _ = fusion(coarse7=2.0).fused(coarse, NONE, SIZE)
+    assert alone == pytest.approx(0.6, abs=1e-6)
+
+
+def test_features_are_those_of_the_box_then_of_what_the_image_shows():
+    coarse = Detections([[0, 0, 20, 10]], [0.5], [0])  # a tenth of the image's side: size 0
+    fine = Detections([[0, 0, 200, 100]], [0.8], [0])
+    (of_coarse,), (of_fine,) = box_features(coarse, fine, SIZE)
+    objects = 0.5 + 0.8 + 0.3
+    mean_size, crowd = 0.8 * np.log(10.0) / objects, np.log1p(objects) - 1.5
+    assert of_coarse == pytest.approx(
+        [0, 0, 0, 1, 0, 0, 0, 0, mean_size, 0, 0, 0, 0, crowd, 0], abs=1e-6
+    )
+    assert of_fine[[0, 3, 4, 5]] == pytest.approx([np.log(4.0), 1, np.log(10.0), np.log(10.0) ** 2])
+    assert len(of_fine) == FEATURES
+
+
+def test_nothing_found_by_either_or_both_looks_is_no_error():
+    fine = Detections([[0, 0, 10, 10]], [0.8], [0])
+    assert len(merged(NONE, NONE, SIZE, MergeRule(), fusion())) == 0
+    for looks in ((NONE, fine), (fine, NONE)):
+        assert merged(*looks, SIZE, MergeRule(), fusion()).scores == pytest.approx([0.8], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ('record', 'said'),
+    [
+        (
+            {'coarse': {'tram': [0.0] * FEATURES}, 'fine': {}},
+            'classes tram, expected some of vehicle',
+        ),
+        ({'coarse': {}, 'fine': {'person': [0.0]}}, 'fusion of fine is not 15 finite numbers'),
+        (
+            {'coarse': {'person': [float('nan')] * FEATURES}, 'fine': {}},
+            'fusion of coarse is not 15 finite numbers',
+        ),
+    ],
+)
+def test_coefficients_that_do_not_fit_are_refused(record, said):
+    with pytest.raises(ValueError, match=said):
+        LookFusion.from_record(record, NAMES)
+
+
+def test_the_shipped_fusion_has_coefficients_for_every_class_of_both_networks(repository):
+    declared = PassesFile.load(repository / 'models' / 'street.passes.json')
+    table = json.loads((repository / 'models' / 'street.quality.json').read_text())
+    names = table['sizes']['classes']
+    found = LookFusion.from_record(declared.fusion, names)
+    assert found.coarse.shape == found.fine.shape == (len(names), FEATURES)
+    assert set(declared.fusion['coarse']) == set(declared.fusion['fine']) == set(names)
+    # Whatever the size of the box and of the image's other objects, a more certain box is more probable.
+    sizes = np.log(np.array([0.01, 0.03, 0.1, 0.3, 0.9]) / 0.1)
+    slopes = np.stack(np.broadcast_arrays(1.0, sizes[:, None], sizes[None]), axis=-1)
+    for table in (found.coarse, found.fine):
+        assert (np.einsum('smf,cf->csm', slopes, table[:, :3]) > 0.05).all()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from deadline_perception.core.device import read_device_facts
+from deadline_perception.engines.eager import Engine
+from deadline_perception.networks.model_reference import load_network
+from deadline_perception.networks.passes import PassesError
+from deadline_perception.runtime.look_twice import first_look_model, joined_profile, with_passes
+from deadline_perception.timing.interference import Interference, WcetTable
+from deadline_perception.timing.path_bound import PathForecast
+from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.quantiles import Quantiles
+
+
+@pytest.fixture(scope='module')
+def street(repository):
+    network, weights = load_network('street', 'cpu', engine='eager')
+    load = lambda model: load_network(model, 'cpu', engine='eager')  # noqa: E731
+    return network, with_passes(network, weights, load)[0]
+
+
+def profile_of(network, ms: float) -> LatencyProfile:
+    times = Quantiles.from_samples([ms])
+    keys = network.path_space.carriers()
+    return LatencyProfile(
+        facts=read_device_facts('cpu'),
+        config_name=network.config_name,
+        network_hash=network.network_hash,
+        input_size=network.input_size,
+        image_size=network.input_size,
+        date='2026-01-02T03:04:05+00:00',
+        load_before=0.0,
+        segments=dict.fromkeys(keys, times),
+        paths={str(network.path_space.largest): Quantiles.from_samples([ms * len(keys)])},
+        wcet=WcetTable(dict.fromkeys(keys, 2.0 * ms), Interference((), ())),
+    )
+
+
+def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_path):
+    models = repository / 'models'
+    assert first_look_model(models / 'street.safetensors') == 'yolox-nano'
+    assert first_look_model(models / 'yolox-nano.safetensors') == ''
+    (tmp_path / 'own.passes.json').write_text(
+        json.dumps({'format': 1, 'model': 'near.onnx', 'coarse': {}})
+    )
+    (tmp_path / 'near.onnx').touch()
+    assert first_look_model(tmp_path / 'own.safetensors') == str(tmp_path / 'near.onnx')
+    (tmp_path / 'own.passes.json').write_text('{')
+    with pytest.raises(PassesError, match='cannot be used'):
+        first_look_model(tmp_path / 'own.safetensors')
+
+
+def test_times_of_two_networks_are_joined_segment_by_segment(street):
+    network, passes = street
+    fine, coarse = profile_of(network, 1.0), profile_of(passes.coarse, 3.0)
+    joined = joined_profile(passes, fine, coarse)
+    assert set(joined.segments) >= set(passes.path_space.carriers())
+    assert (
+        joined.segments['coarse.head@r1.00'].p50 == 3.0
+        and joined.segments['stage1@r1.00-w1.00'].p50 == 1.0
+    )
+    assert joined.wcet.segments_ms['coarse.head@r1.00'] == 6.0
+    assert joined.paths['c640-alone'] == coarse.paths['r1.00']
+    forecast = PathForecast(joined, passes.path_space)
+    alone = passes.path_space.parse('c640-alone')
+    both = passes.path_space.largest
+    single = passes.single(network.path_space.largest)
+    assert forecast.table([both])[0] == pytest.approx(
+        forecast.table([alone])[0] + forecast.table([single])[0]
+    )
+    assert joined_profile(passes, fine, replace(coarse, wcet=None)).wcet is None
+
+
+def test_segments_are_loaded_by_the_engine_of_their_network(street):
+    class Noting(Engine):
+        identity = 'noting'
+
+        def load(self, keys):
+            self.loaded = list(keys)
+
+    _, passes = street
+    engine = type(passes.engine)(Noting(), Noting())
+    engine.load(['coarse.head@r1.00', 'stage1', 'coarse.post@r1.00'])
+    assert engine._coarse.loaded == ['head@r1.00', 'post@r1.00'] and engine._fine.loaded == [
+        'stage1'
+    ]
