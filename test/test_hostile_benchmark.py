@@ -65,7 +65,7 @@ def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
         (lambda file: int('x'), 'refused'),
         (lambda file: {}['x'], 'not caught: KeyError'),
         # pytest's own handler of faults would print a stack into a run that passes
-        (lambda file: faulthandler.disable() or os.abort(), 'ended by signal 6'),
+        (lambda file: (faulthandler.disable(), os.abort()), 'ended by signal 6'),
         (lambda file: print('set: one', file=sys.stderr) or int('x'), 'not caught'),
         (lambda file: print('set: \x1b[2J', file=sys.stderr) or os._exit(1), 'not printable'),
         (lambda file: (file.parent / 'code_was_run').touch(), 'ran code'),
