@@ -70,7 +70,7 @@ def main(run: Run) -> None:
         sequences = {scale: [found[scale] for _, _, found in rows] for scale in rows[0][2]}
         for scale in [scale for scale in sequences if float(scale) > float(coarse)]:
             sequences[f'{coarse}, then {scale}'] = [
-                merged(found[coarse], found[scale], size, declared.rule) for size, _, found in rows
+                merged(found[coarse], found[scale], size, declared.merge) for size, _, found in rows
             ]
         tables[kind] = {
             sequence: _scores([_of_classes(one, lut) for one in found], truths, sizes, classes)
@@ -96,7 +96,7 @@ def main(run: Run) -> None:
     )
     run.write(
         weights=weights.name,
-        rule=declared.rule.__dict__,
+        rule=declared.merge.__dict__,
         first_look=coarse,
         sizes=list(SIZE_NAMES),
         kinds=tables,
@@ -195,7 +195,7 @@ def _errors_of_the_formula(tables: dict[str, dict], coarse: str, declared: Passe
                     np.array(rows[one]['ap50_by_size'][name], np.float64)
                     for one in (coarse, fine, sequence)
                 )
-                errors.append(joined_quality(first, closer, declared.rule) - both)
+                errors.append(joined_quality(first, closer, declared.merge) - both)
     known = np.concatenate(errors)
     known = known[~np.isnan(known)]
     return {

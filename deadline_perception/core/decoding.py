@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -36,12 +36,19 @@ def decode(content: object, kind: Any, name: str) -> Any:
         FileRefused: it is something else, or a record has a field that its type does not know. Says the place, the
             value and what is expected.
     """
-    if get_origin(kind) is dict and isinstance(content, dict):  # msgspec says no key of a table
-        of_values = get_args(kind)[1]
-        content = {
-            key: decode(value, of_values, f'{name}[{told_value(key)}]')
-            for key, value in content.items()
-        }
+    if isinstance(content, dict):  # tables apart, as msgspec does not say which key
+        if get_origin(kind) is dict:
+            of_values = get_args(kind)[1]
+            content = {
+                key: decode(value, of_values, f'{name}[{told_value(key)}]')
+                for key, value in content.items()
+            }
+        elif is_dataclass(kind):
+            hints = get_type_hints(kind, include_extras=True)
+            tables = {key for key in content if get_origin(hints.get(key)) is dict}
+            content = content | {
+                key: decode(content[key], hints[key], f'{name}.{key}') for key in tables
+            }
     try:
         record = msgspec.convert(content, kind)
     except msgspec.ValidationError as error:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.untrusted_file import MIB, FileRefused, parse_json
 from deadline_perception.engines.openvino_library import load_openvino, openvino_core
 from deadline_perception.engines.segment_store import Form
@@ -66,14 +67,15 @@ class SegmentModels:
             return models
         tensors = read_tensors(file, header)
         try:
-            for key, forms in parse_json(header.metadata['forms']).items():
-                models.forms[str(key)] = [(Form(form), str(name)) for form, name in forms]
+            models.forms = decode(
+                parse_json(header.metadata['forms']), dict[str, list[tuple[Form, str]]], 'forms'
+            )
             names = {name for forms in models.forms.values() for _, name in forms}
             models._contents = {
                 name: (_bytes(tensors[f'{name}.xml']), _bytes(tensors[f'{name}.bin']))
                 for name in sorted(names)
             }
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, ValueError) as error:
             raise FileRefused(f'it lists no models of segments ({type(error).__name__})') from error
         return models
 

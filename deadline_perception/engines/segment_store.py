@@ -9,13 +9,17 @@ import json
 import mmap
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from deadline_perception.core.device import DeviceFacts
-from deadline_perception.core.errors import DeadlinePerceptionError, printable
-from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import MIB, FileRefused, open_file, read_bytes
 from deadline_perception.engines.store_lock import foreign_writer
@@ -65,12 +69,23 @@ class PreparedSegment:
     reason: str = ''
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, 'form', Form(self.form))
         if (self.form is Form.EAGER) == bool(self.file) or self.file != Path(self.file).name:
             raise ValueError(
                 f'file of a segment in form {self.form.value!r} is {self.file!r}, expected a name for a '
                 f'compiled one and none for an eager one'
             )
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """The file of a store, see `SegmentStore`."""
+
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    origin: dict[str, str]
+    done: set[str]
+    failed: list[str]
+    attempt: str
+    segments: dict[str, PreparedSegment]
 
 
 def default_store_folder(config_name: str, weights_hash: str) -> Path:
@@ -141,35 +156,22 @@ class SegmentStore:
         if not file.exists():
             raise StoreError(f'no segments are prepared in {folder}')
         try:
-            content = read_object(file, 'list of prepared segments')
-            if content['format'] != FORMAT:
-                raise ValueError(f'format is {content["format"]!r}, expected {FORMAT}')
-            if not isinstance(content['done'], list):
-                raise TypeError(f'done is {content["done"]!r:.100}, expected a list of keys')
-            made_for = dict(content['origin'])
-            store.segments = {
-                str(key): PreparedSegment(**record) for key, record in content['segments'].items()
-            }
-            store.done, store.failed = (
-                {str(key) for key in content['done']},
-                [str(name) for name in content['failed']],
-            )
-            attempt = str(content['attempt'])
-        except (JsonFileError, KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StoreError(
-                f'prepared segments in {folder} cannot be used: {printable(error)}'
-            ) from error
+            content = read_record(file, _Manifest, 'list of prepared segments')
+        except JsonFileError as error:
+            raise StoreError(f'prepared segments in {folder} cannot be used: {error}') from error
+        store.segments, store.done = content.segments, content.done
+        store.failed = content.failed
         differences = [
-            f'{name} is {made_for.get(name)!r} there and {value!r} here'
+            f'{name} is {content.origin.get(name)!r} there and {value!r} here'
             for name, value in store.origin.items()
-            if made_for.get(name) != value
+            if content.origin.get(name) != value
         ]
         if differences:
             raise StoreError(
                 f'prepared segments in {folder} are of another origin: {"; ".join(differences)}'
             )
-        if attempt:  # whoever began it did not live to tell
-            store.failed.append(attempt)
+        if content.attempt:  # the process that made it has ended meanwhile
+            store.failed.append(content.attempt)
         return store
 
     @classmethod
@@ -282,16 +284,8 @@ class SegmentStore:
             return False
 
     def _save(self) -> None:
-        segments = {
-            key: {**asdict(segment), 'form': segment.form.value}
-            for key, segment in self.segments.items()
-        }
-        content = {
-            'format': FORMAT,
-            'origin': self.origin,
-            'done': sorted(self.done),
-            'failed': self.failed,
-            'attempt': self._attempt,
-            'segments': segments,
-        }
-        replace_file(self.folder / _MANIFEST, json.dumps(content, indent=1) + '\n')
+        content = _Manifest(
+            FORMAT, self.origin, self.done, self.failed, self._attempt, self.segments
+        )
+        plain = msgspec.to_builtins(content, order='deterministic')
+        replace_file(self.folder / _MANIFEST, json.dumps(plain, indent=1) + '\n')

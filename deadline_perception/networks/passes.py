@@ -13,9 +13,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -26,7 +27,7 @@ from deadline_perception.core.execution_path import (
     PathSpace,
     Segment,
 )
-from deadline_perception.core.json_file import JsonFileError, read_object
+from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
@@ -140,16 +141,18 @@ class PassesFile:
     """What passes weights are used in; `WEIGHTS.passes.json` beside them.
 
     Attributes:
+        format: of the file.
         coarse: paths of the first look by their labels, ascending in work.
-        rule: how both looks are merged.
+        merge: how both looks are merged.
         model: of another network that takes the first look, a model string or a file beside; empty: the same network.
         fusion: coefficients of `LookFusion` by look and class; none where the rule alone merges.
     """
 
-    coarse: Mapping[str, str]
-    rule: MergeRule = MergeRule()
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    coarse: dict[str, str]
+    merge: MergeRule = MergeRule()
     model: str = ''
-    fusion: Mapping | None = None
+    fusion: dict[str, dict[str, list[float]]] | None = None
 
     @classmethod
     def load(cls, file: Path) -> PassesFile:
@@ -159,18 +162,9 @@ class PassesFile:
             PassesError: the file cannot be read, or holds something else.
         """
         try:
-            content = read_object(file, 'passes')
-            if content.get('format') != FORMAT:
-                raise ValueError(f'format is {content.get("format")!r}, expected {FORMAT}')
-            coarse = {str(label): str(path) for label, path in content['coarse'].items()}
-            return cls(
-                coarse,
-                MergeRule(**content.get('merge', {})),
-                str(content.get('model', '')),
-                content.get('fusion'),
-            )
-        except (JsonFileError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise PassesError(f'passes {file} cannot be used: {error}') from error
+            return read_record(file, cls, 'passes')
+        except JsonFileError as error:
+            raise PassesError(str(error)) from error
 
 
 class PassesNetwork(Network):
@@ -201,7 +195,7 @@ class PassesNetwork(Network):
         *,
         coarse: Network | None = None,
         rule: MergeRule = MergeRule(),
-        fusion: Mapping | None = None,
+        fusion: dict[str, dict[str, list[float]]] | None = None,
     ) -> None:
         self.fine, self.coarse = fine, fine if coarse is None else coarse
         self.coarse_paths, self.rule = dict(coarse_paths), rule

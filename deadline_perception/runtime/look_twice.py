@@ -51,7 +51,7 @@ def with_passes(
     try:
         paths = {label: coarse.path_space.parse(path) for label, path in declared.coarse.items()}
         passes = PassesNetwork(
-            network, paths, coarse=coarse, rule=declared.rule, fusion=declared.fusion
+            network, paths, coarse=coarse, rule=declared.merge, fusion=declared.fusion
         )
     except ValueError as error:
         raise PassesError(f'passes {file} cannot be used: {error}') from error

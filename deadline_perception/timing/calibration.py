@@ -35,6 +35,7 @@ from typing import Any
 
 from scipy.special import betaincinv
 
+from deadline_perception.core.decoding import Count, decode
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
@@ -216,14 +217,11 @@ class BoundCalibrator:
         Raises:
             ValueError: a value is missing, of another type, or outside its range; the factor, too, has one here.
         """
-        for name in (*_PARAMETERS, *_COUNTS):
-            expected = int if name in _COUNTS else (int, float)
-            value = state.get(name)
-            if not isinstance(value, expected) or isinstance(value, bool):
-                raise ValueError(f'{name} of the calibrator is {value!r}, expected a number')
-        calibrator = cls(*(state[name] for name in _PARAMETERS))
-        frames, *misses = (int(state[name]) for name in _COUNTS)
-        if min(misses) < 0 or not sum(misses) <= frames <= _MOST_FRAMES:
+        parameters = {name: state.get(name) for name in _PARAMETERS}
+        counts = {name: state.get(name) for name in _COUNTS}
+        calibrator = cls(**decode(parameters, dict[str, float], 'calibrator'))
+        frames, *misses = decode(counts, dict[str, Count], 'calibrator').values()
+        if not sum(misses) <= frames <= _MOST_FRAMES:
             raise ValueError(
                 f'misses is {misses[0]} and exceeded_in_time {misses[1]} of {frames} frames, expected 0 '
                 f'to all of them, and at most {_MOST_FRAMES} frames'

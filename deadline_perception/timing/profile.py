@@ -173,8 +173,6 @@ class LatencyProfile:
                     decode(execution_ms, dict[str, float], 'wcet_ms'),
                     Interference(*zip(*pairs)),
                 )
-            for name in {'segments', 'paths'} & content.keys():
-                content[name] = decode(content[name], dict[str, Quantiles], name)
             return decode(content, cls, 'profile')
         except ValueError as error:
             raise JsonFileError(

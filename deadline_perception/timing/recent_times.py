@@ -10,15 +10,17 @@ apart. docs/promises.md says how both become a bound. Needs no torch.
 from __future__ import annotations
 
 import math
-import reprlib
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
+
+from deadline_perception.core.decoding import decode
 
 RATIOS = 400  # of the newest frames make the limit
 INTERRUPTIONS = 2000  # frames that interruptions are looked for in: five of a hundred are twelve of 2,000 at 99 %
@@ -41,6 +43,8 @@ _LONGEST_LOG = math.log(2.0)  # of a limit above the longest ratio seen
 _EXTREME_LOG = math.log(1000.0)  # a ratio beyond is a fault of a clock or a forecast
 _MOST_MS = 3.6e6  # of an interruption that is kept
 _EVERY = 4  # frames, once some ten were seen
+_LogRatio = Annotated[float, Meta(ge=-_EXTREME_LOG, le=_EXTREME_LOG)]
+_ExcessMs = Annotated[float, Meta(ge=0.0, le=_MOST_MS)]
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,14 @@ class StartRatio:
         """That few frames exceed; limited, since a handful of disturbed frames can have any deviation, and the eighth
         frame replaces it."""
         return min(self.median + START_DEVIATIONS * self.deviation, MOST_START)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What `RecentTimes.state` gives."""
+
+    log_ratios: Annotated[list[_LogRatio], Meta(max_length=RATIOS)]
+    excesses_ms: Annotated[list[_ExcessMs], Meta(max_length=INTERRUPTIONS)]
 
 
 class RecentTimes:
@@ -163,18 +175,14 @@ class RecentTimes:
         Raises:
             ValueError: it is none, or holds an impossible value.
         """
-        found = cls(alpha, start)
-        if not isinstance(state, dict) or set(state) != set(found.state()):
-            raise ValueError(f'recent times are {reprlib.repr(state)}, expected what `state` gave')
-        ratios = _numbers('log_ratios', state, RATIOS, -_EXTREME_LOG, _EXTREME_LOG)
-        excesses_ms = _numbers('excesses_ms', state, INTERRUPTIONS, 0.0, _MOST_MS)
-        if len(ratios) >= LEAST_RATIOS:
-            found._ratios.extend(ratios)
-            found._ordered = sorted(ratios)
-            found._renew_limit()
-            for excess_ms in excesses_ms:
-                found._take_excess(excess_ms)
-        return found
+        recent, seen = cls(alpha, start), decode(state, _State, 'recent')
+        if len(seen.log_ratios) >= LEAST_RATIOS:
+            recent._ratios.extend(seen.log_ratios)
+            recent._ordered = sorted(seen.log_ratios)
+            recent._renew_limit()
+            for excess_ms in seen.excesses_ms:
+                recent._take_excess(excess_ms)
+        return recent
 
     def observe(self, expected_ms: float, took_ms: float) -> None:
         """Takes in one frame; both times are positive and finite."""
@@ -257,24 +265,6 @@ class RecentTimes:
         factor = tolerance_factor(self._content, count)
         limit = median + factor * max(self._deviation, _LEAST_DEVIATION)
         self._limit = min(limit, self._ordered[-1] + _LONGEST_LOG)
-
-
-def _numbers(
-    name: str, state: Mapping[str, Any], most: int, lowest: float, highest: float
-) -> list[float]:
-    values = state[name]
-    if (
-        not isinstance(values, list)
-        or len(values) > most
-        or not all(
-            isinstance(value, (int, float)) and lowest <= value <= highest for value in values
-        )
-    ):
-        raise ValueError(
-            f'{name} are {reprlib.repr(values)}, expected at most {most} numbers from {lowest:.3g} to '
-            f'{highest:.3g}'
-        )
-    return [float(value) for value in values]
 
 
 def robust_moments(values: np.ndarray) -> tuple[float, float]:

@@ -28,6 +28,11 @@ class Whole:
     share: Finite = 0.0
 
 
+@dataclass(frozen=True)
+class Tables:
+    parts: dict[str, Part]
+
+
 def test_lists_become_tuples_and_numbers_floats():
     content = {'size': [1, 10**29], 'parts': [{'count': 0, 'name': 'a'}], 'share': 1}
     whole = decode(content, Whole, 'whole')
@@ -69,3 +74,5 @@ def test_another_type_range_or_name_is_refused_by_place_and_value(change, messag
 def test_an_entry_of_a_table_is_named_by_its_key(content, message):
     with pytest.raises(FileRefused, match=f'^{message}'):
         decode(content, dict[str, Part], 'parts')
+    with pytest.raises(FileRefused, match=rf'^tables\.{message}'):
+        decode({'parts': content}, Tables, 'tables')

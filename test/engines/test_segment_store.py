@@ -126,7 +126,7 @@ def test_a_form_that_ended_the_process_is_not_tried_again(tmp_path):
 
 
 def test_a_compiled_segment_has_a_file_of_the_folder_and_an_eager_one_has_none():
-    segment = PreparedSegment('8 bit', 30.0, 1.0, 2.0, 'a.blob', 'ff')
+    segment = PreparedSegment(Form.INT8, 30.0, 1.0, 2.0, 'a.blob', 'ff')
     for change in ({'file': ''}, {'file': '../a.blob'}, {'form': Form.EAGER}):
         with pytest.raises(ValueError, match='expected a name for a compiled one'):
             replace(segment, **change)

@@ -234,7 +234,7 @@ def test_a_file_declares_the_passes_of_weights(tmp_path):
     content = {'format': 1, 'coarse': {'0.36': 'r0.36'}, 'merge': {'side': 0.2}, 'model': 'small'}
     file.write_text(json.dumps(content))
     declared = PassesFile.load(file)
-    assert declared == PassesFile({'0.36': 'r0.36'}, MergeRule(side=0.2), 'small')
+    assert declared == PassesFile(1, {'0.36': 'r0.36'}, MergeRule(side=0.2), 'small')
     for wrong in ({'format': 2}, {'coarse': [1]}, {'merge': {'size': 1}}, {'merge': {'side': -1}}):
         file.write_text(json.dumps(content | wrong))
         with pytest.raises(PassesError, match='cannot be used'):

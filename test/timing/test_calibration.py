@@ -207,7 +207,7 @@ def test_upper_limit_refuses_impossible_counts(misses):
     ('change', 'message'),
     [
         ({'alpha': 2.0}, 'alpha is 2.0'),
-        ({'frames': -1}, 'misses is 0 and exceeded_in_time 0 of -1'),
+        ({'frames': -1}, r"calibrator\['frames'\] is -1, expected int >= 0"),
         ({'misses': 9}, 'misses is 9 and exceeded_in_time 0 of 0'),
         ({'exceeded_in_time': 9}, 'misses is 0 and exceeded_in_time 9 of 0'),
         ({'eta': 'fast'}, 'eta'),

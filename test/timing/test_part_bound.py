@@ -94,7 +94,7 @@ def test_its_file_keeps_the_window_over_a_restart(tmp_path):
     ('change', 'message'),
     [
         ({'score_width': 'wide'}, 'score_width'),
-        ({'recent': None}, 'recent times are None'),
+        ({'recent': None}, 'recent is None, expected object'),
         ({'recent': {'log_ratios': [5.0] * 20, 'excesses_ms': []}}, 'calibration factor is'),
         (
             {'score_width': 1e9, 'initial_log_factor': 1e3},

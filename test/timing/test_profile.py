@@ -232,7 +232,10 @@ def test_a_mismatch_names_both_values(change, there, here):
             'image_size is .* at most 67108864 px',
         ),
         (lambda content: content.update(surprise=1), 'surprise'),
-        (lambda content: content.update(paths=[]), r'paths is \[\], expected object, got array'),
+        (
+            lambda content: content.update(paths=[]),
+            r'profile.paths is \[\], expected object, got array',
+        ),
         (
             lambda content: content.update(wcet_ms={'pre': 1.0}),
             '1 segments have worst-case times, expected the 2',

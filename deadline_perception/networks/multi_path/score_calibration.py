@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadline_perception.core.errors import printable
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.untrusted_file import parse_json
 
 _LEAST = 1e-6  # from 0 and 1, where the log-odds end
@@ -61,15 +61,7 @@ class ScoreCalibration:
         Raises:
             ValueError: it holds anything else.
         """
-        try:
-            content = parse_json(text)
-            calibration = cls(
-                *(tuple(float(value) for value in content[name]) for name in ('slopes', 'offsets'))
-            )
-        except (TypeError, KeyError, RecursionError, OverflowError) as error:
-            raise ValueError(
-                f'score calibration is {printable(text, 60)}, expected slopes and offsets'
-            ) from error
+        calibration = decode(parse_json(text), cls, 'score calibration')
         if len(calibration.slopes) != classes:
             raise ValueError(
                 f'score calibration is of {len(calibration.slopes)} classes, expected {classes}'

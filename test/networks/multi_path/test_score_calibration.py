@@ -54,8 +54,7 @@ def test_the_order_within_a_class_stays():
 @pytest.mark.parametrize(
     ('text', 'said'),
     [
-        ('{}', 'expected slopes and offsets'),
-        ('[1]', 'expected slopes and offsets'),
+        ('{}', 'missing required field slopes'),
         ('x', 'it is no JSON'),
         ('{"slopes": [1, 2], "offsets": [0, 0]}', 'of 2 classes, expected 1'),
         ('{"slopes": [0], "offsets": [0]}', r'expected slopes in \(0, 100\]'),
