@@ -175,16 +175,6 @@ def read_device_facts(
     return DeviceFacts(**facts)
 
 
-def available_memory_mb() -> float | None:
-    """Memory in MB that programs can still take without swapping; None where the system does not say."""
-    try:
-        with open('/proc/meminfo', encoding='ascii') as stream:
-            rows = dict(line.split(':', 1) for line in stream)
-        return float(rows['MemAvailable'].split()[0]) / 1024.0
-    except (OSError, KeyError, ValueError):
-        return None
-
-
 def check_device(device: str) -> None:
     """Makes sure that a device can be used. Loads PyTorch for a CUDA device, never for the CPU.
 

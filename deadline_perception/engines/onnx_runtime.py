@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from platformdirs import user_cache_path
 
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.json_file import JsonFileError, read_object
@@ -255,8 +256,7 @@ def load_onnx_runtime():
 
 def default_cache_folder() -> Path:
     """Where compiled forms lie: `$XDG_CACHE_HOME/deadline_perception/engine/onnxruntime`."""
-    cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
-    return Path(cache) / 'deadline_perception' / 'engine' / 'onnxruntime'
+    return user_cache_path('deadline_perception') / 'engine' / 'onnxruntime'
 
 
 def files_of_values(file: Path) -> list[Path]:

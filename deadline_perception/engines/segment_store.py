@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import json
 import mmap
-import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +15,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from platformdirs import user_cache_path
 
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -90,8 +90,7 @@ class _Manifest:
 
 def default_store_folder(config_name: str, weights_hash: str) -> Path:
     """Where the prepared segments of a network lie: `$XDG_CACHE_HOME/deadline_perception/engine/NAME-WEIGHTS`."""
-    cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
-    return Path(cache) / 'deadline_perception' / 'engine' / f'{config_name}-{weights_hash}'
+    return user_cache_path('deadline_perception') / 'engine' / f'{config_name}-{weights_hash}'
 
 
 def store_origin(facts: DeviceFacts) -> dict[str, str]:

@@ -3,7 +3,6 @@ written, and which one prepares it."""
 
 from __future__ import annotations
 
-import fcntl
 import grp
 import os
 import pwd
@@ -11,6 +10,8 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 _LOCK = '.lock'
 _ROOT = 'deadline_perception'  # in the user's cache
@@ -80,29 +81,14 @@ def store_lock(folder: Path, waiting: Callable[[], None] = lambda: None) -> Iter
         waiting: called once where another process is at it.
 
     Raises:
-        OSError: the folder cannot be written, or its file system has no locks.
+        OSError: the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    while True:
-        handle = os.open(
-            folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting()
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_at(folder / _LOCK, handle):
-                yield
-                return
-        finally:
-            os.close(handle)
-
-
-def _is_at(file: Path, handle: int) -> bool:
-    """Whether an open file is still the one at its place: whoever clears a cache takes the lock's file with it."""
+    lock = FileLock(folder / _LOCK, mode=0o600)
     try:
-        return os.path.samestat(file.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
+        held = lock.acquire(blocking=False)
+    except Timeout:
+        waiting()
+        held = lock.acquire()
+    with held:
+        yield

@@ -13,13 +13,15 @@ import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypedDict
 
 import torch
+from msgspec import Meta
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.errors import printable
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.untrusted_file import (
@@ -37,6 +39,7 @@ _MOST_HEADER_BYTES = (
     4 * MIB
 )  # a few hundred tensors with names, a class list and a recipe take a hundredth of it
 _MOST_NAME = 300  # characters; names of layers have some tens
+_Name = Annotated[str, Meta(max_length=_MOST_NAME)]
 _INSIDE = (
     'model',
     'state_dict',
@@ -49,6 +52,13 @@ _SAFE_TORCH = (
 _VALUES_PER_BYTE = 8  # of a file's tensors, which may share memory
 
 
+class TensorFacts(TypedDict):
+    """What a header says of one tensor."""
+
+    dtype: str
+    shape: list[Annotated[int, Meta(ge=0, lt=2**40)]]
+
+
 class TensorHeader(NamedTuple):
     """What a safetensors file says of itself.
 
@@ -59,7 +69,7 @@ class TensorHeader(NamedTuple):
     """
 
     metadata: dict[str, str]
-    tensors: dict[str, dict]
+    tensors: dict[str, TensorFacts]
     raw: bytes
 
 
@@ -81,14 +91,9 @@ def read_header(file: Path) -> TensorHeader:
         content = parse_json(raw.decode('utf-8'))
     except UnicodeDecodeError:
         raise FileRefused('its header is no text in UTF-8') from None
-    metadata = content.pop('__metadata__', {}) if isinstance(content, dict) else None
-    if not isinstance(metadata, dict) or not all(
-        isinstance(value, str) for value in metadata.values()
-    ):
-        raise FileRefused('its metadata are no texts')
-    return TensorHeader(
-        metadata, {name: _described(name, row) for name, row in content.items()}, raw
-    )
+    content = decode(content, dict, 'header')
+    metadata = decode(content.pop('__metadata__', {}), dict[str, str], 'metadata')
+    return TensorHeader(metadata, decode(content, dict[_Name, TensorFacts], 'header'), raw)
 
 
 def read_tensors(file: Path, header: TensorHeader | None = None) -> dict[str, Tensor]:
@@ -157,19 +162,6 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     replace_file(file, save(plain, dict(metadata)))
-
-
-def _described(name: str, row: object) -> dict:
-    """`dtype` and `shape` of a tensor of a header."""
-    dtype, shape = (row.get('dtype'), row.get('shape')) if isinstance(row, dict) else (None, None)
-    if (
-        len(name) > _MOST_NAME
-        or not isinstance(dtype, str)
-        or not isinstance(shape, list)
-        or not all(isinstance(side, int) and 0 <= side < 2**40 for side in shape)
-    ):
-        raise FileRefused(f'{printable(repr(name), 60)} in its header is no tensor')
-    return {'dtype': dtype, 'shape': shape}
 
 
 def _unpickled(content: bytes) -> object:

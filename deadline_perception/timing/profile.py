@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
+from platformdirs import user_cache_path
 
 from deadline_perception.core.decoding import Count, decode
 from deadline_perception.core.device import DEFAULT_THREADS, DeviceFacts, read_device_facts
@@ -234,9 +235,7 @@ def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | No
         config_name, facts: of the network and the device.
         folder: where to look; by default the user's own, `$XDG_CACHE_HOME/deadline_perception/profiles`.
     """
-    if folder is None:
-        cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
-        folder = Path(cache) / 'deadline_perception' / 'profiles'
+    folder = folder or user_cache_path('deadline_perception') / 'profiles'
     return Path(folder) / f'{config_name}-{facts.slug}-t{facts.threads}.json'
 
 

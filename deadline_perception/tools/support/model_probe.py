@@ -3,11 +3,11 @@ and what the process takes is the model's own memory."""
 
 from __future__ import annotations
 
-import os
 import statistics
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import psutil
 
 from deadline_perception.core.device import use_threads
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -66,8 +66,7 @@ def probe_model(
 
 def resident_mb() -> float:
     """Memory of this process that is in use, MB."""
-    with open('/proc/self/statm', encoding='ascii') as stream:
-        return int(stream.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2**20
+    return psutil.Process().memory_info().rss / 2**20
 
 
 def _work(order: dict, arrays: dict[str, list[np.ndarray]]) -> dict:

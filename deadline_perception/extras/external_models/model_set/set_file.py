@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import psutil
 import yaml
 
-from deadline_perception.core.device import available_memory_mb, read_device_facts
+from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import printable
 from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.replaced_file import replace_file
@@ -348,8 +349,9 @@ def check_memory(models: Sequence[ModelSpec], available_mb: float | None = None)
         ModelError: it does not; says what each takes, and what to do.
     """
     needed_mb = sum(model.memory_mb for model in models)
-    available_mb = available_memory_mb() if available_mb is None else available_mb
-    if available_mb is not None and needed_mb > available_mb:
+    if available_mb is None:
+        available_mb = psutil.virtual_memory().available / 2**20
+    if needed_mb > available_mb:
         each = ', '.join(f'{model.name} {model.memory_mb:.0f}' for model in models)
         raise ModelError(
             f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are '
