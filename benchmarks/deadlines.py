@@ -338,7 +338,7 @@ class WithoutRecourse:
         self._policy, self.observe = policy, policy.observe
         self.name, self.keeps_bounds = policy.name, policy.keeps_bounds
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """What the other policy plans; see `Policy.plan`."""
         return self._policy.plan(remaining_ms, factor)
 
@@ -349,7 +349,7 @@ class WithoutRecourse:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """What the other policy decides; see `Policy.redecide`."""
         return self._policy.redecide(path, segment, remaining_ms, factor, elapsed_ms)

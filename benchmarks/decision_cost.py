@@ -145,7 +145,7 @@ def time_decisions(
             if sweep is not None:
                 sweep += 1
             begun = clock()
-            choice = policy.redecide(choice.path, segment, left_ms, factor, likely=LIKELY)
+            choice = policy.redecide(choice.path, segment, left_ms, factor, p90_share=LIKELY)
             again.append((clock() - begun) / 1000.0)
             total += again[-1]
         totals.append(total)

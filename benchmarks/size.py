@@ -56,7 +56,7 @@ PRIVATE_WORDS = {
     r'\bstretched|\boutlook|\bknots?\b|jobber': 'slowed down, operating region, callbacks',
     r'[Ss]tand.in\b': 'fallback result',
     r'\bbest case|late margin|agility': 'p10 factor, process noise',
-    r'\b[Gg]rades?\b|graded|raised level|task rests': 'calibrate contention, slack, inactive',
+    r'\b[Gg]rades?\b|\bgraded|raised level|task rests': 'calibrate contention, slack, inactive',
     r'V\+L|firm claim|[Rr]estless': 'mean AP, guarantee, noisy host',
     r'bound to fit': 'fits the budget',
     r'made.up|invented|made.once': 'fake, fixture',

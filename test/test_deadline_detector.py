@@ -389,14 +389,14 @@ def test_images_of_several_threads_are_answered_one_by_one_and_their_time_counts
 
 def test_the_slowdown_is_what_frames_or_others_tell(detector):
     with detector.stream() as stream:
-        stream.hear_contention(3.0, 'monitor')
+        stream.on_contention(3.0, 'monitor')
         answer = stream.detect(IMAGE, AMPLE_MS)
         assert answer.record.conditions.slowdown == 3.0
         assert answer.record.conditions.contention_source == 'monitor'
         stream.slowdown = 1.5
         assert stream.detect(IMAGE, AMPLE_MS).record.conditions.slowdown == 1.5
         with pytest.raises(ValueError, match='slowdown is 0.5, expected a factor'):
-            stream.hear_contention(0.5, 'monitor')
+            stream.on_contention(0.5, 'monitor')
 
 
 def test_rules_leave_out_low_scores_and_may_prefer_late_results(network, profile):
@@ -678,7 +678,7 @@ def test_a_stream_refuses_numbers_that_are_none(detector):
             with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
                 stream.slowdown = wrong
             with pytest.raises(ValueError, match=r'slowdown is .*, expected a factor in \[1,'):
-                stream.hear_contention(wrong, 'me')
+                stream.on_contention(wrong, 'me')
         stream.slowdown = 2
         assert stream.slowdown == 2.0
         stream.slowdown = None

@@ -77,7 +77,7 @@ class GroundTruthCollector:
     def collect(
         self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int, height: int
     ) -> GroundTruth:
-        """The boxes of one image, those that reach over its edge clipped, those outside it or without area left out.
+        """The boxes of one image, those that reach over its edge clipped, those outside it or without area dropped.
 
         Raises:
             ValueError: a box is NaN or infinite, or the image has no such size.
@@ -113,7 +113,7 @@ class GroundTruthCollector:
         self._repairs['not given, their objects dropped'] += 1
 
     def report(self) -> None:
-        """Warns, once for the whole data set, when anything was repaired or left out."""
+        """Warns, once for the whole data set, when anything was repaired or dropped."""
         told = [(what, count) for what, count in self._repairs.items() if count]
         counts = [
             f'{count} boxes {printable(what, 100)}' for what, count in told[:_MOST_REPAIRS_TOLD]

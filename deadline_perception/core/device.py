@@ -39,7 +39,7 @@ class DeviceFacts:
         name: model of the processor or board.
         kind: `cpu` or `cuda`.
         cores: CPU cores that this process may use.
-        threads: threads that one network operation is spread over.
+        threads: threads that one network operation is distributed over.
         wait_policy: what idle OpenMP threads do: `passive`, `active`, or `default` of the library.
         allocator: `retaining` when freed memory stays with the process, `default`, or `preloaded NAME`.
         power_mode: such as `MAXN` or `15W` on a Jetson, `governor performance` elsewhere, or `unknown`.

@@ -51,7 +51,7 @@ class Operator:
         settings: what it can be set to, ascending in work; the last one is the whole network.
         symbol: lower-case letters that begin its part of a path's name; neighbours with one symbol share one part.
         labels: what the settings are called in that part; by default the settings, fractions with two decimals.
-        full_unnamed: its part is left out of the name of a path that has it, and all that share it, at the last
+        full_unnamed: its part is absent from the name of a path that has it, and all that share it, at the last
             setting.
         first_unnamed: the same at the first setting.
 
@@ -137,7 +137,7 @@ class Segment:
         operator: name of the operator that is decided as the segment begins, None where nothing is decided.
         depends_on: names of the operators whose settings decide its work; all decided by then.
         only_on: name of an operator decided before it and the settings on which the segment runs, such as one model
-            of several; on the others it is left out, and what it decides is pinned to the last setting. None: on all.
+            of several; on the others it is skipped, and what it decides is pinned to the last setting. None: on all.
         keys: where its name does not say what it runs: that, by the setting of the one operator that it depends on. It
             may be what another segment runs, which then takes the same time. With a setting that is not there it runs
             nothing; with an empty mapping it never does, and only decides.
@@ -393,7 +393,7 @@ class PathSpace:
         return ExecutionPath(tuple(settings), self)
 
     def key(self, segment: int, path: ExecutionPath) -> str | None:
-        """Name of what a segment runs on a path; equal names take equal work. None when it is left out.
+        """Name of what a segment runs on a path; equal names take equal work. None when it is skipped.
 
         Args:
             segment: index into `segments`.

@@ -138,7 +138,7 @@ def _one_line(name: str) -> str:
 
 
 def spread_evenly(frames: list, count: int) -> list:
-    """So many of the frames, spread evenly over them; all where there are no more."""
+    """So many of the frames, distributed evenly over them; all where there are no more."""
     if count >= len(frames):
         return frames
     return [frames[int((index + 0.5) * len(frames) / count)] for index in range(count)]

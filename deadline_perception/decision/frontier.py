@@ -5,7 +5,7 @@ Pareto frontier of remaining time and quality. All frontiers of a segment lie be
 decision is two look-ups and one bisect.
 
 A path whose own bound does not fit may be planned all the same, where at every operator from here on, reached at the
-pace that is likely, another path follows that is bound to fit. Then a frame that goes as most do ends on the better
+p90 time, another path follows whose bound fits. Then a frame that goes as most do ends on the better
 path, and a slow one is brought home by its later operators. (A decision of several stages with recourse, as in
 stochastic programming; the later stages are decided by what the frame has really taken.) The remaining time of such a
 path is what it needs of it to be planned.
@@ -37,7 +37,7 @@ LEVELS = (
     0.8,
     0.9,
     1.0,
-)  # of how likely a pace is; one between two is taken to be the slower one
+)  # shares of the bound; one between two is rounded up
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,22 @@ def needed_times_ms(
     settings: np.ndarray,
     remaining_ms: np.ndarray,
     prefix_numbers: Callable[[int], np.ndarray],
-    likely: float,
+    p90_share: float,
 ) -> np.ndarray:
     """The forecast whose bound has to fit as a segment begins, so that each path can be planned from there on.
 
     Here that is the forecast of going on along the path until its next operator and on the shortest path from there. At
-    each later operator it is the same, with what is likely to have been taken until then.
+    each later operator it is the same, with the p90 time taken until then.
 
     Args:
         path_space: of the network.
         settings: of the paths that may be chosen, int `[paths, operators]`.
         remaining_ms: forecast of each path from each segment on, float64 `[segments, paths]`, never rising.
         prefix_numbers: number of each path's choices before a segment, int `[paths]`, from 0 on.
-        likely: share of its bound that a part of a frame is likely to stay below, in (0, 1].
+        p90_share: share of its bound that a part of a frame stays below in nine of ten frames, in (0, 1].
 
     Returns:
-        float64 `[segments, paths]`, at most `remaining_ms`, and that where `likely` is 1; always that for the shortest
+        float64 `[segments, paths]`, at most `remaining_ms`, and that where `p90_share` is 1; always that for the shortest
         path that may follow on given choices.
     """
     needed_ms = remaining_ms.copy()
@@ -119,7 +119,8 @@ def needed_times_ms(
     for segment in range(len(path_space.segments) - 1, -1, -1):
         here_ms = remaining_ms[segment]
         needed_ms[segment] = np.minimum(
-            here_ms, np.maximum(here_ms - saved_ms, likely * (here_ms - next_ms) + next_needed_ms)
+            here_ms,
+            np.maximum(here_ms - saved_ms, p90_share * (here_ms - next_ms) + next_needed_ms),
         )
         if path_space.segments[segment].operator is not None:
             numbers = prefix_numbers(segment)
@@ -138,7 +139,7 @@ def needed_times_ms(
 class FrontierPolicy:
     """Among all paths that agree with what has run, the one of highest quality whose bound fits the time left.
 
-    With `likely` below 1, also one that is likely to fit and whose later operators can still turn to what is bound to.
+    With `p90_share` below 1, also one that probably fits and whose later operators can turn to a path whose bound fits.
     When nothing fits: the cheapest, with `feasible=False`. At a re-decision the planned path is kept while its bound
     fits, unless another gains more than `keep_epsilon` in quality or is better and no more expensive.
 
@@ -190,7 +191,7 @@ class FrontierPolicy:
         self._settings = np.array([path.settings for path in self._paths], dtype=np.int64).reshape(
             len(self._paths), -1
         )
-        self._needed_ms = {1.0: self._remaining_ms}  # by how likely the pace is
+        self._needed_ms = {1.0: self._remaining_ms}  # by share of the bound
         self._frontiers_of: dict[float, list[SegmentFrontiers | None]] = {
             level: [None] * len(path_space.segments) for level in self._levels
         }
@@ -203,9 +204,9 @@ class FrontierPolicy:
                 if self._frontiers_of[level][segment] is None:
                     self._build(segment, level)
 
-    def starts(self, likely: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
+    def starts(self, p90_share: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
         """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
-        level = LEVELS[bisect_left(LEVELS, likely)]
+        level = LEVELS[bisect_left(LEVELS, p90_share)]
         found = self._frontiers_of[level][0] or self._build(0, level)
         return [
             (self._paths[member], needed_ms, quality)
@@ -214,10 +215,10 @@ class FrontierPolicy:
             )
         ]
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
-        check_time_left(remaining_ms, factor, likely)
-        level = LEVELS[bisect_left(LEVELS, likely)]
+        check_time_left(remaining_ms, factor, p90_share)
+        level = LEVELS[bisect_left(LEVELS, p90_share)]
         frontiers = self._frontiers_of[level][0] or self._build(0, level)
         best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
         return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
@@ -229,11 +230,11 @@ class FrontierPolicy:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
-        check_time_left(remaining_ms, factor, likely)
-        level = LEVELS[bisect_left(LEVELS, likely)]
+        check_time_left(remaining_ms, factor, p90_share)
+        level = LEVELS[bisect_left(LEVELS, p90_share)]
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:

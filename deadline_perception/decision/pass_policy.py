@@ -6,7 +6,7 @@ time costs what it would have added and no more, so it is begun where that is wo
 
     expected quality of a path = sum over its results of P(done in time) x what each adds.
 
-A frame for which no mandatory part is bound to fit is infeasible: it runs what is expected to be best all the same.
+A frame for which the bound of no mandatory part fits is infeasible: it runs what is expected to be best all the same.
 (Imprecise computation; an earlier policy of expected utility, research/policies, priced every late frame at three times
 what any path is worth, and so spent its time on being early.)
 """
@@ -66,7 +66,7 @@ class PassPolicy(FrontierPolicy):
     """See the module; for path spaces that declare results so far.
 
     At a re-decision the planned path is kept unless another gains more than `keep_epsilon`. Paths without a result so
-    far are begun as by `FrontierPolicy`: also where only `likely` a bound fits, and later operators can turn to a path
+    far are begun as by `FrontierPolicy`: also where only `p90_share` a bound fits, and later operators can turn to a path
     that does.
 
     Args:
@@ -111,12 +111,12 @@ class PassPolicy(FrontierPolicy):
                     for group in np.unique(self._frontiers_of[level][segment].group_of).tolist():
                         self._of_group(segment, level, group)
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
-        check_time_left(remaining_ms, factor, likely)
-        candidates = self._of_group(0, self._level(likely), 0)
-        choice = self._best_expected(candidates, 0, remaining_ms, factor, likely, planned=None)
-        self._planned = remaining_ms, factor, likely, self._weights, choice
+        check_time_left(remaining_ms, factor, p90_share)
+        candidates = self._of_group(0, self._level(p90_share), 0)
+        choice = self._best_expected(candidates, 0, remaining_ms, factor, p90_share, planned=None)
+        self._planned = remaining_ms, factor, p90_share, self._weights, choice
         return choice
 
     def redecide(
@@ -126,24 +126,24 @@ class PassPolicy(FrontierPolicy):
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
-        check_time_left(remaining_ms, factor, likely)
-        level = self._level(likely)
+        check_time_left(remaining_ms, factor, p90_share)
+        level = self._level(p90_share)
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
-        if self._is_just_planned(path, segment, planned, remaining_ms, factor, likely):
+        if self._is_just_planned(path, segment, planned, remaining_ms, factor, p90_share):
             return self._planned[-1]
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
         if candidates.are_alike and not candidates.has_result:
-            return super().redecide(path, segment, remaining_ms, factor, elapsed_ms, likely)
+            return super().redecide(path, segment, remaining_ms, factor, elapsed_ms, p90_share)
         if candidates.are_alike:
-            return self._best_optional(path, segment, remaining_ms, factor, likely)
-        return self._best_expected(candidates, segment, remaining_ms, factor, likely, planned)
+            return self._best_optional(path, segment, remaining_ms, factor, p90_share)
+        return self._best_expected(candidates, segment, remaining_ms, factor, p90_share, planned)
 
     @staticmethod
-    def _level(likely: float) -> float:
-        return LEVELS[bisect_left(LEVELS, likely)]
+    def _level(p90_share: float) -> float:
+        return LEVELS[bisect_left(LEVELS, p90_share)]
 
     def _is_just_planned(
         self,
@@ -152,7 +152,7 @@ class PassPolicy(FrontierPolicy):
         planned: int,
         remaining_ms: float,
         factor: float,
-        likely: float,
+        p90_share: float,
     ) -> bool:
         """Nothing has run since the plan: it is the best among all paths, and so among those that are left."""
         if self._planned is None:
@@ -160,14 +160,19 @@ class PassPolicy(FrontierPolicy):
         at_plan_ms, *terms, weights, choice = self._planned
         return (
             choice.path is path
-            and terms == [factor, likely]
+            and terms == [factor, p90_share]
             and weights is self._weights
             and 0.0 <= at_plan_ms - remaining_ms <= _DECIDING_MS
             and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
         )
 
     def _best_optional(
-        self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float, likely: float
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        p90_share: float,
     ) -> Choice:
         """Of the frontier after a result so far: the greatest chance to be in time x what is added. The longest path
         whose bound fits has nearly every chance; one that takes more is looked at as long as it gains."""
@@ -177,14 +182,14 @@ class PassPolicy(FrontierPolicy):
         at = max(bisect_right(times_ms, remaining_ms / factor, begin, end) - 1, begin)
         best, most = at, -1.0
         for place in range(at, end):
-            chance = self._chance(times_ms[place], remaining_ms, factor, likely)
+            chance = self._chance(times_ms[place], remaining_ms, factor, p90_share)
             expected = chance * (qualities[place] - so_far)
             if expected > most + _NEGLIGIBLE:
                 best, most = place, expected
             if chance < _HOPELESS:
                 break
         here_ms = self._remaining_ms.item(segment, planned)
-        here = self._chance(here_ms, remaining_ms, factor, likely) * (
+        here = self._chance(here_ms, remaining_ms, factor, p90_share) * (
             self._qualities.item(planned) - so_far
         )
         if most - here <= self._keep_epsilon and here > _NEGLIGIBLE:
@@ -195,13 +200,15 @@ class PassPolicy(FrontierPolicy):
         return Choice(chosen, times_ms[best], bound_ms, bound_ms <= remaining_ms, qualities[best])
 
     @staticmethod
-    def _chance(forecast_ms: float, remaining_ms: float, factor: float, likely: float) -> float:
+    def _chance(forecast_ms: float, remaining_ms: float, factor: float, p90_share: float) -> float:
         """See `_chances`, of one time."""
         if forecast_ms <= _NO_TIME_MS or remaining_ms == math.inf:
             return 1.0
         if remaining_ms <= _NO_TIME_MS:
             return 0.0
-        deviation = max(-math.log(likely) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION)
+        deviation = max(
+            -math.log(p90_share) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION
+        )
         ratio = math.log(remaining_ms / forecast_ms / factor) / deviation + _BOUND_DEVIATIONS
         return 0.5 * math.erfc(-ratio / _SQRT_2)
 
@@ -211,7 +218,7 @@ class PassPolicy(FrontierPolicy):
         segment: int,
         remaining_ms: float,
         factor: float,
-        likely: float,
+        p90_share: float,
         planned: int | None,
     ) -> Choice:
         members = candidates.members
@@ -222,7 +229,7 @@ class PassPolicy(FrontierPolicy):
                 segment, int(members[0]), candidates, 0, factor, any_fits, remaining_ms
             )
         added = self._added_now()[:, members]
-        chances = self._chances(candidates.logs, remaining_ms, factor, likely)
+        chances = self._chances(candidates.logs, remaining_ms, factor, p90_share)
         expected = (chances * added).sum(axis=0)
         if not candidates.has_result:
             if any_fits:
@@ -266,14 +273,18 @@ class PassPolicy(FrontierPolicy):
         return Choice(self._paths[chosen], forecast_ms, bound_ms, feasible, quality)
 
     @staticmethod
-    def _chances(logs: np.ndarray, remaining_ms: float, factor: float, likely: float) -> np.ndarray:
+    def _chances(
+        logs: np.ndarray, remaining_ms: float, factor: float, p90_share: float
+    ) -> np.ndarray:
         """Chance of each result to be there in time. The logarithm of a frame's time over its forecast is normal; its
-        99th and 90th percentiles are the factor and the likely share of it."""
+        99th and 90th percentiles are the factor and `p90_share` of it."""
         if remaining_ms <= _NO_TIME_MS:
             return (logs <= math.log(_NO_TIME_MS)).astype(np.float64)
         if remaining_ms == math.inf:
             return np.ones_like(logs)
-        deviation = max(-math.log(likely) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION)
+        deviation = max(
+            -math.log(p90_share) / (_BOUND_DEVIATIONS - _P90_DEVIATIONS), _LEAST_DEVIATION
+        )
         median = math.log(factor) - _BOUND_DEVIATIONS * deviation
         return ndtr((math.log(remaining_ms) - median - logs) / deviation)
 

@@ -78,7 +78,7 @@ class PassQuality:
         quality: LookQuality,
         class_names: Sequence[str],
     ) -> np.ndarray:
-        """Of one look on many paths: `[paths, classes, bins]`; 0 where it is left out."""
+        """Of one look on many paths: `[paths, classes, bins]`; 0 where it is skipped."""
         distinct = list(dict.fromkeys(path for path in paths if path is not None))
         found = np.zeros((len(paths), len(self._network.class_names), len(SIZE_NAMES)))
         if not distinct:

@@ -36,7 +36,7 @@ TABLE_VERSION = 2  # of files; from 2 on with sizes of objects, see `decision.sc
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
 _RIDGE = 0.01  # keeps steps small that the measurements leave open
 _PAIR_RIDGE = 0.1  # what one operator explains is not explained by a pair
-_FOLDS = 60  # at most so many refits for the error of prediction; up to so many paths, each is left out alone
+_FOLDS = 60  # at most so many refits for the error of prediction; up to so many paths, each is held out alone
 
 
 class QualityTableError(DeadlinePerceptionError):
@@ -49,7 +49,7 @@ class PredictionError:
 
     Attributes:
         paths: number of paths that were predicted.
-        folds: number of groups they were left out in; as many as paths when each was left out alone.
+        folds: number of groups they were held out in; as many as paths when each was held out alone.
         mean_points: mean absolute error, points of average precision (0 to 100).
         max_points: largest absolute error, points.
         rank_correlation: Spearman's, of predicted and measured values, in [-1, 1]; None when either does not vary.
@@ -197,7 +197,7 @@ def chance_errors(paths: Sequence[ExecutionPath], resampled: np.ndarray) -> np.n
 
     Args:
         paths: measured paths, at least 1, distinct.
-        resampled: their values in [0, 1] on the same draws of images, `[paths, draws]`; a draw with a NaN is left out.
+        resampled: their values in [0, 1] on the same draws of images, `[paths, draws]`; a draw with a NaN is dropped.
 
     Raises:
         ValueError: the shape is another, or fewer than 2 draws are left.

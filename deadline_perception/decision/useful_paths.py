@@ -66,8 +66,8 @@ def useful_paths(
 def _worth(policy: FrontierPolicy, times_ms: np.ndarray) -> dict[ExecutionPath, np.ndarray]:
     """Quality of each path that is planned, by level and time; 0 where it does not fit."""
     worth: dict[ExecutionPath, np.ndarray] = {}
-    for level, likely in enumerate(LEVELS):
-        for path, needed_ms, quality in policy.starts(likely):
+    for level, p90_share in enumerate(LEVELS):
+        for path, needed_ms, quality in policy.starts(p90_share):
             rows = worth.setdefault(path, np.zeros((len(LEVELS), len(times_ms))))
             rows[level, times_ms >= needed_ms * (1.0 - _ROUNDING)] = quality
     return worth

@@ -35,7 +35,7 @@ class CompiledSegments(Engine):
 
     Args:
         store: the prepared segments.
-        threads: that one segment is spread over; with one, it is computed on the thread that asks for it.
+        threads: that one segment is distributed over; with one, it is computed on the thread that asks for it.
 
     Attributes:
         identity, keys: see `Engine`.

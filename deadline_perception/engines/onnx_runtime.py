@@ -48,7 +48,7 @@ class SessionOptions:
 
     Attributes:
         device: `cpu`, `cuda` or `cuda:INDEX`.
-        threads: of the CPU, that one layer is spread over.
+        threads: of the CPU, that one layer is distributed over.
         precision: `float32`, or `float16` where the provider converts to it (TensorRT).
         providers: tried in turn; empty: those of the device.
 

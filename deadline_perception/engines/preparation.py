@@ -136,7 +136,7 @@ def prepare(
             False, 8 bit is not tried.
         images: uint8 `[height, width, 3]`, varied, as those that will be seen. Sixteen are used, at least 8 are needed.
         store: of this network.
-        threads: that one segment is spread over.
+        threads: that one segment is distributed over.
         keys: of the segments that it is complete with; None for all of the network.
         models: of segments, as they were converted and quantised elsewhere; None where there are none.
         progress: called with the key of each segment that is done.
@@ -255,7 +255,7 @@ class SegmentMaker:
 
     Args:
         store: keeps what is made.
-        threads: that one segment is spread over.
+        threads: that one segment is distributed over.
         weights_hash: of the weights that they hold.
         quantises: 8 bit is tried.
 

@@ -24,7 +24,7 @@ class Span:
 
     Attributes:
         group: number of the group.
-        units: of the group, each kept or left out as a whole.
+        units: of the group, each kept or skipped as a whole.
         per_unit: length of one unit here.
     """
 

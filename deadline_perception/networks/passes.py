@@ -2,7 +2,7 @@
 
 The first look, `coarse`, is a fixed path of a network; it gives an answer to the image in a few ms. The second, `fine`,
 is any path of the same or another network; what both found is merged, since a network that sees far objects at a large
-scale sees near ones better at a small one. Either look may be left out, not both. (Mandatory and optional part of a
+scale sees near ones better at a small one. Either look may be skipped, not both. (Mandatory and optional part of a
 job: imprecise computation, Liu et al. 1991.) Which looks an image gets is decided like everything else: by operators of
 the path space, so that profile, forecast, policy, messages and report loop over them unchanged.
 """
@@ -242,7 +242,7 @@ class PassesNetwork(Network):
         return ExecutionPath((0, 1, *path.settings), self.path_space)
 
     def parts(self, path: ExecutionPath) -> tuple[ExecutionPath | None, ExecutionPath | None]:
-        """What path of its network each look takes; None where it is left out."""
+        """What path of its network each look takes; None where it is skipped."""
         coarse = path[COARSE]
         return (
             None if coarse == NONE else self.coarse_paths[str(coarse)],

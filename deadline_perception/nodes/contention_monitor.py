@@ -143,7 +143,7 @@ class ContentionMonitorNode(ManagedNode):
             )
             for topic in ('detector/latency', 'detector/late')
         ]
-        # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
+        # The steady clock: the machine is busy by its own clock, whatever a simulated clock says.
         self._timer = steady_timer(self, 1.0 / RATE_HZ, self._measure)
         return super().on_activate(state)
 

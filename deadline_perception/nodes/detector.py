@@ -248,7 +248,7 @@ class DetectorNode(ManagedNode):
     def on_record(self, record: JobRecord) -> None:
         task = self._detector.loaded.task
         self._status.note(record)
-        self._conditions.hear_frame(record)
+        self._conditions.on_frame(record)
         self._publish_latency(self._latency_message(record))
         self._publish_path(
             path_decision(
@@ -257,7 +257,7 @@ class DetectorNode(ManagedNode):
         )
 
     def on_late_record(self, record: JobRecord) -> None:
-        self._conditions.hear_frame(record)
+        self._conditions.on_frame(record)
         self._publish_late_latency(self._latency_message(record))
 
     def _latency_message(self, record: JobRecord) -> FrameLatency:

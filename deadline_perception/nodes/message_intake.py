@@ -248,10 +248,10 @@ class MessageIntake:
 
         def on_budget(message: TimeBudget) -> None:
             reason = (message.reason or 'degraded') if message.degraded else ''
-            conditions.hear_budget(message.budget_ms, message.min_budget_ms, reason)
+            conditions.on_budget(message.budget_ms, message.min_budget_ms, reason)
 
         def on_contention(message: ContentionState) -> None:
-            conditions.hear_contention(message.slowdown, '+'.join(message.sources))
+            conditions.on_contention(message.slowdown, '+'.join(message.sources))
 
         self.listen(TimeBudget, 'time_budget/budget', on_budget, RESULTS)
         self.listen(ContentionState, 'contention_monitor/state', on_contention, RESULTS)

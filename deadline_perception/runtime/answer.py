@@ -121,7 +121,7 @@ class Answer:
 
     @property
     def feasible(self) -> bool:
-        """A path was bound to fit when this image was planned; the promise is about such images."""
+        """The bound of a path fitted when this image was planned; the promise is about such images."""
         return self.record.feasible
 
     @property

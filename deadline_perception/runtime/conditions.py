@@ -50,7 +50,7 @@ class SlowdownTracker:
         self._contention: _Contention | None = None
         self._own = SlowdownEstimator()
 
-    def hear_frame(self, record: JobRecord) -> None:
+    def on_frame(self, record: JobRecord) -> None:
         """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
         observe: dict[Outcome, Callable[[float, float, float], None]] = {
             Outcome.DETECTED: self._own.observe_frame,
@@ -61,11 +61,11 @@ class SlowdownTracker:
         outcome = Outcome.COASTED if record.result is None else record.outcome
         observe[outcome](record.forecast_ms, record.network_ms, record.bound_ms)
 
-    def hear_contention(self, slowdown: float, source: str) -> None:
+    def on_contention(self, slowdown: float, source: str) -> None:
         """Takes in a contention state.
 
         Raises:
-            ValueError: the slowdown is no factor in [1, MAX_SLOWDOWN]; it is then left out.
+            ValueError: the slowdown is no factor in [1, MAX_SLOWDOWN]; it is then dropped.
         """
         if not 1.0 <= number_or_nan(slowdown) <= MAX_SLOWDOWN:
             raise ValueError(
@@ -101,7 +101,7 @@ class ConditionTracker:
     Args:
         default_budget_ms: budget until the first one is heard, > 0.
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
-        standing: why every frame is degraded, whatever is heard.
+        standing: why every frame is degraded, whatever is received.
         clock_ms: monotonic clock.
 
     Attributes:
@@ -130,12 +130,12 @@ class ConditionTracker:
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
         self._slowdown = SlowdownTracker(is_expected=True, clock_ms=clock_ms)
-        self.hear_frame, self.hear_contention = (
-            self._slowdown.hear_frame,
-            self._slowdown.hear_contention,
+        self.on_frame, self.on_contention = (
+            self._slowdown.on_frame,
+            self._slowdown.on_contention,
         )
 
-    def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
+    def on_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
         """Takes in a budget.
 
         Args:
@@ -144,7 +144,7 @@ class ConditionTracker:
             reason: why it is degraded, empty when it is not.
 
         Raises:
-            ValueError: the budget does not lie in (0, MAX_BUDGET_MS]; it is then left out.
+            ValueError: the budget does not lie in (0, MAX_BUDGET_MS]; it is then dropped.
         """
         if not 0 < budget_ms <= MAX_BUDGET_MS:
             raise ValueError(

@@ -105,7 +105,7 @@ class DetectionStream(FrameClient):
             stamp_ns: time of capture on any clock, along which tracks are moved; 0 where it is not known.
             budget_ms: longest time from capture to answer, in (0, 60000]; None for no limit.
             age_ms: time that has passed since the capture, in [0, 60000].
-            dropped: images that were left out since the one before.
+            dropped: images that were dropped since the one before.
 
         Raises:
             ValueError: a value lies outside its range.
@@ -186,13 +186,13 @@ class DetectionStream(FrameClient):
         is_open = self.pipeline is not None and self.pipeline.is_open(job)  # it is tried again
         return fault or ('' if is_open else 'its answer could not be made, see the log')
 
-    def hear_contention(self, slowdown: float, source: str) -> None:
+    def on_contention(self, slowdown: float, source: str) -> None:
         """Takes in by what factor other programs slow the machine down, as somebody else has measured it.
 
         Raises:
             ValueError: it is no factor of at least 1.
         """
-        self._tracker.hear_contention(slowdown, source)
+        self._tracker.on_contention(slowdown, source)
 
     def _arrive(
         self,
@@ -245,7 +245,7 @@ class DetectionStream(FrameClient):
 
     @property
     def slowdown(self) -> float | None:
-        """Factor of contention that is assumed, at least 1; None: what frames, and `hear_contention`, have told."""
+        """Factor of contention that is assumed, at least 1; None: what frames, and `on_contention`, have told."""
         return self._slowdown
 
     @slowdown.setter
@@ -274,7 +274,7 @@ class DetectionStream(FrameClient):
         self._result.published = job.message, result
 
     def on_record(self, record: JobRecord) -> None:
-        self._tracker.hear_frame(record)
+        self._tracker.on_frame(record)
         message, result = self._result.__dict__.pop('published', (None, None))
         if (
             message is not record.message
@@ -285,7 +285,7 @@ class DetectionStream(FrameClient):
         record.message.on_answer(Answer(result, tuple(self._task.network.class_names), record))
 
     def on_late_record(self, record: JobRecord) -> None:
-        self._tracker.hear_frame(record)
+        self._tracker.on_frame(record)
         self._on_late_record(record)
 
     def on_failure(self, error: BaseException) -> None:

@@ -463,7 +463,7 @@ class JobRecord:
 
     @property
     def feasible(self) -> bool:
-        """A path was bound to fit when it was planned."""
+        """The bound of a path fitted when it was planned."""
         return self.plan is not None and bool(self.plan.feasible)
 
     @property

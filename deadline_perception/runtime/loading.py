@@ -419,7 +419,7 @@ def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[Ex
 def environment_faults(
     device: str, threads: int, environment: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Why times of the CPU spread widely: settings that this process did not start with. Empty when none is missing,
+    """Why times of the CPU vary widely: settings that this process did not start with. Empty when none is missing,
     and for a GPU.
 
     Args:

@@ -80,7 +80,7 @@ class FrameRules:
     """How images are answered.
 
     Attributes:
-        min_score: objects and classes of a lower score are left out of every result, in [0, 1].
+        min_score: objects and classes of a lower score are dropped from every result, in [0, 1].
         late_policy: what is published when a result is not in time.
         max_coasted: after so many frames in a row without a result of the network, one is run to its end, whatever
             waits, >= 0.
@@ -132,7 +132,7 @@ class FramePipeline:
         watchdog: armed for what is due; it calls `next_due`.
 
     Attributes:
-        arrived: images that came, those left out before them included.
+        arrived: images that came, those dropped before them included.
         replaced: of these, the ones that a newer one replaced.
         unpublished: images whose answer could not be published.
         late_results: results that came after their image was answered.

@@ -33,7 +33,7 @@ class SpeedFilter:
         """Takes in the magnitude of a speed; after a silence, or when the clock went back, the filter starts anew.
 
         Returns:
-            False when the speed is impossible; it is left out.
+            False when the speed is impossible; it is dropped.
         """
         if not math.isfinite(speed_mps):
             return False

@@ -88,7 +88,7 @@ class TimedInference:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
         path_space: the network's.
         policy: chooses the paths.
-        min_score: objects and classes of a lower score are left out of every result.
+        min_score: objects and classes of a lower score are dropped from every result.
         clock_ms: monotonic clock.
     """
 
@@ -200,7 +200,7 @@ class InferenceRun:
     ) -> None:
         self._inference, self._image, self._job, times = inference, image_bgr, job, job.times
         self._due_ms, self._until_ms, self._may_abort = due_ms, until_ms, may_abort
-        self._likely = times.p90_share if until_ms == math.inf else 1.0
+        self._p90_share = times.p90_share if until_ms == math.inf else 1.0
         self._planned_ms = planned_ms
         self._run: SegmentRun | None = None
         self._segments = inference.path_space.segments
@@ -305,11 +305,11 @@ class InferenceRun:
         rest_ms = times.forecast.forecast_ms(run.path, segment)
         progress = times.progress(self._path_ms - rest_ms, job.network_ms)
         if for_tracks_ms is not None:
-            factor, likely, remaining_ms = times.slowdown, 1.0, for_tracks_ms
+            factor, p90_share, remaining_ms = times.slowdown, 1.0, for_tracks_ms
             extra_ms = 0.0
             limit_ms = remaining_ms
         else:
-            factor, likely = times.factor_from(segment, progress), self._likely
+            factor, p90_share = times.factor_from(segment, progress), self._p90_share
             extra_ms = times.interruption_from(segment)
             reserve_ms = times.reserve.deciding_ms * (1.0 - segment / self._count)
             limit_ms = remaining_ms = self._due_ms - at_ms - reserve_ms
@@ -319,7 +319,7 @@ class InferenceRun:
                 planned_ms = rest_ms * factor * _ROUNDING
                 limit_ms = min(remaining_ms, max(until_ms, planned_ms) + extra_ms)
         choice = self._inference.policy.redecide(
-            run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, likely
+            run.path, segment, limit_ms - extra_ms, factor, at_ms - job.begun_ms, p90_share
         ).beside(extra_ms)
         decided_ms = self._inference.clock_ms()
         if choice.path != run.path:

@@ -39,7 +39,7 @@ def lives(tid: int) -> bool:
 def threads_started_by(tid: int) -> list[int]:
     """Threads that bear a thread's name without being Python's: it has started them, such as those of OpenMP.
 
-    Those that have hardly worked so far are left out: OpenVINO keeps one with every compiled segment that never does.
+    Those that have hardly worked so far are dropped: OpenVINO keeps one with every compiled segment that never does.
     """
     name, pythons = thread_name(tid), {thread.native_id for thread in threading.enumerate()}
     numbers = [int(folder.name) for folder in _TASKS.iterdir()]

@@ -18,9 +18,7 @@ LEAST_RATIO, MOST_RATIO = (
     8.0,
 )  # of a frame's part to what was expected; one beyond says no more than these
 _KEPT = 0.995  # weight of what was seen before a frame: it halves every 140 frames
-_LEAST_VARIANCE = (
-    0.002  # of progress, as of frames that spread by 4.5 %; of less than that nothing is concluded
-)
+_LEAST_VARIANCE = 0.002  # of progress, as of frames whose deviation is 4.5 %; of less than that nothing is concluded
 
 
 class PartBound:
@@ -179,7 +177,7 @@ class RemainingBound:
 
     def factor(self, progress: float) -> float:
         """What the forecast of the rest is multiplied with."""
-        return self.pace(progress) * self.bound.factor
+        return self.progress_factor(progress) * self.bound.factor
 
     def observe(self, progress: float, expected_ms: float, took_ms: float, **outcome: bool) -> None:
         """Learns from a rest that ended; see `PartBound.observe`.
@@ -188,7 +186,7 @@ class RemainingBound:
             ValueError: a time is not a positive, finite number, and nothing was learnt.
         """
         x = math.log(progress)
-        self.bound.observe(expected_ms * self.pace(progress), took_ms, **outcome)
+        self.bound.observe(expected_ms * self.progress_factor(progress), took_ms, **outcome)
         if not self._by_progress:
             return
         y = math.log(min(max(took_ms / expected_ms, LEAST_RATIO), MOST_RATIO))
@@ -204,8 +202,8 @@ class RemainingBound:
 
     def observe_aborted(self, progress: float, expected_ms: float, would_take_ms: float) -> None:
         """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
-        self.bound.observe_aborted(expected_ms * self.pace(progress), would_take_ms)
+        self.bound.observe_aborted(expected_ms * self.progress_factor(progress), would_take_ms)
 
-    def pace(self, progress: float) -> float:
+    def progress_factor(self, progress: float) -> float:
         """What the rest is multiplied with for how slow the frame has been."""
         return math.exp(self._slope * (math.log(progress) - self._mean))

@@ -98,7 +98,7 @@ class SegmentForecast:
         return total_ms
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:
-        """Expected time in ms of one segment on a path; 0 when it is left out."""
+        """Expected time in ms of one segment on a path; 0 when it is skipped."""
         return self._by_key[self.path_space.key(segment, path)]
 
     @cached_property

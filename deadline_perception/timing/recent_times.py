@@ -30,7 +30,7 @@ START_DEVIATIONS = 2.8  # above the median: 99.7 % of a normal distribution
 MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 # Of the target; interruptions that are rarer are left to it. More than 1, as half of a bound's excesses cost no deadline.
 _INTERRUPTED_SHARE = 1.2
-BURST_FRAMES = 5  # for so many after an interruption another one is more likely
+BURST_FRAMES = 5  # for so many after an interruption another one is more probable
 _FEW = 3  # interruptions that may be chance, however few frames were seen
 _EXECUTION_SHARE = 0.5  # of the target is left to executions beyond their limit
 _CONFIDENT = NormalDist().inv_cdf(0.95)

@@ -288,7 +288,7 @@ class FrameTimes:
         if segment and self.remaining is not None:
             of_rest = self.remaining[segment]
             before_ms = self.forecast.forecast_ms(path) - expected_ms / self.slowdown
-            expected_ms *= of_rest.pace(self.progress(before_ms, spent_ms))
+            expected_ms *= of_rest.progress_factor(self.progress(before_ms, spent_ms))
             recent = of_rest.bound.recent
         return recent.probability_within(expected_ms, remaining_ms)
 
@@ -303,7 +303,7 @@ class FrameTimes:
         """Expected time of what a plan had beyond the path that ran, whose own is given; 0 where it had nothing.
 
         A slow frame goes on along a shorter path, by whose time alone it would look slower than it was. So what it
-        skipped counts as if it had been run, at the pace that was expected.
+        skipped counts as if it had been run, as was expected.
         """
         return max(0.0, self.forecast.forecast_ms(plan) * self.slowdown - ran_ms)
 

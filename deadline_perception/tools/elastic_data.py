@@ -55,7 +55,7 @@ def read_data(
         text: see `DATA_HELP`.
         detects: the network is a detector.
         input_size: height and width in px of a classifier's images.
-        limit: most images, spread evenly; of a classifier of each class.
+        limit: most images, evenly spaced; of a classifier of each class.
 
     Raises:
         ValueError: there are fewer than 8 images, or they have no labels.
@@ -125,7 +125,7 @@ def _check(count: int, text: str) -> None:
 
 
 def _first_of_each(images: ClassImages, limit: int) -> ClassImages:
-    """At most so many images of each class, spread evenly."""
+    """At most so many images of each class, evenly spaced."""
     kept = np.sort(
         np.concatenate(
             [

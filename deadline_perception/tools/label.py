@@ -52,7 +52,7 @@ from deadline_perception.tools.support.model_arguments import (
 from deadline_perception.tools.support.stop_request import StopRequest
 from deadline_perception.tools.support.terminal import say
 
-_CHOSEN_ON = 200  # images of each source, spread evenly, that thresholds are chosen on at most
+_CHOSEN_ON = 200  # images of each source, evenly spaced, that thresholds are chosen on at most
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

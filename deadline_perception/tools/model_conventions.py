@@ -97,7 +97,7 @@ class TrialImages:
 
     @classmethod
     def of(cls, sequence: DrivingSequence) -> TrialImages:
-        """Some 20 images of a sequence, spread evenly; where some are annotated, those with most objects."""
+        """Some 20 images of a sequence, evenly spaced; where some are annotated, those with most objects."""
         frames = [frame for frame in sequence.frames if frame.ground_truth is not None] or list(
             sequence.frames
         )

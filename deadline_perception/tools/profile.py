@@ -268,7 +268,7 @@ def read_images(source: str | None, count: int = _IMAGES) -> list[np.ndarray]:
 
 
 def spread_images(frames: Sequence[Frame], count: int = _IMAGES) -> list[np.ndarray]:
-    """Images of some frames, spread evenly, those that have the size of the first."""
+    """Images of some frames, evenly spaced, those that have the size of the first."""
     images = [frame.load_bgr() for frame in spread_evenly(list(frames), count)]
     return [image for image in images if image.shape == images[0].shape]
 

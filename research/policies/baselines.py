@@ -44,7 +44,7 @@ class FixedPath:
         self._forecast = forecast
         self._quality = cache(quality.quality)  # one that is predicted takes long
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The fixed path; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._keep(self._path, 0, remaining_ms, factor)
 
@@ -55,7 +55,7 @@ class FixedPath:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         check_position(self._space, path, segment)
@@ -113,7 +113,7 @@ class Reactive:
         self._to_the_lowest = to_the_lowest
         self._rung = 0
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path of the present rung; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._fixed[self._rung].plan(remaining_ms, factor)
 
@@ -124,7 +124,7 @@ class Reactive:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         return self._fixed[self._rung].redecide(path, segment, remaining_ms, factor)
@@ -158,7 +158,7 @@ class GivenFactor:
     def __init__(self, policy: Policy, name: str) -> None:
         self._policy, self.name, self.factor = policy, name, 1.0
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """What the other policy plans by the given factor; see `Policy.plan`."""
         return self._honest(self._policy.plan(remaining_ms, self.factor), factor)
 
@@ -169,7 +169,7 @@ class GivenFactor:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """What the other policy decides by the given factor; see `Policy.redecide`."""
         return self._honest(

@@ -68,9 +68,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
         self._whole_ms = 0.0  # of the path that was chosen last
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
-        check_time_left(remaining_ms, factor, likely)
+        check_time_left(remaining_ms, factor, p90_share)
         frontiers = self._frontiers[0] or self._build(0)
         end = len(frontiers.members)
         best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
@@ -83,10 +83,10 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
-        check_time_left(remaining_ms, factor, likely)
+        check_time_left(remaining_ms, factor, p90_share)
         frontiers, planned, begin, end = self._of_prefix(path, segment)
         whole_ms = self._remaining_ms.item(0, planned)
         run_ms = whole_ms - self._remaining_ms.item(segment, planned)

@@ -116,7 +116,7 @@ class ThresholdPolicy:
         self._proposals_tau_ms = cache(self._find_proposals_tau_ms)
         self._cheapest = cache(self._find_cheapest)
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path that the thresholds would give if every segment took its bound; see `Policy.plan`."""
         return self._decide(self._start, 0, remaining_ms, factor)
 
@@ -127,7 +127,7 @@ class ThresholdPolicy:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """Decides the operator of `segment` now, and plans the later ones anew; see `Policy.redecide`."""
         check_position(self._space, path, segment)

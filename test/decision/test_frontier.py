@@ -266,11 +266,11 @@ def test_whatever_time_a_frame_has_it_starts_where_it_is_said_to(make_forecast, 
     assert 1 < len(planned) < len(SPACE)
     rng = random.Random(0)
     for _ in range(500):
-        budget_ms, likely = (
+        budget_ms, p90_share = (
             rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0))),
             rng.uniform(0.5, 1.0),
         )
-        assert policy.plan(budget_ms, 1.0, likely).path in planned
+        assert policy.plan(budget_ms, 1.0, p90_share).path in planned
 
 
 def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
@@ -336,7 +336,7 @@ def way_back_ms(case, path, segment):
     return case.forecast_ms(path, segment) - case.forecast_ms(path, until) + shortest_ms
 
 
-def needed_ms(case, path, segment, likely):
+def needed_ms(case, path, segment, p90_share):
     """The longest way back, here or from a later operator that is reached at the likely pace."""
     decided = [segment] + [
         at
@@ -345,7 +345,7 @@ def needed_ms(case, path, segment, likely):
     ]
     whole_ms = case.forecast_ms(path, segment)
     return max(
-        likely * (whole_ms - case.forecast_ms(path, at)) + way_back_ms(case, path, at)
+        p90_share * (whole_ms - case.forecast_ms(path, at)) + way_back_ms(case, path, at)
         for at in decided
     )
 
@@ -357,19 +357,19 @@ def needed_ms(case, path, segment, likely):
     segment=st.integers(0, SEGMENTS - 1),
     remaining_ms=st.floats(0.0, 150.0),
     factor=USUAL_FACTORS,
-    likely=LIKELY,
+    p90_share=LIKELY,
 )
 def test_the_choice_is_what_an_exhaustive_search_finds(
-    cases, which, index, segment, remaining_ms, factor, likely
+    cases, which, index, segment, remaining_ms, factor, p90_share
 ):
     case, path = cases[which], PATHS[index]
     choice = (
-        case.policy.plan(remaining_ms, factor, likely)
+        case.policy.plan(remaining_ms, factor, p90_share)
         if segment == 0
-        else case.policy.redecide(path, segment, remaining_ms, factor, likely=likely)
+        else case.policy.redecide(path, segment, remaining_ms, factor, p90_share=p90_share)
     )
     needed = [
-        (needed_ms(case, other, segment, likely) * factor, case.quality(other))
+        (needed_ms(case, other, segment, p90_share) * factor, case.quality(other))
         for other in SPACE.continuations(path, segment)
     ]
     found, slack = {}, 1e-9 * (1.0 + remaining_ms)
@@ -394,21 +394,21 @@ def test_the_choice_is_what_an_exhaustive_search_finds(
     which=st.integers(0, 3),
     share=st.floats(1.0, 4.0),
     factor=st.floats(1.0, 3.0),
-    likely=LIKELY,
+    p90_share=LIKELY,
     paces=st.lists(st.floats(0.0, 1.0), min_size=SEGMENTS, max_size=SEGMENTS),
 )
 def test_a_frame_whose_segments_keep_their_bounds_is_in_time(
-    cases, which, share, factor, likely, paces
+    cases, which, share, factor, p90_share, paces
 ):
     case = cases[which]
     shortest_ms = min(case.forecast_ms(path) for path in PATHS) * factor
     left_ms = share * shortest_ms * (1.0 + 1e-9)
-    choice = case.policy.plan(left_ms, factor, likely)
+    choice = case.policy.plan(left_ms, factor, p90_share)
     assert choice.feasible
     for segment in range(SEGMENTS):
         if SPACE.segments[segment].operator is not None and SPACE.applies(segment, choice.path):
             choice = case.policy.redecide(
-                choice.path, segment, left_ms + 1e-9, factor, likely=likely
+                choice.path, segment, left_ms + 1e-9, factor, p90_share=p90_share
             )
             assert choice.feasible
         after_ms = case.forecast_ms(choice.path, segment + 1) if segment + 1 < SEGMENTS else 0.0
@@ -418,15 +418,18 @@ def test_a_frame_whose_segments_keep_their_bounds_is_in_time(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    which=st.integers(0, 3), remaining_ms=st.floats(0.0, 150.0), factor=USUAL_FACTORS, likely=LIKELY
+    which=st.integers(0, 3),
+    remaining_ms=st.floats(0.0, 150.0),
+    factor=USUAL_FACTORS,
+    p90_share=LIKELY,
 )
 def test_recourse_never_plans_less_and_is_feasible_for_the_same_times(
-    cases, which, remaining_ms, factor, likely
+    cases, which, remaining_ms, factor, p90_share
 ):
     policy = cases[which].policy
     alone, with_recourse = (
         policy.plan(remaining_ms, factor),
-        policy.plan(remaining_ms, factor, likely),
+        policy.plan(remaining_ms, factor, p90_share),
     )
     assert with_recourse.feasible == alone.feasible or math.isclose(alone.bound_ms, remaining_ms)
     assert with_recourse.quality >= alone.quality
@@ -444,22 +447,22 @@ def test_a_plan_is_kept_unless_another_gains_enough(make_forecast, make_quality)
     policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
     eager = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.0)
     plan = policy.plan(forecast.forecast_ms(by_time[len(PATHS) // 2]), 1.0, 0.9).path
-    assert policy.redecide(plan, 0, 1000.0, 1.0, likely=0.9).path == plan
-    assert eager.redecide(plan, 0, 1000.0, 1.0, likely=0.9).quality > quality.quality(plan)
+    assert policy.redecide(plan, 0, 1000.0, 1.0, p90_share=0.9).path == plan
+    assert eager.redecide(plan, 0, 1000.0, 1.0, p90_share=0.9).quality > quality.quality(plan)
 
 
 @pytest.mark.parametrize('likely', [0.0, -0.5, 1.5, math.nan])
-def test_a_share_that_is_none_is_refused(cases, likely):
-    with pytest.raises(ValueError, match=r'likely is .*, expected a share of a bound in \(0, 1\]'):
-        cases[0].policy.plan(50.0, 1.0, likely)
-    with pytest.raises(ValueError, match='likely is'):
-        cases[0].policy.redecide(PATHS[0], 1, 50.0, 1.0, likely=likely)
+def test_a_share_that_is_none_is_refused(cases, p90_share):
+    with pytest.raises(ValueError, match=r'p90_share is .*, expected a share of a bound in \(0, 1\]'):
+        cases[0].policy.plan(50.0, 1.0, p90_share)
+    with pytest.raises(ValueError, match='p90_share is'):
+        cases[0].policy.redecide(PATHS[0], 1, 50.0, 1.0, p90_share=p90_share)
 
 
 def test_a_share_between_two_levels_is_taken_for_the_slower_pace(cases):
     for policy in (case.policy for case in cases):
-        for likely, level in ((0.01, 0.5), (0.5, 0.5), (0.51, 0.6), (0.75, 0.8), (0.95, 1.0)):
-            assert policy.starts(likely) == policy.starts(level)
+        for p90_share, level in ((0.01, 0.5), (0.5, 0.5), (0.51, 0.6), (0.75, 0.8), (0.95, 1.0)):
+            assert policy.starts(p90_share) == policy.starts(level)
 
 
 def test_a_plan_is_not_taken_back_where_the_frame_goes_at_the_likely_pace(cases):
@@ -469,7 +472,7 @@ def test_a_plan_is_not_taken_back_where_the_frame_goes_at_the_likely_pace(cases)
             for segment in range(SEGMENTS):
                 if plan.feasible and SPACE.segments[segment].operator is not None:
                     choice = case.policy.redecide(
-                        choice.path, segment, left_ms + 1e-9, 1.6, likely=0.7
+                        choice.path, segment, left_ms + 1e-9, 1.6, p90_share=0.7
                     )
                     assert choice.quality >= plan.quality
                 after_ms = (

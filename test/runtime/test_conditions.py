@@ -32,8 +32,8 @@ def test_before_anything_is_heard_the_defaults_are_in_force_and_said(tracker):
 
 
 def test_what_was_heard_is_in_force(tracker):
-    tracker.hear_budget(120.0, 30.0, '')
-    tracker.hear_contention(1.5, 'probe+pressure')
+    tracker.on_budget(120.0, 30.0, '')
+    tracker.on_contention(1.5, 'probe+pressure')
     conditions = tracker.now()
     assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (
         120.0,
@@ -46,8 +46,8 @@ def test_what_was_heard_is_in_force(tracker):
 def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_force(
     tracker, clock
 ):
-    tracker.hear_budget(120.0, 30.0, '')
-    tracker.hear_contention(1.5, 'probe')
+    tracker.on_budget(120.0, 30.0, '')
+    tracker.on_contention(1.5, 'probe')
     clock.ms += 501.0
     assert tracker.now().budget_ms == 30.0
     assert tracker.now().slowdown == 1.5
@@ -58,7 +58,7 @@ def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_
         'contention state is 3.0 s old, its slowdown of 1.50 stays in force'
         in tracker.now().reasons[1]
     )
-    tracker.hear_contention(1.0, 'probe')
+    tracker.on_contention(1.0, 'probe')
     assert tracker.now().slowdown == 1.0
     assert len(tracker.now().reasons) == 1
 
@@ -71,33 +71,33 @@ def test_what_stands_degrades_every_frame_whatever_is_heard(clock):
         clock_ms=clock,
     )
     assert tracker.now().reasons[2:] == ('profile is of another device',)
-    tracker.hear_budget(120.0, 30.0, '')
-    tracker.hear_contention(1.5, 'probe')
+    tracker.on_budget(120.0, 30.0, '')
+    tracker.on_contention(1.5, 'probe')
     assert tracker.now().reasons == ('profile is of another device',)
 
 
 def test_a_degraded_budget_is_passed_on_with_its_reason(tracker):
-    tracker.hear_budget(30.0, 30.0, 'speed is stale')
+    tracker.on_budget(30.0, 30.0, 'speed is stale')
     assert 'budget: speed is stale' in tracker.now().reasons
 
 
 @pytest.mark.parametrize('budget_ms', [0.0, -1.0, math.nan, math.inf, 1e300, 60_001.0])
 def test_refuses_a_budget_that_is_none_and_keeps_the_last(tracker, budget_ms):
-    tracker.hear_budget(120.0, 30.0, '')
+    tracker.on_budget(120.0, 30.0, '')
     with pytest.raises(ValueError, match='expected a time in'):
-        tracker.hear_budget(budget_ms, 30.0, '')
+        tracker.on_budget(budget_ms, 30.0, '')
     assert tracker.now().budget_ms == 120.0
 
 
 @pytest.mark.parametrize('slowdown', [0.9, math.nan, math.inf, 100.5, 1e15])
 def test_refuses_a_slowdown_that_is_none(tracker, slowdown):
     with pytest.raises(ValueError, match=r'expected a factor in \[1, 100\]'):
-        tracker.hear_contention(slowdown, 'probe')
+        tracker.on_contention(slowdown, 'probe')
 
 
 @pytest.mark.parametrize('min_budget_ms', [math.nan, 0.0, 200.0])
 def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_ms):
-    tracker.hear_budget(120.0, min_budget_ms, '')
+    tracker.on_budget(120.0, min_budget_ms, '')
     clock.ms += 501.0
     assert tracker.now().budget_ms == 120.0
 
@@ -119,7 +119,7 @@ def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
 
 def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
     for _ in range(5):
-        tracker.hear_frame(frame(2.0))
+        tracker.on_frame(frame(2.0))
     conditions = tracker.now()
     assert (
         conditions.slowdown == pytest.approx(2.0, rel=0.1)
@@ -134,10 +134,10 @@ def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
 def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_comes_first_when_it_speaks(
     tracker, clock
 ):
-    tracker.hear_contention(1.2, 'probe')
+    tracker.on_contention(1.2, 'probe')
     for _ in range(5):
-        tracker.hear_frame(frame(3.0))
-    tracker.hear_contention(1.2, 'probe')
+        tracker.on_frame(frame(3.0))
+    tracker.on_contention(1.2, 'probe')
     assert (tracker.now().slowdown, tracker.now().contention_source) == (1.2, 'probe')
     clock.ms += 3001.0
     assert (
@@ -149,38 +149,38 @@ def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_com
         f'contention state is 3.0 s old, slowdown of {now.slowdown:.2f} by its own frames'
         in now.reasons
     )
-    tracker.hear_contention(1.1, 'probe')
+    tracker.on_contention(1.1, 'probe')
     assert tracker.now().slowdown == 1.1
 
 
 def test_a_frame_that_was_answered_before_its_end_counts_only_where_it_says_more(tracker):
-    tracker.hear_frame(frame(0.5, Outcome.COASTED))
+    tracker.on_frame(frame(0.5, Outcome.COASTED))
     assert tracker.now().contention_source == ''
     for _ in range(5):
-        tracker.hear_frame(frame(2.0, Outcome.COASTED))
+        tracker.on_frame(frame(2.0, Outcome.COASTED))
     assert tracker.now().slowdown == pytest.approx(2.0, rel=0.1)
 
 
 def test_frames_move_a_state_until_the_next_one_is_heard(tracker):
     for _ in range(30):
-        tracker.hear_frame(frame(1.5))
-    tracker.hear_contention(1.6, 'probe+frames')
+        tracker.on_frame(frame(1.5))
+    tracker.on_contention(1.6, 'probe+frames')
     assert tracker.now().slowdown == 1.6
     for _ in range(30):
-        tracker.hear_frame(frame(3.0))
+        tracker.on_frame(frame(3.0))
     assert tracker.now().slowdown == pytest.approx(1.6 * 3.0 / 1.5, rel=0.1)
     for _ in range(300):
-        tracker.hear_frame(frame(0.5))
+        tracker.on_frame(frame(0.5))
     assert tracker.now().slowdown == pytest.approx(1.6 / 1.5, rel=0.1)
-    tracker.hear_contention(1.0, 'probe+frames')
+    tracker.on_contention(1.0, 'probe+frames')
     assert tracker.now().slowdown == 1.0
 
 
 def test_the_frame_after_one_beyond_its_bound_is_planned_with_what_that_one_took(tracker):
     for _ in range(30):
-        tracker.hear_frame(frame(1.0, bound_ms=50.0))
-    tracker.hear_contention(1.0, 'probe+frames')
-    tracker.hear_frame(frame(2.5, bound_ms=50.0))
+        tracker.on_frame(frame(1.0, bound_ms=50.0))
+    tracker.on_contention(1.0, 'probe+frames')
+    tracker.on_frame(frame(2.5, bound_ms=50.0))
     assert tracker.now().slowdown == pytest.approx(2.5)
-    tracker.hear_frame(frame(1.0, bound_ms=120.0))
+    tracker.on_frame(frame(1.0, bound_ms=120.0))
     assert tracker.now().slowdown == pytest.approx(1.0, abs=0.05)

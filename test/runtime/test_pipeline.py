@@ -89,11 +89,11 @@ class OnePath:
     def forecast_ms(self, path, segment=0):
         return self.cost_ms
 
-    def plan(self, remaining_ms, factor, likely=1.0):
+    def plan(self, remaining_ms, factor, p90_share=1.0):
         bound_ms = self.cost_ms * factor
         return Choice(PATH, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
 
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, likely=1.0):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, p90_share=1.0):
         return self.plan(remaining_ms, factor)
 
     def observe(self, latency_ms, remaining_ms):
@@ -212,7 +212,7 @@ class LooksRun(SegmentRun):
 
 
 class LooksPolicy(OnePath):
-    def plan(self, remaining_ms, factor, likely=1.0):
+    def plan(self, remaining_ms, factor, p90_share=1.0):
         bound_ms = self.cost_ms * factor
         return Choice(LOOKS.largest, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
 
@@ -576,7 +576,7 @@ class TwoPaths(OnePath):
     def forecast_ms(self, path, segment=0):
         return 50.0 if path == self.LONG else 10.0
 
-    def plan(self, remaining_ms, factor, likely=1.0):
+    def plan(self, remaining_ms, factor, p90_share=1.0):
         if factor != 1.0:  # a bound, and no forecast
             return Choice(self.SHORT, 1e6, 1e6, False, 0.1)
         self.asked_ms.append(remaining_ms)
@@ -585,7 +585,7 @@ class TwoPaths(OnePath):
             path, self.forecast_ms(path), self.forecast_ms(path), remaining_ms >= 10.0, 0.5
         )
 
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, likely=1.0):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, p90_share=1.0):
         return Choice(path, 1.0, 1.0, True, 0.5)
 
 

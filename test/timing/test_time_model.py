@@ -201,13 +201,13 @@ def test_the_slowdown_and_time_not_kept_for_publishing_count_for_what_is_left_to
 def test_a_frame_that_began_slowly_is_expected_to_go_on_slowly_once_frames_have_shown_it(learnt):
     assert learnt.rest(4.0) == learnt.rest(6.0) == 1.0  # 4 ms are expected
     for _ in range(40):
-        for pace in (1.0, 1.5):
-            learnt.take(ran(10.0 * pace, decided_after_ms=4.0 * pace))
+        for progress_factor in (1.0, 1.5):
+            learnt.take(ran(10.0 * progress_factor, decided_after_ms=4.0 * progress_factor))
     assert learnt.rest(6.0) / learnt.rest(4.0) == pytest.approx(1.5, rel=0.05)
     for _ in range(400):
-        for pace in (1.0, 1.5):  # now the begin says nothing of the rest
-            learnt.take(ran(4.0 * pace + 6.0, decided_after_ms=4.0 * pace))
-            learnt.take(ran(4.0 * pace + 9.0, decided_after_ms=4.0 * pace))
+        for progress_factor in (1.0, 1.5):  # now the begin says nothing of the rest
+            learnt.take(ran(4.0 * progress_factor + 6.0, decided_after_ms=4.0 * progress_factor))
+            learnt.take(ran(4.0 * progress_factor + 9.0, decided_after_ms=4.0 * progress_factor))
     assert learnt.rest(6.0) / learnt.rest(4.0) == pytest.approx(1.0, abs=0.06)
 
 
@@ -335,8 +335,14 @@ def test_each_part_can_be_switched_off_alone(off):
 
     def times_of(parts: TimeParts) -> dict[str, object]:
         learnt = Learnt(width=math.log(8.0), parts=parts)
-        for pace in (1.2, 1.6) * 30:
-            learnt.take(ran(10.0 * pace, 10.0 * pace + 1.0, decided_after_ms=4.0 * pace))
+        for progress_factor in (1.2, 1.6) * 30:
+            learnt.take(
+                ran(
+                    10.0 * progress_factor,
+                    10.0 * progress_factor + 1.0,
+                    decided_after_ms=4.0 * progress_factor,
+                )
+            )
         for _ in range(6):
             learnt.take(ran(60.0))
         times, whole = learnt.model.begin(2.0), learnt.model.whole

@@ -288,7 +288,7 @@ def _load_image(
 
 
 def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool]:
-    """The first speed topic, and whether its times are header stamps; messages whose time is not later are left out.
+    """The first speed topic, and whether its times are header stamps; messages whose time is not later are dropped.
 
     Times of recording are taken where the images or the speeds have no usable stamps: one clock for both.
     """

@@ -54,7 +54,7 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0) -> Seque
 
     They come from different videos, so the sequence is a slide show; the speed of a frame is that of its own video
     at the moment of the image. Images that the label file leaves out have no ground truth. The classes are the ten of
-    the data set, by their new names; boxes of other categories are left out, with one warning that counts them.
+    the data set, by their new names; boxes of other categories are dropped, with one warning that counts them.
 
     Args:
         root: folder that holds `images/100k`, and where they exist `labels` and `info/100k`.

@@ -63,7 +63,7 @@ def read_cityscapes(root: Path, split: str = 'val') -> Sequence:
     speeds from `vehicle_sequence` or `vehicle`. The classes are the eight that the data set's own evaluation of
     instances has; traffic lights and signs are not among them, because annotators did not tell one from the next.
     Caravans, trailers and groups that were not told apart are crowd regions. A rider is not part of a bicycle's box.
-    Polygons of classes that Cityscapes does not have are left out, with one warning that counts them.
+    Polygons of classes that Cityscapes does not have are dropped, with one warning that counts them.
 
     Args:
         root: folder that holds `leftImg8bit` or `leftImg8bit_sequence`.

@@ -61,9 +61,9 @@ def read_class_folders(
 
     Args:
         folder: whose folders are named as the classes are; these come in the order of their names. Hidden ones and
-            hidden files are left out.
+            hidden files are dropped.
         size: height and width in px that images are resized to.
-        limit: most images of one class, spread evenly over its files; None for all.
+        limit: most images of one class, distributed evenly over its files; None for all.
 
     Raises:
         ValueError: the folder does not hold two folders with images, or a file is no image.
@@ -89,7 +89,7 @@ def read_class_folders(
 
 def cut_objects(sequence: Sequence, size: tuple[int, int]) -> ClassImages:
     """Cuts the known objects out of frames and resizes them to height and width in px; crowd regions and small objects
-    are left out.
+    are dropped.
 
     Raises:
         ValueError: there is no such object.

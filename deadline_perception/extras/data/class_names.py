@@ -1,4 +1,4 @@
-"""The classes of known objects: renamed, merged or left out by a file, and brought into the order of a network's."""
+"""The classes of known objects: renamed, merged or dropped by a file, and brought into the order of a network's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_class_mapping(file: Path) -> dict[str, str | None]:
 def relabelled(
     ground_truth: GroundTruth, names: Many[str | None], wanted: Many[str]
 ) -> GroundTruth:
-    """The objects of wanted classes, their labels as indices into `wanted`; those of other classes are left out.
+    """The objects of wanted classes, their labels as indices into `wanted`; those of other classes are dropped.
 
     Args:
         ground_truth: labels index `names`.
@@ -68,7 +68,7 @@ def counted(boxes: dict[str, int]) -> str:
 
 
 def with_mapping(sequence: Sequence, mapping: dict[str, str | None]) -> Sequence:
-    """The sequence with classes renamed, merged or left out; warns, with counts, of boxes that are left out.
+    """The sequence with classes renamed, merged or dropped; warns, with counts, of boxes that are dropped.
 
     Raises:
         ValueError: no class remains.
@@ -90,7 +90,7 @@ def with_mapping(sequence: Sequence, mapping: dict[str, str | None]) -> Sequence
 
 
 def with_class_names(sequence: Sequence, wanted: tuple[str, ...]) -> Sequence:
-    """The sequence with labels that index `wanted`; boxes of other classes are left out, with a warning that counts."""
+    """The sequence with labels that index `wanted`; boxes of other classes are dropped, with a warning that counts."""
     return _with_names(sequence, sequence.class_names, wanted)
 
 

@@ -36,7 +36,7 @@ def read_yolo(data_yaml: Path, split: str | None = None, rate_hz: float = 10.0) 
 
     A label file holds a line for each object: class number, then centre, width and height, or the corners of an outline
     (segments, oriented boxes), as shares of the image. An image without a label file holds nothing, as YOLO counts it;
-    where no image has one, objects are not known. Key points and track numbers are left out.
+    where no image has one, objects are not known. Key points and track numbers are dropped.
 
     Args:
         data_yaml: the file that names classes and folders, which are looked for from its own folder.

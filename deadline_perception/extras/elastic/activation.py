@@ -17,8 +17,8 @@ class UnitGroup:
     """Neurons with one ranking.
 
     Attributes:
-        units: that can be left out one by one, at least 1; a unit is a channel, or several that belong together.
-        whole_because: why all are always kept; empty where some may be left out.
+        units: that can be skipped one by one, at least 1; a unit is a channel, or several that belong together.
+        whole_because: why all are always kept; empty where some may be skipped.
         names: layers whose outputs these are.
     """
 

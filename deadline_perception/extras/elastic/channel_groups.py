@@ -1,8 +1,8 @@
-"""Which channels of a network can be left out together, found by union of what its operations tie.
+"""Which channels of a network can be skipped together, found by union of what its operations tie.
 
 A layer's output channels begin a *group* of their own. A sum ties two groups: both keep the same channels. A depthwise
 convolution, a norm and an activation go on with the group that they read. Grouped convolutions and group norms make it
-coarser: a *unit*, so many neighbouring channels, is then kept or left out as a whole. Needs no torch.
+coarser: a *unit*, so many neighbouring channels, is then kept or skipped as a whole. Needs no torch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class ChannelGroup:
     """Channels with one ranking; a node of a union-find forest.
 
     Attributes:
-        units: of neighbouring channels, at the root; each is kept or left out as a whole.
-        whole_because: why nothing may be left out, at the root; empty where something may.
+        units: of neighbouring channels, at the root; each is kept or skipped as a whole.
+        whole_because: why nothing may be skipped, at the root; empty where something may.
         names: layers whose outputs the group holds, at the root.
     """
 
@@ -39,7 +39,7 @@ class ChannelGroup:
         self.root.units = math.gcd(self.root.units, units)
 
     def keep_whole(self, because: str) -> None:
-        """Lets nothing be left out, for the first reason that is given."""
+        """Lets nothing be skipped, for the first reason that is given."""
         self.root.whole_because = self.root.whole_because or because
 
 

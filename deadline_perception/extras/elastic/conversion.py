@@ -1,4 +1,4 @@
-"""Finds which channels of a traced network can be left out together, and puts elastic layers into it.
+"""Finds which channels of a traced network can be skipped together, and puts elastic layers into it.
 
 Every tensor of the trace gets a `Layout`: to which groups its channels belong, or none where all of them are always
 there. An operation that is not known here does no harm: what it reads is kept whole. A layer with weights that is not
@@ -153,7 +153,7 @@ class Converter:
         traced: the network; its layers are replaced.
 
     Attributes:
-        layouts: by node, where some channels may be left out.
+        layouts: by node, where some channels may be skipped.
         groups: all groups, in the order in which they were found; several may be tied.
     """
 
@@ -289,7 +289,7 @@ class Converter:
     def _of_operation(self, node: fx.Node) -> Layout | None:
         sources = [source for source in node.all_input_nodes if source in self.layouts]
         if not sources or 'tensor_meta' not in node.meta:
-            return None  # no channels that could be left out, or numbers such as a shape
+            return None  # no channels that could be skipped, or numbers such as a shape
         if _shape(node) is None:
             return self._whole(node)  # several tensors
         source = node.args[0] if node.args else None

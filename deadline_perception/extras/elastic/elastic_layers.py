@@ -12,7 +12,7 @@ from deadline_perception.extras.elastic.activation import Activation
 
 
 class ElasticBatchNorm(sliced.Norm):
-    """Batch norm whose statistics each setting has for itself: what a channel receives depends on those left out.
+    """Batch norm whose statistics each setting has for itself: what a channel receives depends on those skipped.
 
     Args:
         axes: see `SlicedLayer`; of `running_mean` and `running_var` too, whose axis 0 are the settings here.

@@ -48,7 +48,7 @@ class PathScores(NamedTuple):
 
 
 def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> list[Frame]:
-    """The frames with known objects; with a limit so many of them, spread evenly.
+    """The frames with known objects; with a limit so many of them, evenly spaced.
 
     Raises:
         ValueError: no frame is annotated, or the limit is below 1.
@@ -202,7 +202,7 @@ def measure_paths(
 
     Args:
         detector: see `detect_on_paths`; has `class_names` too.
-        sequence: names the classes of the ground truth; objects of classes that the network does not know are left out.
+        sequence: names the classes of the ground truth; objects of classes that the network does not know are dropped.
         frames: annotated frames of the sequence, at least 1, neighbours beside each other.
         paths: distinct paths of the detector.
         progress: called after each path on each frame with the number of those that this process has done.

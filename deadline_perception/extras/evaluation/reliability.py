@@ -22,8 +22,8 @@ class ScoredDetections:
     Attributes:
         scores: float64 `[N]`, in [0, 1], descending.
         hits: bool `[N]`, True where an object of the class is overlapped by at least half (IoU) that no more certain
-            detection overlaps; detections on crowd regions are left out.
-        objects: known objects of the class, crowd regions left out.
+            detection overlaps; detections on crowd regions are ignored.
+        objects: known objects of the class, without crowd regions.
     """
 
     scores: np.ndarray

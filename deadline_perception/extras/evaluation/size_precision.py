@@ -57,7 +57,7 @@ def precision_by_size(
 def objects_by_size(
     ground_truths: Sequence[GroundTruth], classes: int, image_sizes: Sequence[tuple[int, int]]
 ) -> np.ndarray:
-    """Number of known objects of each class and size, crowd regions left out: int64 `[classes, bins]`."""
+    """Number of known objects of each class and size, without crowd regions: int64 `[classes, bins]`."""
     counts = np.zeros((classes, len(SIZE_NAMES)), np.int64)
     for truth, size in zip(ground_truths, image_sizes):
         kept = ~truth.crowd

@@ -74,7 +74,7 @@ def annotated_views(
 
     Args:
         frames: annotated images.
-        class_names: what their labels mean; objects of another class than the classifier knows are left out.
+        class_names: what their labels mean; objects of another class than the classifier knows are dropped.
         backgrounds: windows of each image that hold no object, drawn by chance; half of them lie beside an object.
         seed: of those windows.
     """

@@ -232,7 +232,7 @@ def render_views(
     seed: int,
     sizes_px: tuple[float, float] = SIZES_PX,
 ) -> list[ObjectView]:
-    """So many objects of each class, longer sides spread evenly over the logarithm of the sizes.
+    """So many objects of each class, longer sides distributed evenly over the logarithm of the sizes.
 
     Raises:
         ValueError: there is no background, of which each piece is uint8 `[h, w, 3]`.

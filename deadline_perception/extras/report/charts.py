@@ -291,7 +291,7 @@ def phase_legend(recording: Recording) -> list[tuple[str, str]]:
 def bound_histogram(recording: Recording) -> str:
     """Distribution of the network's time over its bound; right of 1 the bound was exceeded.
 
-    Frames that were aborted within their bound are left out: nobody knows how long they would have taken.
+    Frames that were aborted within their bound are dropped: nobody knows how long they would have taken.
     """
     ratios = np.array(
         [

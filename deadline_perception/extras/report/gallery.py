@@ -37,7 +37,7 @@ class Picture:
 
 
 def chosen_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
-    """Frames spread evenly over the run with some that missed among them, in the order of their stamps."""
+    """Frames distributed evenly over the run with some that missed among them, in the order of their stamps."""
     chosen = spread_evenly([frame for frame in frames if not frame.in_time], _MISSED)
     others = [frame for frame in frames if not any(frame is taken for taken in chosen)]
     return sorted(

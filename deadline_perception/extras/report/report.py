@@ -47,7 +47,7 @@ def write_report(
         out: folder, made when absent.
         source: the images that were played; without them the page has no pictures and says so.
         facts: what is known of the machine, label to value.
-        notes: sentences that a reader must know, such as what of the source was left out.
+        notes: sentences that a reader must know, such as what of the source was dropped.
     """
     facts = facts or {}
     notes = [*notes, *filter(None, [recording.ending, recording.class_map])]

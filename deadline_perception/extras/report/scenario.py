@@ -25,7 +25,7 @@ _KNOTS = (
 
 
 def limited(sequence: Sequence, seconds: float) -> tuple[Sequence, str]:
-    """The sequence's beginning, and a sentence on what was left out; the sentence is empty when nothing was.
+    """The sequence's beginning, and a sentence on what was dropped; the sentence is empty when nothing was.
 
     Raises:
         ValueError: the limit is not positive.

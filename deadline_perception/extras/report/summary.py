@@ -30,7 +30,7 @@ class PathUse:
         frames: number of frames that it ran on.
         bound_p50_ms: median of the bounds promised for it.
         quality: expected average precision that the decision counted with, in [0, 1]; None where none was recorded.
-        misses: frames without fresh detections before the deadline; those of unknown age are left out.
+        misses: frames without fresh detections before the deadline; those of unknown age are dropped.
     """
 
     path: str

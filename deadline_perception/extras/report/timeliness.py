@@ -40,7 +40,7 @@ def frame_figures(recording: Recording) -> dict[str, float | None]:
     not see sent, but of which the detector knew, count as sent.
 
     A frame misses when no fresh detections of it came out before its deadline. Frames of unknown age met or missed a
-    deadline that was counted from their arrival, which says less than one counted from the capture; they are left out
+    deadline that was counted from their arrival, which says less than one counted from the capture; they are dropped
     of all misses and of what is feasible. The others are judged.
 
     Keys:

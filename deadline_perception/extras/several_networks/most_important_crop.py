@@ -9,7 +9,7 @@ import numpy as np
 from deadline_perception.core.detections import Detections
 from deadline_perception.extras.several_networks.classifier.crop import crop_box
 
-LIKELY = 0.5  # score of objects that are handed on: more likely there than not
+LIKELY = 0.5  # score of objects that are handed on: more probably there than not
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Crop:
 
 
 def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
-    """The window that a classifier is given of the largest likely object: what is near looks large, and weighs the
+    """The window that a classifier is given of the largest probable object: what is near looks large, and weighs the
     square of its size (thesis, problem 3.1). None without any.
 
     Args:

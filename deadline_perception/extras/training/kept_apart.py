@@ -28,7 +28,7 @@ class KeptApart:
 
 
 def keep_apart(sequences: Many[Sequence]) -> tuple[list[Sequence], KeptApart | None]:
-    """A tenth of the annotated images, spread evenly over each source, and the sources without them.
+    """A tenth of the annotated images, distributed evenly over each source, and the sources without them.
 
     Sources of fewer than `LEAST_IMAGES` annotated images are learnt whole. Frames of a video look like their
     neighbours, which are learnt: for such data judge by another video.

@@ -35,7 +35,7 @@ class LabelCounts:
     Attributes:
         images: in the file.
         empty: of them without any object; they may have unsure boxes.
-        unreadable: reasons by image name, of those left out.
+        unreadable: reasons by image name, of those dropped.
         kept, added, unsure: boxes by class: known ones, new ones, and those that are neither object nor background.
         dropped: known boxes of classes that are marked in some of the images only, and labelled in none.
     """

@@ -31,7 +31,7 @@ _WHOLE_SHARE, _BY_SIDE_SHARE = (
     0.3,
     0.35,
 )  # of the views: the image as a frame, and objects of any size
-_SIDES = (0.015, 1.0)  # of an object over the view's, spread evenly over their logarithm
+_SIDES = (0.015, 1.0)  # of an object over the view's, distributed evenly over their logarithm
 _LEAST_ZOOM, _MOST_MAGNIFIED = (
     0.35,
     4.0,
@@ -82,7 +82,7 @@ class SampleSource:
     generator and the files alone.
 
     Args:
-        sequences: annotated sequences; boxes of classes that are not learnt are left out, with a warning.
+        sequences: annotated sequences; boxes of classes that are not learnt are dropped, with a warning.
         shares: share of the draws that each sequence gets; they are normalised.
         size: height and width in px of the samples where `draw` is not told another.
         class_names: the classes to learn, at least one of each sequence's; None for all that they name.

@@ -92,7 +92,7 @@ class OnePath:
     leave out part of the work.
 
     Attributes:
-        random_skipping: draw what is skipped, the widths, the scale and the proposals; without, nothing is left out.
+        random_skipping: draw what is skipped, the widths, the scale and the proposals; without, nothing is skipped.
         random_switching: draw the one head that runs; without, all heads run and their outputs are averaged.
     """
 
@@ -154,7 +154,7 @@ def find_strategy(name: str, space: PathSpace) -> Strategy:
 
 
 def draw_path(space: PathSpace, generator: np.random.Generator, skip_share: float) -> ExecutionPath:
-    """A random path; each skip operator skips with a probability of its own, other settings are equally likely."""
+    """A random path; each skip operator skips with a probability of its own, other settings are equally probable."""
     settings = [
         int(generator.random() >= skip_share)
         if operator.kind == SKIP

@@ -1,4 +1,4 @@
-"""Scores that say how likely a detection is an object: a logistic curve per class, fitted on images that no training
+"""Scores that are the probability of an object: a logistic curve per class, fitted on images that no training
 saw (Platt 1999), kept with the weights. It keeps the order of the detections of a class, and so its AP."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def log_odds(scores: np.ndarray) -> np.ndarray:
 
 
 def fit_calibration(scores: Sequence[np.ndarray], hits: Sequence[np.ndarray]) -> ScoreCalibration:
-    """The calibration under which detections that were hits or not are the most likely.
+    """The calibration under which detections that were hits or not are the most probable.
 
     A class is drawn towards the curve of all classes as if it had some more detections, so that one with few has
     a curve too.

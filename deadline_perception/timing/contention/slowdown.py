@@ -7,7 +7,7 @@ import statistics
 from collections import deque
 
 MAX_SLOWDOWN = 100.0
-_WINDOW = 3  # observations in the median: one outlier is left out
+_WINDOW = 3  # observations in the median: one outlier is dropped
 _GAIN = 0.05  # share of the way to the median that is taken per observation
 # Of the logarithms' noise on an idle machine: above twice the deviation of medians of 3 when times scatter by 5 %.
 _SPREAD = 0.08
@@ -20,7 +20,7 @@ class RatioFilter:
     """A ratio that follows a load up at once and down slowly, and takes the noise of an idle machine for none.
 
     The median of the last few logarithms is followed slowly both ways, so that noise averages out; but what follows
-    never lies more than the spread of an idle machine's noise below it. Within the width of an idle machine's phases it
+    never lies more than the deviation of an idle machine's noise below it. Within the width of an idle machine's phases it
     reads 0, from twice that width on as it is. Single observations below 1 count in full: only the reading is limited,
     or noise would be read as a load.
 

@@ -38,7 +38,7 @@ class OnnxDetector(WholeDetector):
         form: of the input.
         stated: reading of the outputs, a name of `families.NAMES` or one with its conventions; empty: the likeliest.
         decode: `package.module:function` that reads the outputs instead, see `own_head`; empty: a known head.
-        threads: that the layers are spread over; with one, they are computed on the thread that asks for it.
+        threads: that the layers are distributed over; with one, they are computed on the thread that asks for it.
 
     Attributes:
         head: how its outputs are read.

@@ -55,7 +55,7 @@ class WholeDetector(Network):
 
     Args:
         name: what the model is called.
-        outputs: for each label that the model gives, the class; None where it is to be left out.
+        outputs: for each label that the model gives, the class; None where it is to be dropped.
         input_size: height and width in px that images are brought to.
         shape: all that execution times depend on, of plain values.
         file: its weights.

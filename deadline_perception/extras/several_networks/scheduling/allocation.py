@@ -34,7 +34,7 @@ class Method(Enum):
 
     GREEDY: the thesis's: from the lowest utilisations, the step that gains most quality per utilisation, until one does
         not fit.
-    GREEDY_NEXT: as GREEDY, but a step that does not fit is left out for the next best one, and at the end single
+    GREEDY_NEXT: as GREEDY, but a step that does not fit is dropped for the next best one, and at the end single
         options are exchanged while that gains quality.
     EXACT: the best selection there is, by mixed-integer programming.
     """
