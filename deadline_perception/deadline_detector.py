@@ -57,7 +57,7 @@ class CalibrationKeeper:
 
     Args:
         calibration: gives the file and the bound; None where nothing is kept.
-        failed: is told, in a sentence, that the file cannot be written; the next frames are served.
+        failed: is called with a sentence when the file cannot be written; the next frames are served.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class DeadlineDetector:
         self._notices = [
             *self.loaded.notices,
             *self.loaded.degraded,
-        ]  # that nobody has been told yet
+        ]  # that nobody has received yet
         self._dropped = weakref.finalize(
             self, _end_dropped, self._executor, self._owns_executor, self._at_work, self._process
         )

@@ -114,13 +114,13 @@ class GroundTruthCollector:
 
     def report(self) -> None:
         """Warns, once for the whole data set, when anything was repaired or dropped."""
-        told = [(what, count) for what, count in self._repairs.items() if count]
+        repairs = [(what, count) for what, count in self._repairs.items() if count]
         counts = [
-            f'{count} boxes {printable(what, 100)}' for what, count in told[:_MOST_REPAIRS_TOLD]
+            f'{count} boxes {printable(what, 100)}' for what, count in repairs[:_MOST_REPAIRS_TOLD]
         ]
-        if len(told) > _MOST_REPAIRS_TOLD:
+        if len(repairs) > _MOST_REPAIRS_TOLD:
             counts.append(
-                f'{sum(count for _, count in told[_MOST_REPAIRS_TOLD:])} boxes for other reasons'
+                f'{sum(count for _, count in repairs[_MOST_REPAIRS_TOLD:])} boxes for other reasons'
             )
         if counts:
             warnings.warn(f'{self._source}: {", ".join(counts)}', stacklevel=3)

@@ -68,7 +68,7 @@ class SpeedTrace:
 
 
 def read_speed_trace(source: Path) -> SpeedTrace:
-    """Reads a trace, its format told by its name and content.
+    """Reads a trace, its format known by its name and content.
 
     Args:
         source: a CSV file `stamp_s,speed_mps`, a BDD100K `info` JSON file, a Cityscapes `vehicle` JSON file, or a

@@ -66,7 +66,7 @@ class PassPolicy(FrontierPolicy):
     """See the module; for path spaces that declare results so far.
 
     At a re-decision the planned path is kept unless another gains more than `keep_epsilon`. Paths without a result so
-    far are begun as by `FrontierPolicy`: also where only `p90_share` a bound fits, and later operators can turn to a path
+    far are started as by `FrontierPolicy`: also where only `p90_share` a bound fits, and later operators can turn to a path
     that does.
 
     Args:

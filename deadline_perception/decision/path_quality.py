@@ -331,7 +331,7 @@ class PathQuality:
 
     @classmethod
     def from_forecast(cls, path_space: PathSpace, forecast: Forecast) -> PathQuality:
-        """Stand-in without any measurement: grows with the logarithm of the path's time, from 0 to 1, and never falls
+        """Fallback without any measurement: grows with the logarithm of the path's time, from 0 to 1, and never falls
         where the setting of an operator grows; models of a set are ranked by their times alone.
 
         `measured` is False on it, and `weights_hash` empty.
@@ -353,7 +353,7 @@ class PathQuality:
 
     @property
     def measured(self) -> bool:
-        """False for a stand-in made from forecasts, which predicts nothing."""
+        """False for a fallback made from forecasts, which predicts nothing."""
         return self._model is not None
 
     def check(self, weights_hash: str) -> None:
@@ -395,7 +395,7 @@ class PathQuality:
         )
 
     def prediction_error(self) -> PredictionError | None:
-        """How well each measured path is predicted from the others of its model; None without any, and for a stand-in.
+        """How well each measured path is predicted from the others of its model; None without any, and for such a fallback.
 
         Refits the model up to 60 times: a tenth of a second for a sample, about ten seconds for thousands of paths.
         """

@@ -46,7 +46,7 @@ class Choice:
             raise ValueError(f'quality of path {self.path} is {self.quality}, expected [0, 1]')
 
     def beside(self, interruption_ms: float) -> Choice:
-        """The same with what interruptions take on top of its bound; the policy was told of so much less time."""
+        """The same with what interruptions take on top of its bound; the policy was given so much less time."""
         if interruption_ms == 0.0:
             return self
         return replace(self, bound_ms=self.bound_ms + interruption_ms)

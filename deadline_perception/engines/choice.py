@@ -54,7 +54,7 @@ def choose_engine(engine: str, network, facts: DeviceFacts, weights: str = 'WEIG
 
         return CompiledSegments(store, facts.threads)
     except StoreError as error:
-        told = f'{error}. Prepare them: {profile_command(weights, facts.kind, facts.threads)}'
+        reason = f'{error}. Prepare them: {profile_command(weights, facts.kind, facts.threads)}'
         if engine == 'openvino':
-            raise StoreError(f'engine is openvino, but {told}') from error
-        return Eager(f'all segments run eagerly, in floating point: {told}')
+            raise StoreError(f'engine is openvino, but {reason}') from error
+        return Eager(f'all segments run eagerly, in floating point: {reason}')

@@ -54,7 +54,7 @@ def _own_folders(folder: Path) -> list[Path]:
 def _entries(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
-    except OSError:  # absent, or told of the folder itself
+    except OSError:  # absent, or reported with the folder itself
         return []
 
 

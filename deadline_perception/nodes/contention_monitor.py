@@ -78,7 +78,7 @@ def gpu_index(device: str) -> int:
 def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     """Lets the estimator learn from one frame, whichever way its path was changed as it ran.
 
-    A frame that was answered before its network had ended counts as far as it came. If it ended after all, it is told
+    A frame that was answered before its network had ended counts as far as it came. If it ended after all, it is reported
     again as late, and counts in full instead.
     """
     observe = {
@@ -168,7 +168,7 @@ class ContentionMonitorNode(ManagedNode):
                     one := subscription.handle.take_message(subscription.msg_type, subscription.raw)
                 ) is not None:
                     taken.append(one)
-        # In the order in which they were told: a late frame takes the place of what was said of it just before.
+        # In the order in which they were reported: a late frame takes the place of what was said of it just before.
         for raw, _ in sorted(taken, key=lambda one: one[1]['source_timestamp']):
             message = self._intake.message_in(raw, FrameLatency, 'detector/latency')
             if message is not None:

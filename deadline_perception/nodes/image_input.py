@@ -1,4 +1,4 @@
-"""The one input of images: taken off the middleware only while one is wanted; what is lost or does not come is told.
+"""The one input of images: taken off the middleware only while one is wanted; what is lost or does not come is reported.
 
 Taking an image costs time of Python that a frame at work needs, so it is not taken for nothing.
 """

@@ -1,6 +1,6 @@
 """The one way in for messages: every number that a node takes from a topic passes one table of ranges.
 
-What lies outside is counted, told, and not used; so is what comes more often than it can be of use. Images are the
+What lies outside is counted, reported, and not used; so is what comes more often than it can be of use. Images are the
 exception: `image_message.to_bgr` judges them.
 """
 
@@ -288,13 +288,13 @@ class MessageIntake:
     @property
     def concern(self) -> str:
         """What a person should know of the last seconds; empty where nothing was refused, and no topic flooded."""
-        told = [
+        concerns = [
             self._flood(subscription.topic_name, turns)
             for subscription, turns in self._subscriptions.items()
         ]
         if self._clock_ms() - self._refused_ms <= TOLD_MS:
-            told.append(f'{self.refused} messages not used, the last: {self.last_problem}')
-        return '; '.join(filter(None, told))
+            concerns.append(f'{self.refused} messages not used, the last: {self.last_problem}')
+        return '; '.join(filter(None, concerns))
 
     def _flood(self, topic: str, turns: InTurn) -> str:
         # Each publisher numbers its own messages.

@@ -125,7 +125,7 @@ def _end_process(
 
 
 def _failure_status(name: str, error: Exception, *, created: bool) -> int:
-    """The status of a process whose node failed, which is told."""
+    """The status of a process whose node failed, which is logged."""
     if isinstance(error, (RuntimeError, NotInitializedException)) and not rclpy.ok():
         return 0  # the node was publishing, or being made, when the signal came
     if isinstance(error, DeadlinePerceptionError) or (not created and isinstance(error, _EXPECTED)):

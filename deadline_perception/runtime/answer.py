@@ -1,4 +1,4 @@
-"""What a program is told about one image: what was found, how, and whether in time."""
+"""What a program receives about one image: what was found, how, and whether in time."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class DetectionStream(FrameClient):
     Args:
         task: of the detector.
         on_answer: called with each answer on a thread of the detector, which it holds up: leave long work to another.
-        on_late_record: told of a result that came after its image was answered, on the thread of inference.
+        on_late_record: called with a result that came after its image was answered, on the thread of inference.
 
     Attributes:
         pipeline, executor: that answer; set by whoever opens the stream.
@@ -245,7 +245,7 @@ class DetectionStream(FrameClient):
 
     @property
     def slowdown(self) -> float | None:
-        """Factor of contention that is assumed, at least 1; None: what frames, and `on_contention`, have told."""
+        """Factor of contention that is assumed, at least 1; None: what frames, and `on_contention`, have shown."""
         return self._slowdown
 
     @slowdown.setter

@@ -128,7 +128,7 @@ class Executor:
 
         Args:
             priority: of the threads.
-            on_failure: is told what goes wrong in either for which no frame answers.
+            on_failure: receives what goes wrong in either for which no frame answers.
             prepare: called on each of these threads before its first frame, so that this does not wait for it.
             collects_garbage: Python's collector is off meanwhile, and runs between frames: looking through everything
                 would pause a frame for tens of ms. What is alive now is not looked at. For a process of its own.
@@ -322,7 +322,7 @@ def serve(
 
     Args:
         mailbox: with items of some runners.
-        failed: is told whatever goes wrong all the same; the next item is served.
+        failed: receives whatever goes wrong all the same; the next item is served.
         after: called after each with its runner.
         goes_on: this thread is to take another item.
     """

@@ -219,10 +219,10 @@ def load_task(
     quality: Quality = load_quality(network, of_network, weights, options.quality)
     prepared = prepared_paths(network)
     kept = _kept_paths(options, network, profile, prepared, of_network, quality)
-    scene, told = None, ''
+    scene, notice = None, ''
     if passes is not None and kept is not None:
         quality = pass_quality(passes, quality, weights, options.quality, forecast)
-        kept, told = useful_sequences(passes[0], kept, quality, forecast)
+        kept, notice = useful_sequences(passes[0], kept, quality, forecast)
         scene = quality.scene
     network = looks
     goes_by_wcet = options.bounds == WCET and has_believable_wcet(profile)
@@ -280,7 +280,7 @@ def load_task(
             f'the latency profile was measured beside other programs, at a load of {profile.load_before:.1f} '
             f'on {profile.facts.cores} cores: frames correct it. Measure again: {_profile_command(options, weights)}'
         )
-    notices += [words for words in (network.engine.notice, told) if words]
+    notices += [words for words in (network.engine.notice, notice) if words]
     if unkept is not None:  # not before all of it has loaded
         unkept.keep()
     task = Task(network, policy, times, network.result_type, scene)

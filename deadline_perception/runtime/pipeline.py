@@ -60,19 +60,19 @@ class FrameClient(Protocol):
         """Publishes the result of an image; not called where there is none and nothing to coast."""
 
     def on_record(self, record: JobRecord) -> None:
-        """Is told all that is known about a frame, after its result, on the same thread."""
+        """Receives all that is known about a frame, after its result, on the same thread."""
 
     def on_late_record(self, record: JobRecord) -> None:
-        """Is told of a result that came after its image was answered."""
+        """Receives a result that came after its image was answered."""
 
     def on_ready(self) -> None:
         """Another image can be used; called on any thread."""
 
     def on_failure(self, error: BaseException) -> None:
-        """Is told an error of conversion, network or publication; the next frame is served."""
+        """Receives an error of conversion, network or publication; the next frame is served."""
 
     def on_notice(self, words: str) -> None:
-        """Is told what a person should know and concerns no frame."""
+        """Receives what a person should know and concerns no frame."""
 
 
 @dataclass(frozen=True)

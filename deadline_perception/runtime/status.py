@@ -19,7 +19,7 @@ HANGING_MS = 5000.0
 MAX_CAUSES = 20
 FURTHER = 'further causes'
 LOOSE = 3.0  # times that a bound lies above what frames take; beyond it paths that would fit are not taken
-_LEAST_RATIOS = 30  # frames, before that is told
+_LEAST_RATIOS = 30  # frames, before that is reported
 
 
 @dataclass

@@ -59,7 +59,7 @@ class Task:
         policy: chooses its paths, by their quality.
         times: expected times and bounds of its paths.
         result_type: of what its runs give.
-        scene: is told what the frames hold, where the policy weighs its paths by that.
+        scene: receives what the frames hold, where the policy weighs its paths by that.
     """
 
     network: Network

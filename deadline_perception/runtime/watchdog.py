@@ -17,14 +17,14 @@ NextDue = Callable[[float], tuple[float, 'Act | None']]
 MAX_THREADS = 8  # so many acts may hang at once
 SPARE_THREADS = 2  # that do not hang: one watches, one relieves it
 _LOG = logging.getLogger('deadline_perception')
-LONGEST_WAIT_S = 1.0  # looks again after that, whatever it was told
+LONGEST_WAIT_S = 1.0  # looks again after that, whatever was asked
 
 
 def tell(failed: Callable[[BaseException], None], error: BaseException) -> None:
-    """Tells an error at the outermost frame of a thread, which must outlive it, and whoever is told of it."""
+    """Tells an error at the outermost frame of a thread, which must outlive it, and whoever receives it."""
     try:
         failed(error)
-    except BaseException:  # whoever is told fails, or exits, too
+    except BaseException:  # whoever receives it fails, or exits, too
         _LOG.exception('an error could not be told: %s: %s', type(error).__name__, error)
 
 
@@ -33,7 +33,7 @@ class Watchdog:
     started where none is spare; one that is spare beyond two after its act ends.
 
     Args:
-        failed: is told what an act or a question raises; the watch goes on.
+        failed: receives what an act or a question raises; the watch goes on.
         prepare: called by each thread before its first watch, so that its first act need not.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Asks the kernel for what threads with deadlines are due: real-time priority or niceness, cores, locked memory.
 
-Whatever is refused is dropped and told; nothing here raises for want of a permission. Threads are named by the number
+Whatever is refused is dropped and reported; nothing here raises for want of a permission. Threads are named by the number
 that the kernel gives them. Free of ROS.
 
 Raised threads cannot starve the machine. Real-time priority is asked for only where the kernel keeps a part of every

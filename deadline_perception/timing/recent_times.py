@@ -1,6 +1,6 @@
 """What recent frames took over what was expected of them: a limit of executions, interruptions in ms, and chances.
 
-Two kinds of lateness are told apart. How long a network executes varies in proportion: its log ratios to the expected
+Two kinds of lateness are distinguished. How long a network executes varies in proportion: its log ratios to the expected
 time have a median and a deviation, from which a tolerance limit follows within some ten frames, whatever was expected
 at first. An interruption, such as another real-time program's turn, takes the same ms of a short path as of a long
 one: no factor says that, a quantile in ms does. They come in bursts, so that the frames right after one are looked at

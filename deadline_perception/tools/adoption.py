@@ -1,4 +1,4 @@
-"""The work of `deadline-perception adopt`: conventions, further members, accuracy, times, and what is told of them."""
+"""The work of `deadline-perception adopt`: conventions, further members, accuracy, times, and what is reported of them."""
 
 from __future__ import annotations
 
@@ -123,9 +123,11 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
     ]
     words = []
     for one in list(measured) if sequence and not args.float_only else []:
-        quantised, told = _in_8_bit(args, one, measured, images, classes, sequence, frames, ranking)
+        quantised, notes = _in_8_bit(
+            args, one, measured, images, classes, sequence, frames, ranking
+        )
         measured += quantised
-        words += told
+        words += notes
     kept, pruned = _prune(args, measured, bool(ranking))
     words += pruned
     kept.sort(key=lambda one: one.facts.time_ms)
@@ -151,8 +153,8 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
         quality = PathQuality.load(quality_file, network.path_space)
     if args.keep_paths and quality is not None:
         forecast = PathForecast(profile, network.path_space)
-        content, told = _with_kept_paths(args, content, network, forecast, quality, images)
-        words += told
+        content, notes = _with_kept_paths(args, content, network, forecast, quality, images)
+        words += notes
     for file in files:
         profile.save(file)
     content.save(args.out)
@@ -164,7 +166,7 @@ def adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Thread
 def _probe(
     args: argparse.Namespace, specs: Sequence[ModelSpec], images: list[np.ndarray]
 ) -> list[tuple[ModelSpec, ModelFacts]]:
-    """Each detector, loaded alone: what cannot be used is told before anything is measured for minutes."""
+    """Each detector, loaded alone: what cannot be used is reported before anything is measured for minutes."""
     known = []
     for spec in specs:
         if spec.kind == 'multi-path':
@@ -283,15 +285,15 @@ def _in_8_bit(
         max(_value(score, bool(ranking)) for score in one.scores.values())
         - max(_value(score, bool(ranking)) for score in scores.values())
     )
-    told = (
+    notes = (
         f'{one.spec.name} in 8 bit: {facts.time_ms:.1f} ms in place of {before.time_ms:.1f}, AP '
         f'{"less" if loss > 0 else "more"} by {abs(loss):.1f}'
     )
     if loss > _MOST_LOSS or facts.time_ms > _LEAST_GAIN * before.time_ms:
         spec.file.unlink()
         spec.file.with_suffix('.bin').unlink()
-        return [], [f'{told}: not kept']
-    return [Measured(spec, facts, scores)], [told]
+        return [], [f'{notes}: not kept']
+    return [Measured(spec, facts, scores)], [notes]
 
 
 def _ranking(

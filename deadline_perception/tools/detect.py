@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares what both commands that show a source are told."""
+    """Declares what both commands that show a source are given."""
     parser.add_argument(
         'source',
         metavar='SOURCE',

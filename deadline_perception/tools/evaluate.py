@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     check_file('--json', args.json, args.weights, args.classes, args.profile, *args.data)
     check_numbers(args, threads=THREADS)
-    # The data first: what is wrong with them is told before a network loads.
+    # The data first: what is wrong with them is reported before a network loads.
     sequences = [open_source(source, classes=args.classes) for source in args.data]
     if not any(frame.ground_truth is not None for one in sequences for frame in one.frames):
         annotated_frames(sequences[0])

@@ -17,7 +17,7 @@ _NAMED = 10  # unreadable images that are named
 
 @contextmanager
 def label_progress(planned: int, done: int) -> Iterator[Callable[[int, LabelJob, SeenImage], None]]:
-    """A bar over the images of a run, of which some were done before; gives what is told of each, see `see_all`, and
+    """A bar over the images of a run, of which some were done before; gives what is reported of each, see `see_all`, and
     names images that cannot be read."""
     unreadable = 0
     with progress_bar(

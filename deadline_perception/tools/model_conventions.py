@@ -23,8 +23,8 @@ from deadline_perception.extras.external_models.exported.conventions import (
     search,
 )
 from deadline_perception.extras.external_models.exported.exported_file import (
+    openvino_message,
     read_exported,
-    told,
     with_size,
 )
 from deadline_perception.extras.external_models.exported.model_error import ModelError
@@ -191,7 +191,7 @@ def _check_first_run(file: Path, size: tuple[int, int]) -> None:
     try:
         values = _Layers(exported, [levels.repeat(3, axis=2)]).run(InputForm(size, STRETCH), 0)
     except RuntimeError as error:
-        raise ModelError(f'{file} cannot be run: {told(error)}') from error
+        raise ModelError(f'{file} cannot be run: {openvino_message(error)}') from error
     check_finite(values, str(file))
     same = [float(value.flat[0]) for value in values if value.size > 1 and np.ptp(value) == 0]
     if len(same) == len(values) and not any(

@@ -165,7 +165,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, folder: str, **defaults: float) -> None:
-    """Declares what any training is told: its data, its steps, and where in `out` it is kept."""
+    """Declares what any training is given: its data, its steps, and where in `out` it is kept."""
     parser.add_argument(
         '--data',
         nargs='+',

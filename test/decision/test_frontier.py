@@ -453,7 +453,9 @@ def test_a_plan_is_kept_unless_another_gains_enough(make_forecast, make_quality)
 
 @pytest.mark.parametrize('likely', [0.0, -0.5, 1.5, math.nan])
 def test_a_share_that_is_none_is_refused(cases, p90_share):
-    with pytest.raises(ValueError, match=r'p90_share is .*, expected a share of a bound in \(0, 1\]'):
+    with pytest.raises(
+        ValueError, match=r'p90_share is .*, expected a share of a bound in \(0, 1\]'
+    ):
         cases[0].policy.plan(50.0, 1.0, p90_share)
     with pytest.raises(ValueError, match='p90_share is'):
         cases[0].policy.redecide(PATHS[0], 1, 50.0, 1.0, p90_share=p90_share)

@@ -1,4 +1,4 @@
-"""Coded images of files and messages: told by their content, and decoded within a limit of pixels that they state.
+"""Coded images of files and messages: known by their content, and decoded within a limit of pixels that they state.
 
 OpenCV decodes a dozen formats, whatever a file is called, and takes the memory that the header asks for. Here only JPEG,
 PNG, BMP and WebP reach it, whose headers are read first.

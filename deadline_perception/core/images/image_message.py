@@ -1,6 +1,6 @@
 """The pixels of image messages, whoever parsed them: ROS or rosbags.
 
-Messages are told apart and read by their fields, so nothing of ROS is imported. Images are views of the message's own
+Messages are distinguished and read by their fields, so nothing of ROS is imported. Images are views of the message's own
 bytes where their layout allows it and one copy elsewhere, which cv_bridge never undercuts. Encodings that are not known
 here are left to it: a caller that has it passes it in.
 """

@@ -249,7 +249,7 @@ def _camera(bag: BagFile) -> BagTopic:
 
 def _size_px(bag: BagFile, raw: bytes, msgtype: str) -> tuple[int, int]:
     """Width and height of an image, as it states; the largest there can be where it cannot be used."""
-    with suppress(BagError, ImageError, AttributeError):  # told when that image is asked for
+    with suppress(BagError, ImageError, AttributeError):  # reported when that image is asked for
         image = bag.parse(raw, msgtype)
         size = _coded_size_px(image) if hasattr(image, 'format') else (image.width, image.height)
         if size and 0 < min(size) and max(size) <= MAX_IMAGE_PX:

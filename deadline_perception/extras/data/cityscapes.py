@@ -62,7 +62,7 @@ def read_cityscapes(root: Path, split: str = 'val') -> Sequence:
     `leftImg8bit`; frames without annotation have no ground truth. Boxes come from the `*_polygons.json` of `gtFine`,
     speeds from `vehicle_sequence` or `vehicle`. The classes are the eight that the data set's own evaluation of
     instances has; traffic lights and signs are not among them, because annotators did not tell one from the next.
-    Caravans, trailers and groups that were not told apart are crowd regions. A rider is not part of a bicycle's box.
+    Caravans, trailers and groups that were not distinguished are crowd regions. A rider is not part of a bicycle's box.
     Polygons of classes that Cityscapes does not have are dropped, with one warning that counts them.
 
     Args:

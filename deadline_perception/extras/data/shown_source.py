@@ -38,7 +38,7 @@ class ShownSource:
 
     Attributes:
         name: of the source.
-        count: of images; None of a camera, which ends when it is told to.
+        count: of images; None of a camera, which ends when it is asked to.
         rate_hz: mean rate of the images.
         sequence: the images; None of a camera.
         camera: number of the webcam.

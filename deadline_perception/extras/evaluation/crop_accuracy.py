@@ -69,7 +69,7 @@ def measure_accuracy(
         network: a nested classifier; see `extras/several_networks/classifier/network.py`.
         views: objects and pieces of background that it was not trained on.
         sizes_px: longer sides to which objects are shrunk, ascending.
-        progress: told how many of how many objects have been shown.
+        progress: called with how many of how many objects have been shown.
 
     Raises:
         ValueError: a size has no object.

@@ -12,7 +12,7 @@ import numpy as np
 from deadline_perception.extras.report.recording import FrameRecord, Recording
 from deadline_perception.runtime.job import Outcome
 
-_WORST = 10  # frames that are told
+_WORST = 10  # frames that are listed
 PHASE_WORDS = {
     'age': 'on its way from the camera',
     'queue': 'waiting for the detector',

@@ -19,7 +19,7 @@ from deadline_perception.extras.report.timeliness import frame_figures, network_
 from deadline_perception.runtime.job import Outcome
 
 _TIMED_FRAMES = 5  # of a path, before its times are used to say where it would have fitted
-_SMALLEST_LOSS = 0.005  # of expected average precision, that is told
+_SMALLEST_LOSS = 0.005  # of expected average precision, that is reported
 
 
 @dataclass(frozen=True)

@@ -178,10 +178,12 @@ def load_nested_task(
         forecast = PathForecast(profile, network.path_space)
         prepared = prepared_paths(network)
         paths, quality = _levels(request, network, forecast, weights, prepared)
-        bound, told = make_calibrator(options, forecast, None)
+        bound, notices_of_bound = make_calibrator(options, forecast, None)
     except (SetupError, ModelNotFound, ValueError) as error:
         raise SetupError(f'task {request.name}: {error}') from error
-    task = NestedTask(request, network, paths, forecast, quality, bound, tuple(notices + told))
+    task = NestedTask(
+        request, network, paths, forecast, quality, bound, tuple(notices + notices_of_bound)
+    )
     if warm:
         _warm(task, profile.image_size, prepared)
     if unkept is not None:

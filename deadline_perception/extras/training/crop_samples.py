@@ -142,7 +142,7 @@ def augmented(view: ObjectView, generator: np.random.Generator, input_px: int) -
 
 
 def _lit(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Random brightness, contrast and tint, then blur and noise. Hue stays: lamps are told by it."""
+    """Random brightness, contrast and tint, then blur and noise. Hue stays: lamps are known by it."""
     if generator.random() < 0.8:
         gain = generator.uniform(0.6, 1.4) * generator.normal(1.0, 0.07, 3)
         brighter = np.float32(generator.uniform(-25, 25))

@@ -95,7 +95,7 @@ def see_all(
     """Runs the teachers on the images that the log does not have yet; an image that cannot be read is noted.
 
     Args:
-        report: told the number of images that are done, and the last of them.
+        report: called with the number of images that are done, and the last of them.
         stop: asked before each image; the first True ends the run.
 
     Returns:

@@ -97,7 +97,7 @@ class Trainer(ResumableTraining[MultiPathDetector]):
 
         Args:
             until: number of steps that are done then.
-            report: told the losses of every step.
+            report: called with the losses of every step.
             stop: asked in every step; the first True, of whichever process, ends the run in all after that step.
             ahead: steps whose images are drawn beside the step before; None for 1 on a GPU and 0 on a CPU, which is
                 busy. The weights are the same.

@@ -109,7 +109,7 @@ class SlowdownEstimator:
             forecast_ms: its expected time on the idle machine.
             latency_ms: the time it took.
             bound_ms: the time that it was not to exceed; infinite, NaN or 0 when not known.
-            again: in place of what was told of it as unfinished.
+            again: in place of what was reported of it as unfinished.
         """
         if not (_is_time(forecast_ms) and _is_time(latency_ms)):
             self.rejected += 1
@@ -136,7 +136,7 @@ class SlowdownEstimator:
     def observe_late(
         self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf
     ) -> None:
-        """Takes in a frame that ended after its deadline, in place of what was told of it as unfinished: counted twice,
+        """Takes in a frame that ended after its deadline, in place of what was reported of it as unfinished: counted twice,
         one pause of the machine would pass for a load, as the filter takes the second of two outliers for one."""
         self.observe_frame(forecast_ms, latency_ms, bound_ms, again=self._last_is_unfinished)
 

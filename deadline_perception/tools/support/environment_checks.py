@@ -33,7 +33,7 @@ LIBRARIES = {
 }
 _ROOT = Path('/')
 _LEAST_SHARED_MEMORY_BYTES = (
-    256e6  # Fast DDS moves images through it; a container has 64 MB unless told otherwise
+    256e6  # Fast DDS moves images through it; a container has 64 MB by default
 )
 
 

@@ -1,4 +1,4 @@
-"""What a command is told of, tried before it works for minutes: places to write, numbers, and where it computes."""
+"""What a command is given of, tried before it works for minutes: places to write, numbers, and where it computes."""
 
 from __future__ import annotations
 

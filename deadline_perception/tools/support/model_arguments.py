@@ -1,4 +1,4 @@
-"""What a command is told of the user's own detectors: the models and their classes, in words and files."""
+"""What a command is given of the user's own detectors: the models and their classes, in words and files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _NEEDING = (ModelKind.EXPORT, ModelKind.TORCHVISION)  # classes
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares what a command is told of models beside their names, `models`."""
+    """Declares what a command is given of models beside their names, `models`."""
     parser.add_argument(
         '--classes', action='append', default=[], metavar='NAMES|FILE|coco', help=CLASSES_HELP
     )

@@ -196,7 +196,7 @@ def _keep_models(weights: Path, models: SegmentModels, store: SegmentStore) -> N
 
 
 def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
-    """The models of segments that lie beside the weights; none where they cannot be read, which is told."""
+    """The models of segments that lie beside the weights; none where they cannot be read, which is logged."""
     try:
         return SegmentModels.load(weights.with_suffix(SUFFIX), weights_hash)
     except (OSError, FileRefused) as error:

@@ -1,4 +1,4 @@
-"""A wish that a long command end early: after so many minutes, or because its process was told to."""
+"""A wish that a long command end early: after so many minutes, or because its process was signalled."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list
         _fix_sizes(model, image, size)
     except RuntimeError as error:
         raise ModelError(
-            f'{file} cannot take images of {size[0]} x {size[1]} px: {told(error)}'
+            f'{file} cannot take images of {size[0]} x {size[1]} px: {openvino_message(error)}'
         ) from error
     return _outputs(model)
 
@@ -126,7 +126,7 @@ def precision(model) -> str:
     return '8 bit' if kinds & {'FakeQuantize', 'QuantizeLinear', 'DequantizeLinear'} else 'float'
 
 
-def told(error: Exception) -> str:
+def openvino_message(error: Exception) -> str:
     """The line of an error of OpenVINO's that says what is wrong, mostly after the places in its own source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     plain = [line for line in lines if not line.startswith(('Exception from', 'Check '))]
@@ -175,7 +175,7 @@ def _read(file: Path):
         )
     except RuntimeError as error:
         raise ModelError(
-            f'{file} cannot be read by OpenVINO: {told(error)}. Export it with a standard opset and '
+            f'{file} cannot be read by OpenVINO: {openvino_message(error)}. Export it with a standard opset and '
             f'without operations of its own (for YOLO: without suppression inside)'
         ) from error
 

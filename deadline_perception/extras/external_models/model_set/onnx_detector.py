@@ -13,8 +13,8 @@ from deadline_perception.engines.openvino_library import cpu_settings, load_open
 from deadline_perception.extras.external_models.exported.conventions import is_believable
 from deadline_perception.extras.external_models.exported.exported_file import (
     ExportedFile,
+    openvino_message,
     read_exported,
-    told,
     with_size,
 )
 from deadline_perception.extras.external_models.exported.families import recognise
@@ -111,7 +111,9 @@ class OnnxDetector(WholeDetector):
                 _with_pixels(openvino, exported, form), 'CPU', cpu_settings(threads)
             )
         except RuntimeError as error:
-            raise ModelError(f'{self.config_name} cannot be compiled: {told(error)}') from error
+            raise ModelError(
+                f'{self.config_name} cannot be compiled: {openvino_message(error)}'
+            ) from error
         self._tensor, self._request = openvino.Tensor, compiled.create_infer_request()
         self._count = len(compiled.outputs)
 

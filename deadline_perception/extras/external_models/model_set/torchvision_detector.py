@@ -150,7 +150,7 @@ def fits(architecture: str, file: Path, count: int) -> bool:
         ModelError: they cannot be read.
     """
     if architecture not in architectures():
-        return False  # which is told as the model is loaded
+        return False  # which is logged as the model is loaded
     return not _differences(architecture, _read_weights(Path(file)), count)[0]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from deadline_perception.engines.segment_run import check_image
 
-# Side of the window over the longer side of the box: signs are told apart by their outline, which the border shows.
+# Side of the window over the longer side of the box: signs are distinguished by their outline, which the border shows.
 WINDOW = 1.2
 # A side beyond twice this is read at every second pixel, and so on: near objects cost no more than others.
 _MOST_PX = 128

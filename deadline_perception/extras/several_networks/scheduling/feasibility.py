@@ -95,7 +95,7 @@ class Analysis:
 
     @property
     def failing(self) -> tuple[Condition, ...]:
-        """The conditions that do not hold; the utilisation is told apart."""
+        """The conditions that do not hold; the utilisation is reported apart."""
         return tuple(condition for condition in self.tightest if not condition.holds)
 
 

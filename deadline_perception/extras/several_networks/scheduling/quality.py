@@ -196,7 +196,7 @@ def majority_probability(accuracies: Sequence[float], weights: Sequence[int]) ->
 
 @dataclass(frozen=True)
 class TotalAccuracy(LevelQuality):
-    """TOT of problem 3.1: the chance that right answers outweigh wrong ones, each weighing the square of the object's width.
+    """TOT of problem 3.1: the chance that right answers outweigh wrong ones, each weighing its width squared.
 
     Attributes:
         table: accuracy per level and width.
@@ -234,7 +234,7 @@ class TotalAccuracy(LevelQuality):
 
 @dataclass(frozen=True)
 class DetectedInTime(LevelQuality):
-    """The chance that an object is found in at least one of the looks at it while the vehicle comes nearer by some distance.
+    """The chance that an object is found in at least one of the looks at it while the vehicle comes nearer.
 
     A look finds an object with the average precision of the level in the mean. Of classification the thesis has looks
     independent; looks at one object are not: what one of them misses the next mostly misses too. So the chance differs
