@@ -451,7 +451,7 @@ def test_a_plan_is_kept_unless_another_gains_enough(make_forecast, make_quality)
     assert eager.redecide(plan, 0, 1000.0, 1.0, p90_share=0.9).quality > quality.quality(plan)
 
 
-@pytest.mark.parametrize('likely', [0.0, -0.5, 1.5, math.nan])
+@pytest.mark.parametrize('p90_share', [0.0, -0.5, 1.5, math.nan])
 def test_a_share_that_is_none_is_refused(cases, p90_share):
     with pytest.raises(
         ValueError, match=r'p90_share is .*, expected a share of a bound in \(0, 1\]'

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.untrusted_file import FileRefused
@@ -134,58 +135,14 @@ def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
 
 
 def _request(file: Path, name: object, settings: object) -> TaskRequest:
-    known = {field.name: field for field in fields(TaskRequest) if field.name != 'name'}
-    if not isinstance(name, str) or not isinstance(settings, Mapping):
-        raise TaskFileError(
-            f'task {_told(name)} of {file} has the settings {_told(settings)}, expected names and '
-            f'values'
-        )
-    foreign = [_told(key) for key in settings if key not in known]
-    missing = [
-        key for key, field in known.items() if field.default is MISSING and key not in settings
-    ]
-    if foreign or missing:
-        beyond = printable(', '.join(foreign)) or 'nothing'
-        raise TaskFileError(
-            f'task {_told(name)} of {file} has {beyond} beyond, and '
-            f'lacks {", ".join(missing) or "nothing"} of {", ".join(known)}'
-        )
+    """One task; files are relative to the working folder, as everywhere."""
+    task = f'task {_told(name)}'
     try:
-        return TaskRequest(
-            name=name, **{key: _converted(key, value) for key, value in settings.items()}
-        )
-    except (TypeError, ValueError) as error:
-        raise TaskFileError(
-            f'task {_told(name)} of {file} cannot be used: {printable(error)}'
-        ) from error
-
-
-def _converted(key: str, value: object) -> Any:
-    """A value of YAML as the request takes it; files are relative to the working folder, as everywhere."""
-    if key in ('weight', 'distance_m', 'size_px_m', 'deadline_ms'):
-        return _number(key, value)
-    if key == 'periods_ms':
-        if not isinstance(value, list):
-            raise ValueError(f'periods_ms is {_told(value)}, expected a list of times')
-        return tuple(_number(key, period_ms) for period_ms in value)
-    if key == 'levels':
-        if isinstance(value, list) and all(isinstance(level, str) for level in value):
-            return tuple(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        raise ValueError(
-            f'levels is {_told(value)}, expected a number, or a list of names of paths'
-        )
-    if not isinstance(value, str):
-        raise ValueError(f'{key} is {_told(value)}, expected a text')
-    return value
+        settings = decode(settings, dict[str, Any], task)
+        return decode({**settings, 'name': name}, TaskRequest, task)
+    except FileRefused as error:
+        raise TaskFileError(f'task file {file} cannot be used: {printable(error)}') from error
 
 
 def _told(value: object) -> str:
     return printable(repr(value), 100)
-
-
-def _number(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f'{key} is {_told(value)}, expected a number')
-    return float(value)

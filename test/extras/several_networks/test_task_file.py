@@ -34,17 +34,26 @@ tasks:
         ('tasks: []', 'holds no task'),
         ('- 1', 'holds no task'),
         ('tasks: [', 'cannot be read'),
-        ('tasks: {a: {model: x}}', 'lacks periods_ms'),
-        ('tasks: {a: {model: x, periods_ms: [1], perod: 3}}', "has 'perod' beyond"),
-        ('tasks: {a: {model: x, periods_ms: 5}}', 'expected a list of times'),
+        ('tasks: {a: {model: x}}', 'missing required field periods_ms'),
+        (
+            'tasks: {a: {model: x, periods_ms: [1], perod: 3}}',
+            "task 'a' has 'perod', expected name, model",
+        ),
+        ('tasks: {a: {model: x, periods_ms: 5}}', 'periods_ms is 5, expected array, got int'),
         ('tasks: {a: {model: x, periods_ms: []}}', 'expected 1 to 256 times from 0.1 to 60000 ms'),
         ('tasks: {a: {model: x, periods_ms: [0]}}', 'expected 1 to 256 times'),
         ('tasks: {a: {model: x, periods_ms: [.nan]}}', 'expected 1 to 256 times'),
-        ('tasks: {a: {model: x, periods_ms: [yes]}}', 'periods_ms is True, expected a number'),
+        (
+            'tasks: {a: {model: x, periods_ms: [yes]}}',
+            'periods_ms[0] is True, expected float, got bool',
+        ),
         ('tasks: {a: {model: x, periods_ms: [1], weight: 0}}', 'weight is 0.0'),
         ('tasks: {a: {model: x, periods_ms: [1], levels: 0}}', 'levels is 0'),
-        ('tasks: {a: {model: x, periods_ms: [1], levels: [1, 2]}}', 'list of names of paths'),
-        ('tasks: {a: {model: 5, periods_ms: [1]}}', 'model is 5, expected a text'),
+        (
+            'tasks: {a: {model: x, periods_ms: [1], levels: [1, 2]}}',
+            'levels[0] is 1, expected str, got int',
+        ),
+        ('tasks: {a: {model: 5, periods_ms: [1]}}', 'model is 5, expected str'),
         ('tasks: {a: {model: x, periods_ms: [1], crops_of: b}}', 'crops_of of task a'),
         (
             'tasks: {a: {model: x, periods_ms: [1], crops_of: a}}',
@@ -75,14 +84,17 @@ tasks:
         ('tasks: {schedule: {model: x, periods_ms: [1]}}', 'other than schedule and jobs'),
         ('tasks: {stra\u00dfe: {model: x, periods_ms: [1]}}', 'which begins with a letter'),
         ('tasks: {"\\e[31m": {model: x, periods_ms: [1]}}', r"name is '\x1b[31m'"),
-        ('tasks: {a: {"\\e[31m": x}}', r"has '\x1b[31m' beyond"),
+        (
+            'tasks: {a: {"\\e[31m": x}}',
+            r"task 'a' is {'\x1b[31m': 'x', 'name': 'a'}, object missing",
+        ),
         ('a: &a [x, x]\ntasks: {a: {model: *a, periods_ms: *a}}', 'is an alias or an anchor'),
         (
             'tasks: {' + ', '.join(f'a{n}: {{model: x, periods_ms: [1]}}' for n in range(65)) + '}',
             'holds 65 tasks',
         ),
         ('tasks: {a b: {model: x, periods_ms: [1]}}', "name is 'a b'"),
-        ('tasks: {a: 5}', 'expected names and values'),
+        ('tasks: {a: 5}', "task 'a' is 5, expected object"),
     ],
 )
 def test_says_what_is_wrong(tmp_path, text, words):
