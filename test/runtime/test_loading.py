@@ -80,7 +80,7 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     here.save({**learnt.state(), 'recent': None})
     bound, begun_anew = make_calibrator(options, Forecast(), here)
     assert (bound.integral.frames, bound.bound_ms(10.0)) == (0, BEGIN_MS)
-    assert 'recent times are None' in begun_anew[0]
+    assert 'recent is None, expected object' in begun_anew[0]
     here.file.write_text('{"alpha"')
     assert 'cannot be read' in make_calibrator(options, Forecast(), here)[1][0]
 

@@ -151,7 +151,7 @@ def folder(tmp_path_factory):
             ['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
             'model small_yolo is an exported file, .*, and the device cuda, expected cpu',
         ),
-        (['none.yaml'], 'set of models .*none.yaml cannot be read'),
+        (['none.yaml'], 'set of models .*none.yaml cannot be used'),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused_in_one_line(

@@ -7,10 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Annotated, Any
 
 import psutil
 import yaml
+from msgspec import Meta
 
+from deadline_perception.core.decoding import decode
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import printable
 from deadline_perception.core.plain_yaml import read_yaml
@@ -31,6 +34,7 @@ KINDS = ('onnx', 'torchvision', 'multi-path')
 ENGINES_OF_ONNX = ('openvino', 'onnxruntime', 'onnxruntime-float16')
 _MOST_MODELS, _MOST_LABELS = 64, 10_000  # the latter of one model
 _NAME = re.compile(r'[A-Za-z0-9_.]+')
+_FileName = Annotated[str, Meta(pattern='^[^\\0]+$')]
 _HEAD = """# Detectors of which one runs each frame, ascending in time. Written by `deadline-perception adopt`.
 # Launch it: ros2 launch deadline_perception perception.launch.py model:=THIS_FILE image_topic:=/camera/image_raw
 """
@@ -81,13 +85,11 @@ class ModelSpec:
         object.__setattr__(self, 'file', Path(self.file))
         for name in ('classes', 'kept_paths', 'input_size', 'mean', 'deviation'):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, (list, tuple)):
-                raise ModelError(f'{name} of model {self.name} is {_told(value)}, expected a list')
             object.__setattr__(self, name, None if value is None else tuple(value))
         object.__setattr__(
             self, 'classes', tuple(None if name == BACKGROUND else name for name in self.classes)
         )
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if not _NAME.fullmatch(self.name):
             raise ModelError(
                 f'name of a model is {_told(self.name)}, expected letters, digits, dots and underscores'
             )
@@ -95,7 +97,7 @@ class ModelSpec:
             raise ModelError(
                 f'kind of model {self.name} is {_told(self.kind)}, expected one of {", ".join(KINDS)}'
             )
-        if self.kind != 'multi-path' and not any(isinstance(known, str) for known in self.classes):
+        if self.kind != 'multi-path' and not any(self.classes):
             raise ModelError(
                 f'model {self.name} has no classes, expected a name or null for each label that it gives'
             )
@@ -103,14 +105,11 @@ class ModelSpec:
             raise ModelError(
                 f'model {self.name} has {len(self.classes)} classes, expected at most {_MOST_LABELS}'
             )
-        if not all(
-            known is None or (isinstance(known, str) and known.isprintable() and known)
-            for known in self.classes
-        ):
+        if not all(known is None or (known and known.isprintable()) for known in self.classes):
             raise ModelError(
                 f'classes of model {self.name} are {_told(self.classes)}, expected names or null'
             )
-        if not isinstance(self.memory_mb, (int, float)) or not 0 <= self.memory_mb < 2**30:
+        if not 0 <= self.memory_mb < 2**30:
             raise ModelError(
                 f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at '
                 f'least 0'
@@ -119,15 +118,6 @@ class ModelSpec:
             raise ModelError(
                 f'engine of model {self.name} is {_told(self.engine)}, expected one of '
                 f'{", ".join(ENGINES_OF_ONNX)}'
-            )
-        for name in ('architecture', 'path', 'outputs', 'decode'):
-            if not isinstance(getattr(self, name), str):
-                raise ModelError(
-                    f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text'
-                )
-        if not all(isinstance(path, str) for path in self.kept_paths):
-            raise ModelError(
-                f'kept_paths of model {self.name} are {_told(self.kept_paths)}, expected names of paths'
             )
         try:
             self.form  # raises where a value is none of it
@@ -141,6 +131,15 @@ class ModelSpec:
 
 
 @dataclass(frozen=True)
+class _Content:
+    """What a set file holds."""
+
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    models: list[dict[str, Any]]
+    classes: list[str] | None = None
+
+
+@dataclass(frozen=True)
 class SetFile:
     """A set of detectors.
 
@@ -149,7 +148,7 @@ class SetFile:
         classes: of the set, in order; empty: as the models name them.
 
     Raises:
-        ModelError: there is no model, or a name occurs twice.
+        ModelError: there is no model, a name occurs twice, or that of a class cannot be printed.
     """
 
     models: tuple[ModelSpec, ...]
@@ -162,6 +161,8 @@ class SetFile:
                 f'models of the set are {", ".join(names) or "none"}, expected 1 to {_MOST_MODELS} of '
                 f'distinct names'
             )
+        if not all(map(str.isprintable, self.classes)):
+            raise ModelError(f'classes are {_told(self.classes)}, expected printable names')
 
     @classmethod
     def load(cls, file: Path) -> SetFile:
@@ -172,48 +173,14 @@ class SetFile:
         """
         file = Path(file)
         try:
-            content = read_yaml(file)
-        except (OSError, FileRefused) as error:
-            raise ModelError(f'set of models {file} cannot be read: {error}') from error
-        if (
-            not isinstance(content, dict)
-            or content.get('format') != FORMAT
-            or not isinstance(content.get('models'), list)
-        ):
-            raise ModelError(
-                f'{file} is no set of models of format {FORMAT}, expected `format: {FORMAT}` and a list '
-                f'`models:`'
-            )
-        known = [field.name for field in fields(ModelSpec)]
-        models = []
-        for number, row in enumerate(content['models'], 1):
-            if (
-                not isinstance(row, dict)
-                or not {'name', 'kind', 'file'} <= row.keys()
-                or not row.keys() <= {*known}
-            ):
-                raise ModelError(
-                    f'{file}: model {number} has '
-                    f'{_told(sorted(map(str, row)) if isinstance(row, dict) else row)}, expected name, '
-                    f'kind and file, and of the others {", ".join(known[3:])}'
-                )
-            try:
-                if not isinstance(row['file'], str) or '\0' in row['file']:
-                    raise ModelError(
-                        f'file of model {number} is {_told(row["file"])}, expected a path'
-                    )
-                models.append(ModelSpec(**{**row, 'file': file.parent / row['file']}))
-            except ModelError as error:
-                raise ModelError(f'{file}: {error}') from error
-        classes = content.get('classes') or []
-        if not isinstance(classes, list) or not all(
-            isinstance(name, str) and name.isprintable() for name in classes
-        ):
-            raise ModelError(f'{file}: classes are {_told(classes)}, expected a list of names')
-        try:
-            return cls(tuple(models), tuple(classes))
-        except ModelError as error:
-            raise ModelError(f'{file}: {error}') from error
+            content = decode(read_yaml(file), _Content, 'set')
+            models = [
+                _model(file.parent, row, f'model {number}')
+                for number, row in enumerate(content.models, 1)
+            ]
+            return cls(tuple(models), tuple(content.classes or ()))
+        except (OSError, FileRefused, ModelError) as error:
+            raise ModelError(f'set of models {file} cannot be used: {error}') from error
 
     def save(self, file: Path) -> None:
         """Writes the set, whole or not at all; files of models as paths from there where they lie below or beside
@@ -232,6 +199,12 @@ class SetFile:
             content, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
         )
         replace_file(file, _HEAD + text)
+
+
+def _model(folder: Path, row: dict[str, Any], name: str) -> ModelSpec:
+    """A model of a set file, whose own file is named from its folder on."""
+    file = decode(row.get('file'), _FileName, f'{name}.file')
+    return decode({**row, 'file': folder / file}, ModelSpec, name)
 
 
 def _told(value: object) -> str:

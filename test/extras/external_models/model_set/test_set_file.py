@@ -87,15 +87,15 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
 @pytest.mark.parametrize(
     ('text', 'said'),
     [
-        ('', 'no set of models of format 1'),
-        ('[', 'cannot be read'),
-        ('format: 1\nmodels: {}', 'no set of models'),
-        ('format: 2\nmodels: []', 'no set of models of format 1'),
+        ('', 'set is None, expected object'),
+        ('[', 'cannot be used: it is no YAML'),
+        ('format: 1\nmodels: {}', 'set.models is {}, expected array'),
+        ('format: 2\nmodels: []', 'set.format is 2, expected int <= 1'),
         ('format: 1\nmodels: []', 'models of the set are none'),
-        ('format: 1\nmodels: [3]', 'model 1 has 3, expected name, kind and file'),
+        ('format: 1\nmodels: [3]', r'set.models\[0\] is 3, expected object'),
         (
-            'format: 1\nmodels: [{name: a, kind: onnx, file: a.onnx, colour: red}]',
-            "model 1 has .'colour'",
+            'format: 1\nmodels: [{name: a, kind: multi-path, file: a, colour: red}]',
+            "model 1 has 'colour', expected name, kind, file",
         ),
         ('format: 1\nmodels: [{name: a, kind: onnx, file: a.onnx}]', 'model a has no classes'),
         ('format: 1\nmodels: [{name: a-b, kind: onnx, file: a.onnx}]', "name of a model is 'a-b'"),
@@ -105,12 +105,12 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
         ),
         (
             'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: car}]',
-            "classes of model a is 'car', expected a list",
+            "model 1.classes is 'car', expected array",
         ),
-        ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [3]}]', 'has no classes'),
+        ('format: 1\nmodels: [{name: a, kind: onnx, file: 3}]', 'model 1.file is 3, expected str'),
         (
             'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], memory_mb: much}]',
-            "memory of model a is 'much'",
+            "model 1.memory_mb is 'much', expected float",
         ),
         (
             'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], engine: tensorflow}]',
@@ -118,9 +118,12 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
         ),
         (
             'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], decode: 5}]',
-            'decode of model a is 5,',
+            'model 1.decode is 5, expected str',
         ),
-        ('format: 1\nclasses: 3\nmodels: [{name: a, kind: multi-path, file: a}]', 'classes are 3'),
+        (
+            'format: 1\nclasses: 3\nmodels: [{name: a, kind: multi-path, file: a}]',
+            'set.classes is 3, expected array',
+        ),
         (
             'format: 1\nmodels: [{name: a, kind: multi-path, file: a}, {name: a, kind: multi-path, file: b}]',
             'of distinct names',
