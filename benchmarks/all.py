@@ -169,6 +169,9 @@ BENCHMARKS = (
         'selections of levels and periods against the optimum',
         f'{THESIS}, Fig. 8',
     ),
+    Benchmark(
+        'schedulable_sets', 1, 'sets of networks that fit, run whole and preempted between segments'
+    ),
     Benchmark('nested_execution', 11, 'several networks under one scheduler and without it'),
     Benchmark(
         'importance', 8, 'rankings of neurons', arguments=('--seeds', '2', '--iterations', '150')

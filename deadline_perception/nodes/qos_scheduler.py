@@ -1,8 +1,8 @@
 """The lifecycle node `qos_scheduler`: several networks on the devices of one machine, scheduled for the most quality.
 
-It loads the networks of a task file, gives each a level and a period so that all deadlines are met under non-preemptive
-EDF, and runs them, one at a time per device. When contention, speed or the set of tasks changes, there is a new
-schedule, and the next jobs follow it; nothing is stopped.
+It loads the networks of a task file, gives each a level and a period so that all deadlines are met under EDF that
+preempts between segments, and runs them, one segment at a time per device. When contention, speed or the set of tasks
+changes, there is a new schedule, and the next jobs follow it; nothing is stopped.
 """
 
 from __future__ import annotations
@@ -438,6 +438,7 @@ class QosSchedulerNode(ManagedNode):
                 values |= {
                     f'{device} utilisation': schedule.allocation.utilisation,
                     f'{device} quality': schedule.allocation.quality,
+                    f'{device} blocking_ms': schedule.blocking_ms,
                 }
                 concerns.append(f'{device}: {schedule.refusal}' if schedule.refusal else '')
             concerns += [f'{name} hangs' for name in scheduler.hanging]
@@ -451,6 +452,8 @@ class QosSchedulerNode(ManagedNode):
                     f'{name} misses': count.misses,
                     f'{name} miss ratio upper 95 %': count.miss_ratio_upper_95,
                     f'{name} raised levels': count.raised,
+                    f'{name} preemptions': count.preemptions,
+                    f'{name} longest blocking, ms': count.longest_blocking_ms,
                     f'{name} replaced images': count.replaced,
                     f'{name} rejected images': self._served[name].rejected,
                 }

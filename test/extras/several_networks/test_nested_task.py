@@ -62,7 +62,7 @@ def test_levels_are_the_best_paths_and_quality_falls_with_the_period(load):
         and len(task.paths) >= 3
         and isinstance(task.quality, DetectedInTime)
     )
-    options = task.options(10.0, task.bounds_ms())
+    options = task.options(10.0, task.bounds_ms(), task.segments_ms())
     assert len(options) == 2 * len(task.paths)
     by_period = {
         period_ms: [option.quality for option in options if option.period_ms == period_ms]
@@ -70,6 +70,19 @@ def test_levels_are_the_best_paths_and_quality_falls_with_the_period(load):
     }
     assert by_period[100.0] == sorted(by_period[100.0])
     assert all(short >= long for short, long in zip(by_period[100.0], by_period[200.0]))
+
+
+def test_segments_are_shorter_than_their_jobs_and_deadlines_go_with_the_options(load):
+    task = load('front', deadline_ms=150.0)
+    segments, bounds = task.segments_ms(), task.bounds_ms()
+    assert segments == tuple(sorted(segments))
+    assert all(segment < bound for segment, bound in zip(segments, bounds))
+    options = task.options(10.0, bounds, segments)
+    assert {(option.period_ms, option.deadline_ms) for option in options} == {
+        (100.0, 100.0),
+        (200.0, 150.0),
+    }
+    assert [option.segment_ms for option in options[::2]] == list(segments)
 
 
 def test_named_levels_and_few_levels(load):

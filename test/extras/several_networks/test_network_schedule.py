@@ -9,7 +9,12 @@ import pytest
 from invented_networks import CLASSIFIER, make_classifier
 
 from deadline_perception.extras.several_networks.nested_task import OVERHEAD_FLOOR_MS, NestedTask
-from deadline_perception.extras.several_networks.network_schedule import make_schedule
+from deadline_perception.extras.several_networks.network_schedule import (
+    make_schedule,
+    tolerated_segments_ms,
+)
+from deadline_perception.extras.several_networks.scheduling.allocation import Allocation
+from deadline_perception.extras.several_networks.scheduling.choices import Option
 from deadline_perception.extras.several_networks.scheduling.quality import DetectedInTime
 from deadline_perception.extras.several_networks.task_file import TaskRequest
 from deadline_perception.timing.calibration import BoundCalibrator
@@ -112,3 +117,16 @@ def test_it_holds_for_its_own_tasks_in_their_order_alone():
     schedule = make_schedule(tasks, 10.0)
     assert schedule.holds(tasks, 10.0)
     assert not schedule.holds(tasks[:1], 10.0) and not schedule.holds(tasks[::-1], 10.0)
+
+
+def test_levels_are_raised_only_while_their_segments_block_nobody_for_too_long():
+    tasks = [task('quick', periods_ms=(100.0,)), task('slow', 0.01, (1000.0,))]
+    schedule = make_schedule(tasks, 10.0)
+    quick, slow = schedule.plans.values()
+    assert quick.highest == 3 and schedule.blocking_ms == max(
+        option.segment_ms for option in schedule.allocation.options
+    )
+    _, tolerated_ms = tolerated_segments_ms(schedule.allocation)
+    assert tolerated_ms == pytest.approx(100.0 - quick.time_ms, abs=1e-5)
+    longest = Allocation((Option(0, 10.0, 7.0, 1.0), Option(0, 40.0, 10.0, 1.0, 2.0)), True)
+    assert tolerated_segments_ms(longest) == pytest.approx([math.inf, 3.0], abs=1e-5)

@@ -326,6 +326,124 @@ def test_a_network_whose_level_changes_gives_the_outputs_of_a_fixed_one(bench, m
             assert np.array_equal(value, getattr(result, name))
 
 
+class Traced:
+    """A real run that tells each of its segments, and waits after the first."""
+
+    def __init__(self, run, name, trace, gate):
+        self.run, self.name, self.trace, self.gate = run, name, trace, gate
+
+    def __getattr__(self, name):
+        return getattr(self.run, name)
+
+    def run_segment(self):
+        self.trace.append((self.name, self.run.segment))
+        took_ms = self.run.run_segment()
+        if self.run.segment == 1:
+            assert self.gate.wait(WAIT_S)
+        return took_ms
+
+
+def traced_networks():
+    """Real networks by name, a gate after the first segment of each job, and the segments in the order of their start."""
+    networks = {'slow': make_magnifier(), 'medium': make_classifier(), 'quick': make_magnifier()}
+    gates, trace = {name: threading.Event() for name in networks}, []
+
+    def begin(name):
+        network = networks[name]
+        path = network.path_space.largest
+        return lambda image, level: Traced(network.start(image, path), name, trace, gates[name])
+
+    return networks, gates, trace, {name: begin(name) for name in networks}
+
+
+def segments_of(name, networks, begin=0):
+    return [(name, at) for at in range(begin, len(networks[name].path_space.segments))]
+
+
+def test_jobs_are_preempted_between_segments_and_go_on_where_they_were(bench):
+    networks, gates, trace, starts = traced_networks()
+    found = bench(starts)
+    periods_ms = {'slow': 60_000.0, 'medium': 40_000.0, 'quick': 20_000.0}
+    found.scheduler.follow({name: TaskPlan(0, ms, (10_000.0,)) for name, ms in periods_ms.items()})
+    found.scheduler.submit('slow', IMAGE)
+    wait(lambda: len(trace) == 1, 'its first segment')
+    found.scheduler.submit('medium', IMAGE)
+    gates['slow'].set()
+    wait(lambda: len(trace) == 2, 'the first preemption')
+    found.scheduler.submit('quick', IMAGE)
+    gates['medium'].set()
+    wait(lambda: len(trace) == 3, 'the second preemption')
+    time.sleep(0.02)
+    gates['quick'].set()
+    wait(lambda: len(found.records) == 3, 'three jobs')
+    assert trace == [
+        ('slow', 0),
+        ('medium', 0),
+        *segments_of('quick', networks),
+        *segments_of('medium', networks, 1),
+        *segments_of('slow', networks, 1),
+    ]
+    assert [record.outcome for record in found.records] == [Outcome.DETECTED] * 3
+    counts = found.scheduler.counts
+    assert [counts[name].preemptions for name in periods_ms] == [1, 1, 0]
+    assert counts['quick'].longest_blocking_ms > 0.0 == counts['slow'].longest_blocking_ms
+    quick, medium, slow = found.records
+    assert slow.preempted_ms > medium.preempted_ms >= quick.took_ms and quick.preempted_ms == 0.0
+    assert slow.took_ms == pytest.approx(slow.answered_ms - slow.started_ms - slow.preempted_ms)
+    for name, network in networks.items():
+        alone = network.start(IMAGE, network.path_space.largest).finish()
+        for field, value in vars(alone).items():
+            assert np.array_equal(value, getattr(found.results(name)[0], field))
+
+
+def test_a_job_that_preempts_and_hangs_leaves_the_preempted_one_to_the_next_thread(bench):
+    networks, gates, trace, starts = traced_networks()
+    stuck = threading.Event()
+    starts['quick'] = lambda image, level: Steps(lambda: stuck.wait(WAIT_S), nothing)
+    found = bench(starts, hanging_ms=50.0)
+    found.scheduler.follow(
+        {'slow': TaskPlan(0, 60_000.0, (10.0,)), 'quick': TaskPlan(0, 1000.0, (5.0,))}
+    )
+    found.scheduler.submit('slow', IMAGE)
+    wait(lambda: trace, 'its first segment')
+    found.scheduler.submit('quick', IMAGE)
+    gates['slow'].set()
+    wait(lambda: found.results('slow'), 'the job that was preempted')
+    assert found.outcomes('quick') == [Outcome.HUNG] and found.scheduler.hanging == ('quick',)
+    stuck.set()
+
+
+def test_a_job_that_is_preempted_when_the_scheduler_stops_is_aborted(bench):
+    networks, gates, trace, starts = traced_networks()
+    found = bench(starts)
+    found.scheduler.follow(
+        {name: TaskPlan(0, ms, (1e4,)) for name, ms in (('slow', 6e4), ('quick', 2e4))}
+    )
+    found.scheduler.submit('slow', IMAGE)
+    wait(lambda: trace, 'its first segment')
+    found.scheduler.submit('quick', IMAGE)
+    gates['slow'].set()
+    wait(lambda: len(trace) == 2, 'the preemption')
+    threading.Timer(0.05, gates['quick'].set).start()
+    assert found.scheduler.stop()
+    assert found.outcomes('slow') == found.outcomes('quick') == [Outcome.ABORTED]
+
+
+def test_deadlines_before_the_ends_of_periods_are_those_of_jobs(bench):
+    found = bench({'task': lambda image, level: Steps(nothing)})
+    found.scheduler.follow({'task': TaskPlan(0, 200.0, (5.0, 50.0, 150.0), 100.0)})
+    for number in range(2):
+        found.scheduler.submit('task', IMAGE)
+        wait(lambda: len(found.records) > number, 'a job')
+    first, second = found.records
+    assert second.arrived_ms == pytest.approx(first.arrived_ms + 200.0)
+    assert second.conditions.budget_ms == 100.0 and first.level == second.level == 1
+    found.scheduler.follow({'task': TaskPlan(0, 200.0, (5.0, 50.0, 150.0), highest=0)})
+    found.scheduler.submit('task', IMAGE)
+    wait(lambda: len(found.records) == 3, 'a job')
+    assert found.records[2].level == 0
+
+
 def test_stopping_aborts_the_job_at_work(bench):
     begun = threading.Event()
     found = bench(
@@ -348,7 +466,15 @@ def test_rejected_images_are_no_jobs(bench):
 
 
 @pytest.mark.parametrize(
-    'values', [(1, 10.0, (1.0,)), (0, 0.0, (1.0,)), (0, 10.0, (0.0,)), (0, 10.0, ())]
+    'values',
+    [
+        (1, 10.0, (1.0,)),
+        (0, 0.0, (1.0,)),
+        (0, 10.0, (0.0,)),
+        (0, 10.0, ()),
+        (0, 10.0, (1.0,), 0.0),
+        (0, 10.0, (1.0,), 5.0, 1),
+    ],
 )
 def test_refuses_plans_that_are_none(values):
     with pytest.raises(ValueError, match='expected'):

@@ -143,17 +143,17 @@ def test_more_may_be_due_beyond_the_longest_deadline_than_fits():
         if utilisation > 1:
             continue
         length = overloaded_length(times, periods, deadlines)
-        fails = [
-            at
-            for at in range(max(deadlines), max(deadlines) + math.lcm(*periods) + 1)
-            if sum(
-                max(0, (at - due) // period + 1) * time
-                for time, period, due in zip(times, periods, deadlines)
-            )
-            > at
-        ]
-        assert (length in fails) if fails else length is None, (times, periods, deadlines)
-        beyond += analyse(times, periods, [1, 1, 1], deadlines).failing[:1] != () and bool(fails)
+
+        def demand(at):
+            rows = zip(times, periods, deadlines)  # noqa: B023
+            return sum(max(0, (at - due) // period + 1) * time for time, period, due in rows)
+
+        # What does not fit first does so within one turn of all periods.
+        last = max(deadlines) + math.lcm(*periods)
+        fails = any(demand(at) > at for at in range(max(deadlines), last + 1))
+        assert fails == (length is not None), (times, periods, deadlines)
+        assert length is None or demand(length) > length >= max(deadlines)
+        beyond += fails and all(demand(at) <= at for at in range(max(deadlines)))
     assert beyond > 50
 
 
