@@ -9,12 +9,15 @@ See docs/python_api.md.
 from __future__ import annotations
 
 import _thread
+import math
 import os
 import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +26,7 @@ import numpy as np
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.core.number import is_count
+from deadline_perception.core.number import is_count, number_or_nan, told_value
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.engines.segment_run import Network
@@ -45,11 +48,16 @@ _END_TIMEOUT_S = (
     1.0  # of the same as the program ends, which then waits for threads of all detectors
 )
 _CAMERA_SIZE = (1280, 720)  # of images to measure on
+MOST_AWAITED = 8  # images of `adetect` at a time, the one at work included
 KEPT_FRAMES = 200  # a process that is killed loses what the calibration learnt from at most so many
 
 
 class DetectorHangs(DeadlinePerceptionError):
     """The network does not return from a frame, and no thread can be ended."""
+
+
+class QueueFull(DeadlinePerceptionError):
+    """So many images are awaited already that a further one would be answered too late."""
 
 
 class CalibrationKeeper:
@@ -112,7 +120,10 @@ class DeadlineDetector:
             classifier; a `set.yaml`; an exported detector (ONNX, OpenVINO IR, TensorFlow Lite);
             `package.module:callable`; a network (`engines.segment_run.Network`); or options that name one of these.
             A `Task` is taken as it is.
-        rules: how images are answered; None: see `detect` and `stream`.
+        min_score: objects and classes of a lower score are in no answer, but that of coasted objects goes on to fall;
+            in [0, 1].
+        classes: of an exported detector whose file does not name them, see `NetworkOptions`.
+        rules: how images are answered, in the place of `min_score`; None: see `detect` and `stream`.
         priority: `off`, or `auto` for what the detector node asks of the kernel for the threads that compute and
             answer, see `ThreadPriority`.
         executor: its threads; detectors that share one run on one thread, the earliest deadline first. None: its own.
@@ -131,6 +142,8 @@ class DeadlineDetector:
         self,
         model: str | Path | Network | NetworkOptions | Task = DEFAULT_MODEL,
         *,
+        min_score: float = 0.3,
+        classes: str | Sequence[str] = (),
         rules: FrameRules | None = None,
         priority: str = 'off',
         executor: Executor | None = None,
@@ -140,7 +153,8 @@ class DeadlineDetector:
         ThreadPriority(
             priority, lock_memory=False
         )  # refuses a mode that is none before a network is loaded
-        self._rules, self._priority = rules, priority
+        self._rules, self._priority = rules or FrameRules(min_score), priority
+        self._spares_next_image = rules is None
         self._executor, self._owns_executor = executor or Executor(), executor is None
         self._pipeline: FramePipeline | None = None
         self._hung: FramePipeline | None = None  # released, with a frame that did not come out
@@ -151,11 +165,13 @@ class DeadlineDetector:
         self._closed = False
         self._at_work: list[FramePipeline | CalibrationKeeper] = []  # of the client at hand
         self._process = os.getpid()
+        self._awaiting = ThreadPoolExecutor(MOST_AWAITED, 'adetect')
+        self._places = threading.BoundedSemaphore(MOST_AWAITED)  # of images that are awaited
         try:
             if isinstance(model, Task):
                 self.loaded = LoadedTask.of(model)
             else:
-                images, options = None, _options(model)
+                images, options = None, _options(model, classes)
                 if measures:
                     images = _street_views
                     prepare = prepare or partial(_prepare, options)
@@ -204,12 +220,61 @@ class DeadlineDetector:
         self._check_process()
         with self._opening:
             if self._own_stream is None:
-                self._own_stream = self.stream(rules=self._rules or FrameRules())
+                self._own_stream = self.stream(rules=self._rules)
             stream = self._own_stream
         is_alone = is_count(stamp_ns) and stamp_ns == 0
         return stream.detect(
             image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms, is_alone=is_alone
         )
+
+    async def adetect(
+        self,
+        image_bgr: np.ndarray,
+        budget_ms: float | None,
+        *,
+        stamp_ns: int = 0,
+        age_ms: float = 0.0,
+    ) -> Answer:
+        """The same for asyncio: waits without holding up its loop, where at most `MOST_AWAITED` images may wait.
+
+        Raises:
+            QueueFull: as many do.
+            ValueError, StreamClosed, NoAnswer: as `detect`.
+        """
+        import asyncio  # which the nodes do without
+
+        self._check_process()
+        if not self._places.acquire(blocking=False):
+            raise QueueFull(f'{MOST_AWAITED} images are awaited, expected less for a further one')
+        call = partial(self.detect, image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms)
+        try:
+            answer = self._awaiting.submit(call)
+        except RuntimeError as error:
+            self._places.release()
+            raise StreamClosed('the detector is closed, expected it to be open') from error
+        answer.add_done_callback(lambda _: self._places.release())  # also where it was cancelled
+        return await asyncio.wrap_future(answer)
+
+    def answers(
+        self,
+        frames: Iterable[np.ndarray],
+        budget_ms: float | None,
+        *,
+        rate_hz: float | None = None,
+    ) -> Iterator[Answer]:
+        """Answers the images of one camera, one after the other, each before the next one is taken; see `detect`.
+
+        Args:
+            frames: uint8 BGR `[H, W, 3]` each.
+            budget_ms: of each.
+            rate_hz: of a recording, whose images are so far apart, > 0; None: live, at the time when they come.
+        """
+        if rate_hz is not None and not 0.0 < number_or_nan(rate_hz) < math.inf:
+            raise ValueError(f'rate is {told_value(rate_hz)} Hz, expected more than 0, or None')
+        with self.stream(rules=self._rules) as stream:
+            for number, image_bgr in enumerate(frames, 1):
+                stamp_ns = time.time_ns() if rate_hz is None else round(1e9 * number / rate_hz)
+                yield stream.detect(image_bgr, budget_ms, stamp_ns=stamp_ns)
 
     def stream(
         self,
@@ -231,11 +296,10 @@ class DeadlineDetector:
         """
         self._check_process()
         stream = DetectionStream(self.loaded.task, on_answer, on_late_record)
-        rules = (
-            rules
-            or self._rules
-            or FrameRules(spare_next_image=self.loaded.options.policy == 'frontier')
-        )
+        if rules is None:
+            rules = self._rules
+            if self._spares_next_image and self.loaded.options.policy == 'frontier':
+                rules = replace(rules, spare_next_image=True)
         with self._opening:
             if self._own_stream is not None:
                 self.halt()
@@ -336,6 +400,7 @@ class DeadlineDetector:
             return
         with self._opening:
             self._closed = True
+            self._awaiting.shutdown(wait=False)
             self._dropped.detach()
             self.halt(timeout_s)
             if self._owns_executor:
@@ -417,16 +482,18 @@ def _end_dropped(
     )
 
 
-def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
+def _options(
+    model: str | Path | Network | NetworkOptions, classes: str | Sequence[str]
+) -> NetworkOptions:
     if isinstance(model, NetworkOptions):
-        return model
+        return replace(model, classes=classes) if classes else model
     if isinstance(model, (str, Path)):
-        return NetworkOptions(str(model))
+        return NetworkOptions(str(model), classes=classes)
     if not isinstance(model, Network):
         raise ValueError(
             f'model is {model!r}, expected a name, a file, a network, options of one, or a task'
         )
-    return NetworkOptions(model)
+    return NetworkOptions(model, classes=classes)
 
 
 def _prepare(options: NetworkOptions, weights: Path) -> None:

@@ -25,13 +25,13 @@ class Detections:
     boxes_xyxy_px: np.ndarray
     scores: np.ndarray
     labels: np.ndarray
-    ids: np.ndarray | int = -1
+    ids: np.ndarray = None
 
     def __post_init__(self) -> None:
         boxes = np.ascontiguousarray(self.boxes_xyxy_px, dtype=np.float32).reshape(-1, 4)
         scores = np.ascontiguousarray(self.scores, dtype=np.float32)
         labels = np.ascontiguousarray(self.labels, dtype=np.int64)
-        ids = np.broadcast_to(np.asarray(self.ids, np.int64), labels.shape)
+        ids = np.broadcast_to(np.int64(-1) if self.ids is None else self.ids, labels.shape)
         if scores.shape != (len(boxes),) or labels.shape != (len(boxes),):
             raise ValueError(
                 f'{len(boxes)} boxes with scores {scores.shape} and labels {labels.shape}, '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deadline_perception.engines.segment_run import Network
@@ -35,13 +35,13 @@ def weights_kind(metadata: Mapping[str, str]) -> str:
     return kind if kind in LOADERS else MULTI_PATH
 
 
-def load_kind(kind: str, file: Path, *options: str) -> Network:
+def load_kind(kind: str, file: Path, *options: str | Sequence[str]) -> Network:
     """The network of a file of that kind; imports what loads it.
 
     Args:
         kind: one of `LOADERS`.
         file: weights, exported network or set.
-        options: device, and for a set the engine.
+        options: device, and for a set the engine, for an exported network its classes.
 
     Raises:
         DeadlinePerceptionError: it cannot be used.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -117,6 +117,7 @@ def load_network(
     device: str,
     models_folder: Path | None = None,
     engine: str = 'auto',
+    classes: str | Sequence[str] = (),
 ) -> tuple[Network, Path]:
     """The network that is meant, on the engine that is to run it, and the file of its weights or of its set; for a
     callable, its module's name as a path, and for a network, which is taken as it is, its own name.
@@ -126,20 +127,26 @@ def load_network(
         device: `cpu`, `cuda` or `cuda:INDEX`.
         models_folder: see `find_weights`.
         engine: one of `ENGINES`.
+        classes: of an exported detector, see `NetworkOptions`; empty: as it says.
 
     Raises:
+        ValueError: classes are named, of a network that names its own.
         ModelNotFound: there is no such file, module or callable.
         StoreError: the engine is asked for by its name and is not ready.
         CheckpointError: the weights cannot be used.
         ModelError: an exported detector, or a model of a set, cannot be used.
     """
-    if not isinstance(model, (str, Path)):
+    reference = ModelReference.parse(model) if isinstance(model, (str, Path)) else None
+    if classes and (reference is None or reference.kind is not ModelKind.EXPORT):
+        raise ValueError(
+            f'classes are {classes!r:.100}, expected none, as the network names its own'
+        )
+    if reference is None:
         return model, Path(model.config_name)
-    reference = ModelReference.parse(model)
     if reference.kind is ModelKind.SET:
         return load_weights(reference.file, device, engine), reference.file
     if reference.kind is ModelKind.EXPORT:
-        return load_kind(EXPORT, reference.file, device), reference.file
+        return load_kind(EXPORT, reference.file, device, classes), reference.file
     models_folder = models_folder or share_folder() / 'models'
     is_shipped = (
         models_folder / f'{reference.file}.safetensors'

@@ -105,6 +105,8 @@ class NetworkOptions:
         target_miss_probability: of the bounds.
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
         bounds: what bounds are made of, see `TimeParts`.
+        classes: of an exported detector, what its labels mean, in their order: names, a file of them, or `coco`; empty:
+            as the file says.
         two_passes: look at an image twice where the weights declare how (see `networks.passes`), under the policy
             `frontier`.
 
@@ -122,6 +124,7 @@ class NetworkOptions:
     target_miss_probability: float = 0.01
     calibration_file: str = ''
     bounds: str = CALIBRATED
+    classes: str | Sequence[str] = ()
     two_passes: bool = True
 
     def __post_init__(self) -> None:
@@ -194,7 +197,7 @@ def load_task(
     """
     use_threads(options.threads)
     load = partial(_ready_network, options, models_folder, prepare)
-    network, weights = load(options.model)
+    network, weights = load(options.model, options.classes)
     passes = None
     is_fixed = isinstance(network, FixedPathNetwork)  # one look, as its user says
     if options.two_passes and options.policy == 'frontier' and not is_fixed:
@@ -301,9 +304,10 @@ def _ready_network(
     models_folder: Path,
     prepare: Callable[[Path], None] | None,
     model: str | Path | Network,
+    classes: str | Sequence[str] = (),
 ) -> tuple[Network, Path]:
     """A network and its file, its segments prepared where that was missing; see `load_task`."""
-    network, weights = load_network(model, options.device, models_folder, options.engine)
+    network, weights = load_network(model, options.device, models_folder, options.engine, classes)
     if prepare is not None and _segments_are_missing(options, network, weights):
         prepare(weights)
         network, _ = load_network(model, options.device, models_folder, options.engine)

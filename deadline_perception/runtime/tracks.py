@@ -158,8 +158,8 @@ class Tracks:
         boxes = np.clip(_corners(self._moved(passed_s)[0][0]), 0.0, self._limits_px)
         found = Detections(boxes, self._decayed(stamp_s), self._labels, self._ids)
         order = np.argsort(-found.scores, kind='stable')
-        has_area = (found.boxes_xyxy_px[:, 2:] > found.boxes_xyxy_px[:, :2]).all(axis=1)
-        return found.at(order[has_area[order]])  # without those that left the image or shrank
+        left_top, right_bottom = np.split(found.boxes_xyxy_px[order], 2, axis=1)
+        return found.at(order[(right_bottom > left_top).all(axis=1)])  # those that still are in it
 
     def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
         """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""

@@ -55,7 +55,7 @@ def add_view_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_MODEL,
         help='name of shipped weights, a weights file, a set.yaml, or a detector of your own (ONNX, ...)',
     )
-    parser.add_argument('--min-score', type=float, default=0.3, help='of objects that are shown')
+    parser.add_argument('--min-score', type=float, default=0.3, help='of objects that are found')
     add_device_arguments(parser)
 
 
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
                 answer = detector.detect(image.image_bgr, args.budget, stamp_ns=image.stamp_ns)
                 in_time += answer.in_time
                 time_s = image.stamp_ns / 1e9 if image.stamp_ns else found.images / source.rate_hz
-                frame = viewed(image.image_bgr, answer, time_s, args.min_score)
+                frame = viewed(image.image_bgr, answer, time_s)
                 file = pictures.add(image, drawn(frame))
                 found.add(_name(image, args.out), frame)
                 if view is not None:
@@ -119,7 +119,7 @@ def open_detector(args: argparse.Namespace):
 
     say(f'loading {args.model}')
     options = NetworkOptions(str(args.model), device=args.device, threads=args.threads)
-    return DeadlineDetector(options)
+    return DeadlineDetector(options, min_score=args.min_score)
 
 
 def open_view():

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             for old in [old for old in images if old < stamp_ns]:
                 del images[old]
             if image is not None:
-                view.show(viewed(image, answer, stamp_ns / 1e9, args.min_score))
+                view.show(viewed(image, answer, stamp_ns / 1e9))
 
     shown = 0
     with open_detector(args) as detector, detector.stream(keep) as stream, stop.listening():

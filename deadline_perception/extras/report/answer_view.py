@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from deadline_perception.core.detections import Detections
 from deadline_perception.core.images.annotate import annotate
 from deadline_perception.extras.report.live_view import ViewedFrame
 from deadline_perception.runtime.answer import Answer
 
 
-def shown_detections(answer: Answer, min_score: float) -> Detections:
-    """Its objects from a score on; none of a network that finds none."""
-    if not isinstance(answer.result, Detections):
-        return Detections.none()
-    return answer.result.with_score(min_score)
-
-
-def viewed(image_bgr: np.ndarray, answer: Answer, time_s: float, min_score: float) -> ViewedFrame:
+def viewed(image_bgr: np.ndarray, answer: Answer, time_s: float) -> ViewedFrame:
     """The answer with its image, for `LiveView.show`."""
-    detections = shown_detections(answer, min_score)
+    detections = answer.objects
     return ViewedFrame(
         time_s=time_s,
         image_bgr=image_bgr,

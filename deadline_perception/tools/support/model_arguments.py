@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.records import Sequence as DrivingSequence
-from deadline_perception.core.records import check_class_names
-from deadline_perception.core.untrusted_file import (
-    MOST_TEXT_BYTES,
-    FileRefused,
-    read_json,
-    read_text,
-)
 from deadline_perception.extras.data.class_names import read_class_mapping, with_mapping
+from deadline_perception.extras.external_models.exported.class_list import (
+    CLASSES_HELP,
+    read_classes,
+)
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
 from deadline_perception.extras.external_models.exported.families import NAMES
 from deadline_perception.extras.external_models.exported.model_error import ModelError
@@ -27,7 +22,6 @@ from deadline_perception.extras.external_models.model_set.exported_model import 
 )
 from deadline_perception.extras.external_models.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.networks.model_reference import (
-    SET_SUFFIXES,
     ModelKind,
     ModelNotFound,
     ModelReference,
@@ -35,16 +29,10 @@ from deadline_perception.networks.model_reference import (
 )
 from deadline_perception.tools.model_conventions import inspect_file
 
-COCO = 'coco'
 MODEL_HELP = (
     'an exported detector (ONNX, OpenVINO IR, TensorFlow Lite); a detection model of torchvision and its '
     'weights as ARCHITECTURE:FILE; weights of this package, or WEIGHTS:PATH for one of their paths; or a set '
     'file, for the models in it'
-)
-CLASSES_HELP = (
-    'what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or '
-    'YAML list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, '
-    'in their order; not needed where the file names them or has as many as COCO'
 )
 _TORCH_SUFFIXES = (
     '.pt',
@@ -87,7 +75,7 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
         ModelError: one is of no known kind, or has no classes or several lists of them.
         ValueError: a file of names holds anything else.
     """
-    given = [read_classes(text) for text in args.classes]
+    given = [read_classes(text, '--classes') for text in args.classes]
     specs: list[ModelSpec] = []
     needing = sum(ModelReference.parse(word).kind in _NEEDING for word in args.models)
     if len(given) not in (0, 1, needing):
@@ -145,46 +133,6 @@ def _read(word: str, lists, args: argparse.Namespace) -> list[ModelSpec]:
             input_size=size,
         )
     ]
-
-
-def read_classes(text: str) -> tuple[str, ...]:
-    """The names that `--classes` means, one for each number that a model gives.
-
-    Raises:
-        ValueError: a file holds anything else than names, or a name is none.
-    """
-    if text == COCO:
-        return COCO_NAMES
-    file = Path(os.path.expanduser(text))
-    if not file.is_file():
-        if file.suffix and ',' not in text:
-            raise ValueError(
-                f'--classes is {text!r}, a file that does not exist; expected {CLASSES_HELP}'
-            )
-        names: object = [name.strip() for name in text.split(',')]
-    else:
-        names = _names_in(file)
-    if isinstance(names, Mapping):  # by number, as in the data.yaml of a YOLO
-        names = (
-            [names[key] for key in sorted(names, key=int)]
-            if all(str(key).isdecimal() for key in names)
-            else None
-        )
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f'--classes is {text!r}, expected {CLASSES_HELP}')
-    check_class_names(tuple(names))
-    return tuple(names)
-
-
-def _names_in(file: Path) -> object:
-    kind = file.suffix.lower()
-    try:
-        if kind not in ('.json', *SET_SUFFIXES):
-            return [line.strip() for line in read_text(file).splitlines() if line.strip()]
-        content = read_json(file, MOST_TEXT_BYTES) if kind == '.json' else read_yaml(file)
-    except FileRefused as error:
-        raise ValueError(f'{file} cannot be read: {error}; expected names of classes') from error
-    return content.get('names', content) if isinstance(content, dict) else content
 
 
 def _coco_places() -> tuple[str, ...]:

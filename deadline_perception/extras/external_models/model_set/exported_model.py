@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deadline_perception.extras.external_models.exported.class_list import read_classes
 from deadline_perception.extras.external_models.exported.coco_names import COCO_LABELS, COCO_NAMES
 from deadline_perception.extras.external_models.exported.conventions import possible_readings
 from deadline_perception.extras.external_models.exported.exported_file import (
@@ -124,8 +125,8 @@ def exported_spec(
         classes = COCO_NAMES
     if classes is None:
         raise ModelError(
-            f'the classes of {file} are not known: name them with --classes of `deadline-perception '
-            f'adopt`, in the order of its labels'
+            f'the classes of {file} are not known: name them with --classes (in Python classes=), in the order of its '
+            f'labels: car,bus,person for three; a file of names; or coco'
         )
     return ModelSpec(plain_name(file.stem), 'onnx', file, classes, input_size=size, outputs=outputs)
 
@@ -144,15 +145,21 @@ def _as_many(names: tuple[str, ...], labels: tuple[int, ...], file: Path) -> tup
     return names[:count] + tuple(unnamed(label) for label in range(len(names), count))
 
 
-def load_exported(file: Path, device: str = 'cpu') -> ModelSet:
+def load_exported(file: Path, device: str = 'cpu', classes: str | Sequence[str] = ()) -> ModelSet:
     """The network of a file that says enough of itself, read in the likeliest way.
 
     What it leaves open, `deadline-perception adopt` finds out on images, and writes to a set file.
 
+    Args:
+        file: exported detector.
+        device: that runs it.
+        classes: see `read_classes`; empty: as it says.
+
     Raises:
+        ValueError: the classes are none.
         ModelError: it cannot be used, or its classes are not known.
     """
-    spec = exported_spec(file)
+    spec = exported_spec(file, read_classes(classes) if classes else None)
     return ModelSet(spec.name, {spec.name: load_model(spec, device)})
 
 
