@@ -205,6 +205,7 @@ BENCHMARKS = (
         'streaming AP of paths, and detection in time against what the scheduler is promised',
         f'{THESIS}, problem 3.1',
     ),
+    Benchmark('tracking', 4, "HOTA of the tracks' ids beside the best of the package trackers"),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
     Benchmark('image_trace', 0.2, 'calls that one image takes', quick=True),
     Benchmark(

@@ -9,7 +9,6 @@ See docs/python_api.md.
 from __future__ import annotations
 
 import _thread
-import math
 import os
 import threading
 import time
@@ -269,7 +268,7 @@ class DeadlineDetector:
             budget_ms: of each.
             rate_hz: of a recording, whose images are so far apart, > 0; None: live, at the time when they come.
         """
-        if rate_hz is not None and not 0.0 < number_or_nan(rate_hz) < math.inf:
+        if rate_hz is not None and not number_or_nan(rate_hz) > 0.0:
             raise ValueError(f'rate is {told_value(rate_hz)} Hz, expected more than 0, or None')
         with self.stream(rules=self._rules) as stream:
             for number, image_bgr in enumerate(frames, 1):

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import cv2
 
+from deadline_perception import DeadlineDetector
 from deadline_perception.core.images.image_file import load_image
-from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.extras.report.answer_view import draw_answer
 
 STREET = Path(__file__).with_name('street.jpg')
 
@@ -20,11 +19,10 @@ def main(
         answer = detector.detect(image_bgr, budget_ms=100.0)
     print(f'{answer.latency_ms:.1f} ms of {answer.budget_ms:.0f}, in time: {answer.in_time}')
     print(f'path {answer.path or "none"}: {answer.reason}')
-    for name, score, box in zip(answer.names, answer.scores, answer.boxes_xyxy_px):
-        if score >= 0.3:
-            print(f'{name} {score:.2f} at {box.round()} px')
+    for found in answer:
+        print(f'{found.name} {found.score:.2f} at {found.box_xyxy_px.round()} px')
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(out, draw_answer(image_bgr, answer))
+    cv2.imwrite(out, answer.draw())
     print(f'drawn in {out}')
 
 

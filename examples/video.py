@@ -11,7 +11,6 @@ from pathlib import Path
 import cv2
 
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.extras.report.answer_view import draw_answer
 from deadline_perception.runtime.answer import Answer
 
 
@@ -27,7 +26,7 @@ def main(
         sys.exit(f'{source} cannot be opened, expected a video or the number of a camera')
     rate_hz = video.get(cv2.CAP_PROP_FPS) or 30.0
     outcomes: Counter = Counter()
-    images, answers = {}, []
+    answers: list[Answer] = []
 
     def keep(answer: Answer) -> None:  # on a thread of the detector: short
         outcomes[answer.outcome.name] += 1
@@ -40,12 +39,10 @@ def main(
             is_there, image_bgr = video.read()
             if not is_there:
                 break
-            stamp_ns = time.time_ns()
-            images[stamp_ns] = image_bgr
-            stream.submit(image_bgr, stamp_ns, budget_ms)
+            stream.submit(image_bgr, time.time_ns(), budget_ms)
             if not source.isdecimal():  # a file gives its images at once; a camera's are waited for
                 time.sleep(1.0 / rate_hz)
-    pictures = [draw_answer(images[a.record.stamp.stamp_ns], a) for a in answers]
+    pictures = [answer.draw() for answer in answers]
     if pictures:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         size = pictures[0].shape[1::-1]

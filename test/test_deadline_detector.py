@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import math
@@ -29,9 +30,11 @@ from waiting import wait_until
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.deadline_detector import (
     KEPT_FRAMES,
+    MOST_AWAITED,
     CalibrationKeeper,
     DeadlineDetector,
     DetectorHangs,
+    QueueFull,
 )
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -47,7 +50,7 @@ from deadline_perception.timing.calibration import BoundCalibrator, CalibrationF
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
-from deadline_perception.timing.recent_times import RecentTimes
+from deadline_perception.timing.recent_times import LEAST_RATIOS, RecentTimes
 from deadline_perception.timing.time_model import TimeModel
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -695,3 +698,109 @@ def test_an_answer_is_told_in_a_line_and_can_leave_the_process(detector):
     assert len(pickle.dumps(answer)) < 100_000
     other = pickle.loads(pickle.dumps(answer))
     assert other.names == answer.names and other.path == answer.path and other.in_time
+
+
+# --- what programs expect ---
+
+
+def test_objects_below_the_lowest_score_are_in_no_answer(network, profile):
+    for min_score, count in ((0.9, 1), (0.95, 0)):
+        with DeadlineDetector(task_of(network, profile), min_score=min_score) as detector:
+            assert len(detector.detect(IMAGE, AMPLE_MS)) == count
+            with detector.stream() as stream:
+                assert len(stream.detect(IMAGE, AMPLE_MS)) == count
+    with pytest.raises(ValueError, match=r'min_score is 2, expected a number in \[0, 1\]'):
+        DeadlineDetector(task_of(network, profile), min_score=2)
+
+
+def test_an_object_has_one_id_along_a_stream_also_coasted_and_none_in_single_images(
+    detector, network
+):
+    assert detector.detect(IMAGE, AMPLE_MS).ids.tolist() == [-1]
+    first = detector.detect(IMAGE, AMPLE_MS, stamp_ns=10**9)
+    network.gate.clear()
+    coasted = detector.detect(IMAGE, 500.0, stamp_ns=10**9 + 10**8)
+    network.gate.set()
+    last = detector.detect(IMAGE, AMPLE_MS, stamp_ns=10**9 + 4 * 10**8)
+    assert coasted.outcome is Outcome.COASTED and last.in_time
+    assert [answer.ids.tolist() for answer in (first, coasted, last)] == [[1]] * 3
+    assert detector.detect(IMAGE, AMPLE_MS).ids.tolist() == [-1]
+
+
+def test_there_is_no_promise_before_bounds_rest_on_frames(detector):
+    first, *_, last = [detector.detect(IMAGE, AMPLE_MS) for _ in range(LEAST_RATIOS + 1)]
+    assert first.feasible and not first.is_promised and 'no promise yet' in first.reason
+    assert last.is_promised and 'promise' not in last.reason
+
+
+def test_answers_come_one_for_each_image_of_a_recording_at_its_rate(detector):
+    answers = list(detector.answers([IMAGE] * 3, AMPLE_MS, rate_hz=4.0))
+    stamps = [answer.record.stamp.stamp_ns for answer in answers]
+    assert stamps == [250_000_000, 500_000_000, 750_000_000]
+    assert [answer.ids.tolist() for answer in answers] == [[1]] * 3
+    for answer in detector.answers(iter([IMAGE, IMAGE]), AMPLE_MS):  # a camera, left early
+        assert answer.in_time and answer.record.stamp.stamp_ns > 10**18
+        break
+    assert detector.detect(IMAGE, AMPLE_MS).in_time
+    for rate_hz in (0.0, -1.0, math.nan, '9'):
+        with pytest.raises(ValueError, match='rate is .* Hz, expected more than 0'):
+            list(detector.answers([IMAGE], AMPLE_MS, rate_hz=rate_hz))
+
+
+def test_asyncio_awaits_answers_and_a_full_queue_says_so(detector, network):
+    async def serve():
+        network.gate.clear()
+        waiting = [
+            asyncio.create_task(detector.adetect(IMAGE, AMPLE_MS)) for _ in range(MOST_AWAITED)
+        ]
+        await asyncio.sleep(0.1)  # the loop goes on
+        with pytest.raises(QueueFull, match='8 images are awaited'):
+            await detector.adetect(IMAGE, AMPLE_MS)
+        network.gate.set()
+        return await asyncio.gather(*waiting)
+
+    assert [answer.in_time for answer in asyncio.run(serve())] == [True] * MOST_AWAITED
+    assert asyncio.run(detector.adetect(IMAGE, AMPLE_MS)).in_time  # there is room again
+    with pytest.raises(ValueError, match='budget is -1'):
+        asyncio.run(detector.adetect(IMAGE, -1.0))
+
+
+def test_a_cancelled_request_leaves_its_place_to_others(detector, network):
+    async def leave():
+        network.gate.clear()
+        waiting = [asyncio.create_task(detector.adetect(IMAGE, 300.0)) for _ in range(MOST_AWAITED)]
+        await asyncio.sleep(0.1)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        network.gate.set()
+
+    asyncio.run(leave())
+    until_s = time.monotonic() + WAIT_S
+    while detector._places._value < MOST_AWAITED and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert asyncio.run(detector.adetect(IMAGE, AMPLE_MS)).in_time
+    detector.close()
+    with pytest.raises(StreamClosed, match='closed'):
+        asyncio.run(detector.adetect(IMAGE, AMPLE_MS))
+
+
+def test_classes_are_for_networks_that_do_not_name_their_own(tmp_path):
+    with pytest.raises(ValueError, match='the network names its own'):
+        DeadlineDetector(make_magnifier(), classes=('car',))
+    with pytest.raises(ValueError, match='the network names its own'):
+        DeadlineDetector('street', classes='coco')
+
+
+def test_the_short_import_works_beside_the_messages(tmp_path):
+    program = (
+        'from deadline_perception import DeadlineDetector, __version__\n'
+        'from deadline_perception.msg import FrameLatency\n'
+        'import deadline_perception.deadline_detector as home\n'
+        'assert DeadlineDetector is home.DeadlineDetector\n'
+        'print(__version__)'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert re.fullmatch(r'\d+\.\d+\.\d+\n', done.stdout), done.stderr

@@ -40,12 +40,14 @@ def test_the_first_screen_runs(small_street, repository, capsys):
 
 
 def test_the_page_on_the_api_runs(small_street, repository):
-    blocking, stream = snippets((repository / 'docs' / 'python_api.md').read_text())
+    blocking, recording, stream = snippets((repository / 'docs' / 'python_api.md').read_text())
     names = {'image_bgr': np.full((48, 64, 3), 90, np.uint8), 'stamp_ns': 1, 'budget_ms': 20_000.0}
     exec(compile(blocking, 'python_api.md', 'exec'), names)
     assert names['answer'].budget_ms == 50.0
     answers = []
     with DeadlineDetector('street') as detector:
+        frames = [names['image_bgr']] * 2
+        exec(compile(recording, 'python_api.md', 'exec'), {'detector': detector, 'frames': frames})
         exec(
             compile(stream, 'python_api.md', 'exec'),
             {**names, 'detector': detector, 'on_answer': answers.append},

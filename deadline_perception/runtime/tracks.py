@@ -134,9 +134,9 @@ class Tracks:
         self._times_seen = np.concatenate([times_seen, self._times_seen[missed]])
         ids = np.zeros(count, np.int64)
         ids[new] = self._ids[old]
-        born = np.flatnonzero(ids == 0)
-        ids[born] = self._last_id + 1 + np.arange(len(born))
-        self._last_id += len(born)
+        born = ids == 0
+        ids[born] = self._last_id + np.cumsum(born)[born]
+        self._last_id += int(born.sum())
         self._ids = np.concatenate([ids, self._ids[missed]])
         self._labels = np.concatenate([detections.labels, self._labels[missed]])
         self._seen_s = np.concatenate([np.full(count, stamp_s), self._seen_s[missed]])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +44,19 @@ TOLD = {
     'custom_network',
     'custom_policy',
     'elastic_network',
+    'overlay',
+    'folder_to_coco',
+    'asyncio_service',
+    'two_cameras',
+    'with_supervision',
+}
+# Code lines of what a program comes to, at most.
+LINES = {
+    'overlay': 8,
+    'folder_to_coco': 4,
+    'asyncio_service': 8,
+    'two_cameras': 10,
+    'with_supervision': 6,
 }
 MODEL = 'invented_networks:make_magnifier'
 AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
@@ -101,6 +117,85 @@ def test_each_script_is_short_and_has_its_test(repository):
         f"example('{name}')" in tests or f'/ {name}.py' in tests or f"'{name}.py'" in tests
         for name in TOLD
     )
+
+
+@pytest.mark.parametrize(('name', 'most'), LINES.items())
+def test_what_people_write_most_takes_few_lines(name, most, repository):
+    text = (repository / 'examples' / f'{name}.py').read_text()
+    main = next(
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == 'main'
+    )
+    body = text.splitlines()[main.body[0].lineno - 1 : main.end_lineno]
+    assert sum(bool(line.strip()) for line in body) <= most
+
+
+def photographs(folder: Path, count: int) -> Path:
+    folder.mkdir()
+    for number in range(count):
+        cv2.imwrite(str(folder / f'{number}.jpg'), np.full((48, 64, 3), 90, np.uint8))
+    return folder
+
+
+def test_overlay(example, tmp_path):
+    folder = photographs(tmp_path / 'frames', 4)
+    example('overlay').main(str(folder), str(tmp_path / 'out.mp4'), MODEL, AMPLE_MS)
+    video = cv2.VideoCapture(str(tmp_path / 'out.mp4'))
+    pictures = []
+    while (read := video.read())[0]:
+        pictures.append(read[1])
+    assert len(pictures) == 4 and pictures[0].shape[0] > 48
+
+
+def test_folder_to_coco(example, tmp_path):
+    example('folder_to_coco').main(
+        str(photographs(tmp_path / 'photos', 2)), str(tmp_path / 'found.json'), MODEL
+    )
+    found = json.loads((tmp_path / 'found.json').read_text())
+    assert [(row['image_id'], row['bbox']) for row in found] == [
+        (1, [16.0, 12.0, 16.0, 12.0]),
+        (2, [16.0, 12.0, 16.0, 12.0]),
+    ]
+
+
+def test_asyncio_service(example):
+    async def ask() -> dict:
+        with socket.socket() as free:
+            free.bind(('localhost', 0))
+            port = free.getsockname()[1]
+        service = asyncio.create_task(example('asyncio_service').main(port, MODEL, AMPLE_MS))
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection('localhost', port)
+                break
+            except OSError:
+                assert not service.done(), service.exception()
+                await asyncio.sleep(0.05)
+        writer.write(cv2.imencode('.jpg', np.full((48, 64, 3), 90, np.uint8))[1].tobytes())
+        writer.write_eof()
+        content = json.loads(await reader.read())
+        service.cancel()
+        return content
+
+    content = asyncio.run(ask())
+    assert content['in_time'] and content['objects'][0]['box_xyxy_px'] == [16, 12, 32, 24]
+
+
+def test_two_cameras(example, tmp_path, capsys):
+    folders = [str(photographs(tmp_path / name, 2)) for name in ('left', 'right')]
+    example('two_cameras').main(*folders, model=MODEL, budget_ms=AMPLE_MS)
+    told = capsys.readouterr().out.splitlines()
+    assert [sum(folder in line for line in told) for folder in folders] == [2, 2]
+    assert all('<Answer 1 objects' in line and 'in time' in line for line in told)
+
+
+def test_with_supervision(example, tmp_path):
+    pytest.importorskip('supervision')
+    file = photographs(tmp_path / 'photos', 1) / '0.jpg'
+    found = example('with_supervision').main(file, str(tmp_path / 'found.jpg'), MODEL)
+    assert found['class_name'].tolist() == ['thing'] and len(found) == 1
+    assert cv2.imread(str(tmp_path / 'found.jpg')).shape == (48, 64, 3)
 
 
 def test_image(example, capsys, tmp_path):

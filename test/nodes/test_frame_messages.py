@@ -116,7 +116,10 @@ def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting
         50.0,
         60.0,
     )
-    assert message.reason == 'bound 60.0 ms fits 90.0 ms left; changed on the way: head'
+    assert (
+        message.reason
+        == 'bound 60.0 ms fits 90.0 ms left, no promise yet; changed on the way: head'
+    )
     assert [
         (operator.name, operator.kind, operator.setting, operator.level, operator.levels)
         for operator in message.operators

@@ -124,6 +124,13 @@ def test_detections_round_trip_and_every_one_carries_the_header_and_the_name():
     assert names == ('traffic_light', 'vehicle') and back.labels.tolist() == [0, 1]
 
 
+def test_a_detection_has_the_id_of_its_track_as_text_and_none_without():
+    tracked = Detections([(1, 2, 3, 4), (5, 6, 7, 8)], [0.5, 0.25], [0, 1], [12, 3])
+    message = DetectionsMessage(NAMES)
+    assert [one.id for one in message.fill(tracked, header()).detections] == ['12', '3']
+    assert [one.id for one in message.fill(found(), header()).detections] == ['', '']
+
+
 def test_no_detections_round_trip():
     back, names = message_to_detections(DetectionsMessage(NAMES).fill(Detections.none(), header()))
     assert len(back) == len(names) == 0

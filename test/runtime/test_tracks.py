@@ -203,3 +203,37 @@ def test_objects_of_another_image_size_are_forgotten():
     assert len(tracker.predict(0.0)) == 1
     tracker.follow((20, 30))
     assert len(tracker.predict(0.0)) == 0
+
+
+def seen(tracks: Tracks, left_px: float, stamp_s: float) -> int:
+    """The id of an object of 40 px there."""
+    (track,) = tracks.update(objects((left_px, 100, left_px + 40, 140, 0.8, 0)), stamp_s).ids
+    return int(track)
+
+
+def test_an_object_keeps_its_id_through_dropped_images_and_results_that_miss_it():
+    tracks = Tracks(SIZE)
+    assert [seen(tracks, 100 + 60 * stamp_s, stamp_s) for stamp_s in (0.0, 0.1, 0.2, 0.4)] == [
+        1
+    ] * 4
+    tracks.update(Detections.none(), 0.5)
+    assert tracks.predict(0.6).ids.tolist() == [1]  # coasted
+    assert seen(tracks, 142, 0.7) == 1
+
+
+def test_ids_are_never_given_twice_and_new_objects_have_new_ones():
+    tracks = Tracks(SIZE)
+    assert [seen(tracks, left_px, 0.1 * left_px) for left_px in (10, 11)] == [1, 1]
+    both = objects((300, 10, 340, 50, 0.9, 0), (11, 100, 51, 140, 0.8, 0))
+    assert tracks.update(both, 1.2).ids.tolist() == [2, 1]
+    assert seen(tracks, 11, 0.5) == 3  # the stamp went back: all are forgotten
+    tracks.follow((100, 100))
+    assert seen(tracks, 11, 0.6) == 4
+
+
+def test_a_further_result_of_the_same_image_has_the_same_ids():
+    tracks = Tracks(SIZE)
+    coarse = tracks.update(objects((100, 100, 140, 140, 0.5, 0)), 1.0)
+    fine = tracks.update(objects((10, 10, 30, 30, 0.9, 0), (101, 100, 142, 141, 0.8, 0)), 1.0)
+    assert coarse.ids.tolist() == [1] and fine.ids.tolist() == [2, 1]
+    assert sorted(tracks.predict(1.1).ids.tolist()) == [1, 2]

@@ -6,11 +6,11 @@ import os
 import pytest
 from made_up_models import small_yolo
 
+from deadline_perception.extras.external_models.exported.class_list import read_classes
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.tools.support.model_arguments import (
     add_model_arguments,
     classes_of_set,
-    read_classes,
     read_models,
 )
 
@@ -28,6 +28,7 @@ from deadline_perception.tools.support.model_arguments import (
 def test_classes_are_read_from_the_files_that_teams_have(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert read_classes(str(tmp_path / name)) == ('car', 'person') == read_classes('car, person')
+    assert read_classes(['car', 'person']) == ('car', 'person')
 
 
 def test_the_classes_of_coco_are_known():

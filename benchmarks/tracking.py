@@ -1,0 +1,240 @@
+"""Ids along a drive: HOTA and IDF1 of the detector's tracks beside the best of the package `trackers`.
+
+    python benchmarks/tracking.py [--model street] [--data ../shared/data/kitti_0095] [--seconds 24] [--quick]
+
+Every image is looked at once, without a limit of time; all trackers are given the same boxes: those of a score of 0.3,
+or those of 0.1 of which objects of 0.3 count. At the full rate, and with every second image dropped, whose stamps all
+trackers are told. HOTA (Luiten et al. 2021) and IDF1 (Ristani et al. 2016) by `trackers.eval`, over the images that were
+given; a box of another class matches none. Of `trackers` four kinds run with their defaults and with the lowest of their
+thresholds, and the best HOTA counts. Known objects: those of the sequence (reference boxes, see its README), and of a
+rendered drive, whose objects are followed at 30 Hz. Needs `pip install --no-deps trackers`, as its dependencies replace
+OpenCV. Writes results/tracking.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from known_in_time import follow
+from parts.harness import Run, run_script, show
+from rich.progress import track
+
+from deadline_perception.core.detections import Detections, pairwise_iou
+from deadline_perception.core.images.image_file import load_image
+from deadline_perception.core.untrusted_file import read_json
+from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.runtime.tracks import Tracks
+
+SCORE, LOW_SCORE = 0.3, 0.1
+DRIVE_HZ, STRIDE = 30.0, 3  # of the rendered drive, and of it every third image is looked at
+MOST_BYTES = 2**26
+OURS = 'deadline_perception'
+RATES = {'full rate': 1, 'half dropped': 2}
+Update = Callable[[Detections, float], Detections]
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image with its known objects; what was found joins them.
+
+    Attributes:
+        known: with the ids of objects.
+        found: from `LOW_SCORE` on.
+    """
+
+    stamp_s: float
+    known: Detections
+    found: Detections
+
+
+def look_at(
+    detector: DeadlineDetector, frames: Sequence[tuple[float, Callable, Detections]]
+) -> list[Image]:
+    """What the detector finds in images of their own, of the classes that are known."""
+    images = []
+    for stamp_s, load, known in track(frames, 'images'):
+        found = detector.detect(load(), None).objects
+        images.append(Image(stamp_s, known, found))
+    return images
+
+
+def read_sequence(folder: Path, class_names: Sequence[str]):
+    """Images of a sequence in COCO's form, with `track_id`, and `frames.csv` for their stamps."""
+    content = read_json(folder / 'sequence.json', MOST_BYTES)
+    rows = (folder / 'frames.csv').read_text().splitlines()[1:]
+    stamps_s = {row.split(',')[0]: float(row.split(',')[1]) for row in rows}
+    labels = {one['id']: list(class_names).index(one['name']) for one in content['categories']}
+    frames = []
+    for image in content['images']:
+        mine = [one for one in content['annotations'] if one['image_id'] == image['id']]
+        boxes = np.array([one['bbox'] for one in mine]).reshape(-1, 4)
+        boxes[:, 2:] += boxes[:, :2]
+        known = Detections(
+            boxes,
+            np.ones(len(mine)),
+            np.array([labels[one['category_id']] for one in mine]),
+            np.array([one['track_id'] for one in mine], np.int64),
+        )
+        file = folder / image['file_name']
+        frames.append((stamps_s[image['file_name']], lambda file=file: load_image(file), known))
+    return frames
+
+
+def render_sequence(seconds: float, class_names: Sequence[str]):
+    """Images of a rendered drive at a third of the rate at which its objects are followed."""
+    sequence = render_drive(seconds, DRIVE_HZ, seed=0)
+    places = np.array([list(class_names).index(name) for name in sequence.class_names])
+    frames = []
+    for frame, numbers in zip(sequence.frames, follow(sequence.frames), strict=True):
+        truth, kept = frame.ground_truth, numbers >= 0
+        known = Detections(
+            truth.boxes_xyxy_px[kept],
+            np.ones(kept.sum()),
+            places[truth.labels[kept]],
+            numbers[kept] + 1,
+        )
+        frames.append((frame.stamp_ns / 1e9, frame.load_bgr, known))
+    return frames[::STRIDE]
+
+
+def other_trackers(rate_hz: float) -> dict[str, Callable[[], Update]]:
+    """What makes each of the trackers to compare with."""
+    import trackers
+
+    kinds = {
+        trackers.SORTTracker: ('track_activation_threshold',),
+        trackers.ByteTrackTracker: ('track_activation_threshold', 'high_conf_det_threshold'),
+        trackers.OCSORTTracker: ('high_conf_det_threshold',),
+        trackers.CBIoUTracker: ('track_activation_threshold', 'high_conf_det_threshold'),
+    }
+    made = {}
+    for kind, thresholds in kinds.items():
+        lowest = {**dict.fromkeys(thresholds, SCORE), 'minimum_consecutive_frames': 1}
+        for name, options in (('defaults', {}), ('low thresholds', lowest)):
+
+            def make(kind=kind, options=options) -> Update:
+                return _update_of(kind(frame_rate=rate_hz, **options))
+
+            made[f'{kind.__name__}, {name}'] = make
+    return made
+
+
+def _update_of(tracker) -> Update:
+    import supervision
+
+    def update(found: Detections, stamp_s: float) -> Detections:
+        given = supervision.Detections(
+            found.boxes_xyxy_px, confidence=found.scores, class_id=found.labels
+        )
+        told = tracker.update(given, timestamp=stamp_s)
+        followed = told.tracker_id >= 0
+        return Detections(
+            told.xyxy[followed],
+            told.confidence[followed],
+            told.class_id[followed],
+            told.tracker_id[followed] + 1,
+        )
+
+    return update
+
+
+def scores(images: Sequence[Image], make: Callable[[], Update], least: float) -> dict[str, float]:
+    """HOTA, its parts and IDF1 of a tracker, in percent."""
+    from trackers.eval.hota import compute_hota_metrics
+    from trackers.eval.identity import compute_identity_metrics
+
+    update, known_ids, ids, overlaps = make(), [], [], []
+    for image in images:
+        classes = np.isin(image.found.labels, CLASSES)
+        given = image.found.at(classes & (image.found.scores >= least))
+        told = update(given, image.stamp_s).with_score(SCORE)
+        overlap = pairwise_iou(image.known.boxes_xyxy_px, told.boxes_xyxy_px)
+        overlap[image.known.labels[:, None] != told.labels[None]] = 0.0
+        known_ids.append(image.known.ids)
+        ids.append(told.ids)
+        overlaps.append(overlap)
+    parts = compute_hota_metrics(_numbered(known_ids), _numbered(ids), overlaps)
+    identity = compute_identity_metrics(_numbered(known_ids), _numbered(ids), overlaps)
+    figures = {**{name: parts[name] for name in ('HOTA', 'DetA', 'AssA')}, 'IDF1': identity['IDF1']}
+    return {name: round(100.0 * float(figure), 1) for name, figure in figures.items()}
+
+
+def _numbered(ids: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The same from 0 on without gaps."""
+    places = {number: place for place, number in enumerate(np.unique(np.concatenate(ids)))}
+    return [np.array([places[one] for one in of_image.tolist()], int) for of_image in ids]
+
+
+def compare(images: Sequence[Image], size: tuple[int, int]) -> dict[str, dict[str, dict]]:
+    """By rate our tracks, and the best of the others."""
+    found = {}
+    for rate, stride in RATES.items():
+        given = images[::stride]
+        rate_hz = (len(given) - 1) / (given[-1].stamp_s - given[0].stamp_s)
+        ours = scores(given, lambda: Tracks(size).update, SCORE)
+        others = {
+            f'{name}, from {least:g}': scores(given, make, least)
+            for name, make in other_trackers(rate_hz).items()
+            for least in (SCORE, LOW_SCORE)
+        }
+        best = max(others, key=lambda name: others[name]['HOTA'])
+        found[rate] = {OURS: ours, best: others[best]}
+    return found
+
+
+CLASSES: tuple[int, ...] = ()
+
+
+def main(run: Run) -> None:
+    """Looks at all images once, then follows what was found."""
+    global CLASSES
+    args, results = run.args, {}
+    with DeadlineDetector(args.model, min_score=LOW_SCORE) as detector:
+        sources = {'rendered drive': render_sequence(args.seconds, detector.class_names)}
+        if args.data.is_dir():
+            sources[args.data.name] = read_sequence(args.data, detector.class_names)
+        for name, frames in sources.items():
+            frames = frames[:20] if run.quick else frames
+            size = frames[0][1]().shape[:2]
+            images = look_at(detector, frames)
+            CLASSES = tuple(np.unique(np.concatenate([image.known.labels for image in images])))
+            results[name] = {'images': len(images), **compare(images, size)}
+    rows = [
+        [source, rate, tracker, *figures.values()]
+        for source, of_source in results.items()
+        for rate in RATES
+        for tracker, figures in of_source[rate].items()
+    ]
+    show('ids', ['source', 'rate', 'tracker', 'HOTA', 'DetA', 'AssA', 'IDF1'], rows)
+    for rate, least in (('full rate', 0.0), ('half dropped', 5.0)):
+        ahead = [
+            ours['HOTA'] - best['HOTA']
+            for ours, best in (_pair(one[rate]) for one in results.values())
+        ]
+        run.goal(f'{rate}: HOTA ahead of the best of trackers by', min(ahead), least=least)
+    run.write(model=args.model, sources=results)
+
+
+def _pair(of_rate: dict[str, dict]) -> tuple[dict, dict]:
+    ours, best = of_rate.values()
+    return ours, best
+
+
+if __name__ == '__main__':
+    run_script(
+        main,
+        {
+            '--model': {'default': 'street', 'help': 'network'},
+            '--data': {
+                'type': Path,
+                'default': Path('../shared/data/kitti_0095'),
+                'help': 'sequence with track ids; left out where it is not there',
+            },
+            '--seconds': {'type': float, 'default': 24.0, 'above': 0.0, 'help': 'of the drive'},
+        },
+        quick='20 images each',
+    )
