@@ -22,6 +22,7 @@ from packaging.utils import parse_wheel_filename
 
 HERE = Path(__file__).parent
 DISTROS = ('jazzy',)
+APART = ('all', 'docs', 'view')  # of no set-up
 PYTHONS = ((3, 10), (3, 11), (3, 12), (3, 13))
 OLDEST_GLIBC, NEWEST_GLIBC = 5, 39  # 2.x
 PLATFORMS = [
@@ -37,7 +38,7 @@ TOOLS = ('uv', 'cmake>=3.20', 'ninja')  # of the set-up itself
 def resolved(distro: str) -> list[dict]:
     """The packages of a ROS distribution as uv resolves them for all Pythons, as pylock.toml has them."""
     project = tomllib.loads((HERE.parent / 'pyproject.toml').read_text(encoding='utf-8'))['project']
-    others = {'all', *(f'ros-{other}' for other in DISTROS if other != distro)}
+    others = {*APART, *(f'ros-{other}' for other in DISTROS if other != distro)}
     groups = [
         project['dependencies'],
         *(group for name, group in project['optional-dependencies'].items() if name not in others),

@@ -28,7 +28,7 @@ DISTRIBUTIONS = {
     'rerun': 'rerun-sdk',
 }
 # Extras that `make setup` does not install.
-APART = ('benchmarks', 'docs', 'test', 'view')
+APART = ('benchmarks', 'docs', 'supervision', 'test', 'view')
 # Of ROS, declared in package.xml.
 OF_ROS = {
     'ament_index_python',

@@ -1,4 +1,4 @@
-"""What the numbers mean that an exported detector gives: names as a command or a program is told them."""
+"""What the numbers mean that an exported detector gives: names, as a command or a program takes them."""
 
 from __future__ import annotations
 

@@ -167,3 +167,14 @@ def test_names_that_are_not_as_many_as_the_outputs_are_taken_by_number(tmp_path,
     assert network.class_names == said
     found = network.start(np.zeros((64, 96, 3), np.uint8), network.path_space.largest).finish()
     assert [said[label] for label in found.labels] == ['b']
+
+
+def test_classes_that_a_file_does_not_name_are_named_by_who_loads_it(tmp_path):
+    output = np.zeros((1, 8, 200))  # four classes
+    file = exported(tmp_path / 'net.xml', {'output0': output})
+    with pytest.raises(ModelError, match=r'name them with --classes \(in Python classes=\).*coco'):
+        load_exported(file)
+    for classes in (('a', 'b', 'c', 'd'), 'a, b, c, d'):
+        assert load_exported(file, classes=classes).class_names == ('a', 'b', 'c', 'd')
+    with pytest.raises(ValueError, match="classes is 'none.txt', a file that does not exist"):
+        load_exported(file, classes='none.txt')
