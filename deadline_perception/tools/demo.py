@@ -20,6 +20,7 @@ import numpy as np
 from deadline_perception.core.device import DEFAULT_THREADS, check_device
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
 from deadline_perception.core.records import Sequence
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import share_folder
 from deadline_perception.extras.data.source import CLASSES_HELP, open_source
 from deadline_perception.extras.report.scenario import limited, with_speed_in_every_frame
@@ -122,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     _remove(recording)
     transport = _write_bag(sequence, bag)
     parameters = args.out / 'parameters.yaml'
-    parameters.write_text(parameters_text(args.threads, budgets))
+    replace_file(parameters, parameters_text(args.threads, budgets))
     _play(args, sequence, weights, profile.file, bag, transport, recording)
     if args.networks > 1:
         return _report_tasks(args.out, recording, notes)
@@ -245,7 +246,8 @@ def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path
     import yaml
 
     file = args.out / 'tasks.yaml'
-    file.write_text(
+    replace_file(
+        file,
         yaml.safe_dump(
             {
                 'tasks': {
@@ -262,7 +264,7 @@ def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path
                     for number in range(args.networks)
                 }
             }
-        )
+        ),
     )
     return file
 

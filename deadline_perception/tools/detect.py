@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.share_folder import DEFAULT_MODEL
 from deadline_perception.extras.data.shown_source import ShownImage, ShownSource, open_shown
 from deadline_perception.tools.support.file_arguments import (
@@ -156,8 +157,9 @@ class _Pictures:
 
     def __init__(self, out: Path, source: ShownSource) -> None:
         self._out, self._source = out, source
-        self._video = None
+        self._video, self._images = None, 0
         self.place = out / f'{Path(source.name).name}.mp4' if source.is_video else out
+        self._partial = self.place.with_name(f'.{self.place.name}.partial.mp4')
         out.mkdir(parents=True, exist_ok=True)
 
     def add(self, image: ShownImage, picture_bgr: np.ndarray) -> Path:
@@ -174,9 +176,7 @@ class _Pictures:
         file = self._out / Path(image.name).with_suffix('.jpg')
         if image.file is not None and file.absolute() == image.file.absolute():
             file = file.with_name(f'{file.stem}.found.jpg')
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if not cv2.imwrite(str(file), picture_bgr):
-            raise OSError(f'{file} cannot be written')
+        replace_file(file, cv2.imencode('.jpg', picture_bgr)[1].tobytes())
         self.place = file if self._source.count == 1 else self._out
         return file
 
@@ -190,15 +190,33 @@ class _Pictures:
             self._size = (width, height)
             rate_hz = self._source.rate_hz if math.isfinite(self._source.rate_hz) else 10.0
             self._video = cv2.VideoWriter(
-                str(self.place), cv2.VideoWriter_fourcc(*'mp4v'), rate_hz, self._size
+                str(self._partial), cv2.VideoWriter_fourcc(*'mp4v'), rate_hz, self._size
             )
             if not self._video.isOpened():
                 raise OSError(f'{self.place} cannot be written as a video')
         if (width, height) != self._size:
             picture_bgr = cv2.resize(picture_bgr, self._size)
         self._video.write(picture_bgr[: self._size[1], : self._size[0]])
+        self._images += 1
 
     def close(self) -> None:
-        """Ends the video."""
-        if self._video is not None:
-            self._video.release()
+        """Ends the video, and puts it into its place.
+
+        Raises:
+            OSError: it was not written as a whole, as on a full disk, which OpenCV tells nobody; nothing of it stays.
+        """
+        from deadline_perception.core.opencv import cv2
+
+        if self._video is None:
+            return
+        self._video.release()
+        try:
+            written = cv2.VideoCapture(str(self._partial)).get(cv2.CAP_PROP_FRAME_COUNT)
+            if written != self._images:
+                raise OSError(
+                    f'{self.place} cannot be written: {self._images} images were to go into it, and it '
+                    f'has {written:.0f}; is there room on the disk?'
+                )
+            os.replace(self._partial, self.place)
+        finally:
+            self._partial.unlink(missing_ok=True)

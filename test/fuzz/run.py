@@ -1,4 +1,4 @@
-"""Fuzzes every reader of `readers.py` by coverage, one after the other in one process of low priority.
+"""Fuzzes every reader of `readers.py` by coverage, one after the other, each in a fork of one process of low priority.
 
     python test/fuzz/run.py [--minutes 90] [--only READER ...]
 
@@ -13,21 +13,23 @@ import argparse
 import json
 import os
 import re
-import subprocess
+import signal
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fuzz import worker  # noqa: E402  before the readers, which it instruments
 from fuzz.readers import READERS  # noqa: E402
 
 from deadline_perception.core.replaced_file import replace_file  # noqa: E402
 
 OUT = Path(__file__).parents[2] / 'out' / 'fuzz'
 SLICE_S = 60
-_GRACE_S = 120  # to start, and to end after an input that hangs
+_GRACE_S = 300  # to begin on a busy machine, and to end after an input that hangs
 _EXECUTED = re.compile(r'stat::number_of_executed_units: (\d+)')
 _ARTIFACTS = ('crash-*', 'timeout-*', 'oom-*', 'slow-unit-*')
 
@@ -48,41 +50,38 @@ def findings(name: str) -> list[Path]:
 
 def fuzz(name: str, seconds: int) -> Progress:
     """Fuzzes one reader for so long."""
-    began_s, folder = time.monotonic(), OUT / name
-    known = set(findings(name))
-    said = _worker(name, str(folder), str(seconds), limit_s=seconds + _GRACE_S)
+    began_s, known = time.monotonic(), set(findings(name))
+    said = _forked(name, seconds)
     found = _EXECUTED.search(said)
     for file in sorted(set(findings(name)) - known):
         # Many inputs together may take what none of them does.
-        if file.name.startswith(('oom-', 'timeout-')) and not _is_repeated(name, folder, file):
+        if file.name.startswith(('oom-', 'timeout-')) and 'Executed' in _forked(name, 0, str(file)):
             file.unlink()
         else:
             print(f'{name}: found {file}', flush=True)
     if found is None:
-        (folder / 'last.log').write_text(said)
-        print(f'{name}: ended without a count, see {folder / "last.log"}', flush=True)
+        print(f'{name}: ended without a count, see {OUT / name / "last.log"}', flush=True)
     return Progress(int(found[1]) if found else 0, time.monotonic() - began_s)
 
 
-def _is_repeated(name: str, folder: Path, file: Path) -> bool:
-    said = _worker(name, str(folder), '0', str(file), limit_s=_GRACE_S)
-    return 'Executed' not in said
-
-
-def _worker(*words: str, limit_s: float) -> str:
-    worker = Path(__file__).with_name('worker.py')
-    try:
-        return subprocess.run(
-            [sys.executable, str(worker), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors='backslashreplace',
-            timeout=limit_s,
-        ).stdout
-    except subprocess.TimeoutExpired as error:
-        return (error.stdout or b'').decode('utf-8', 'backslashreplace') + '\ntook too long'
+def _forked(name: str, seconds: int, one: str = '') -> str:
+    """What a process that fuzzes prints."""
+    (OUT / name).mkdir(parents=True, exist_ok=True)
+    log, until_s = OUT / name / 'last.log', time.monotonic() + seconds + _GRACE_S
+    with tempfile.TemporaryDirectory(dir='/dev/shm') as place:
+        child = os.fork()
+        if not child:
+            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            worker.fuzz(name, OUT / name, Path(place), seconds, one)
+            os._exit(0)
+        while not os.waitpid(child, os.WNOHANG)[0]:
+            if time.monotonic() > until_s:
+                os.kill(child, signal.SIGKILL)
+                until_s = float('inf')
+            time.sleep(0.2)
+    return log.read_text('utf-8', 'backslashreplace')
 
 
 def main() -> int:

@@ -1,9 +1,5 @@
 """Fuzzes one reader by coverage until its time is over; `run.py` starts it.
 
-    python test/fuzz/worker.py READER FOLDER SECONDS [INPUT]
-
-With an input, that one alone is tried.
-
 Python of this package and of the libraries that read for it is instrumented; what OpenCV, FFmpeg and OpenVINO do in C++
 is not seen. A finding is kept and fuzzing goes on; a crash, a hang or a lack of memory ends the process, and libFuzzer
 leaves the input as `crash-`, `timeout-` or `oom-`.
@@ -14,15 +10,13 @@ from __future__ import annotations
 import os
 import random
 import resource
-import sys
-import tempfile
+import time
 import traceback
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault('OPENCV_LOG_LEVEL', 'SILENT')
 os.environ.setdefault('OPENCV_FFMPEG_LOGLEVEL', '-8')
 for name in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS'):
@@ -34,6 +28,7 @@ import torch  # noqa: E402
 
 INSTRUMENTED = ['deadline_perception', 'rosbags', 'mcap', 'yaml', 'safetensors']
 MOST_GROWTH_MB, LONGEST_S, LONGEST_BYTES = 256, 10, 8192
+_LONGEST_WAIT_S = 120  # for one input on a busy machine
 _PACKAGE = f'{os.sep}deadline_perception{os.sep}'
 
 with atheris.instrument_imports(include=INSTRUMENTED):
@@ -53,7 +48,8 @@ class Findings:
         """Keeps the input and the traceback, if the place is new."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if _PACKAGE in frame.filename] or frames
-        name = f'{type(error).__name__}-{Path(own[-1].filename).stem}-{own[-1].lineno}'
+        place = f'{Path(own[-1].filename).stem}-{own[-1].lineno}' if own else 'reader'
+        name = f'{type(error).__name__}-{place}'
         if name in self._known:
             return
         self._known.add(name)
@@ -69,12 +65,15 @@ def trial(reader: Reader, place: Path, findings: Findings) -> Callable[[bytes], 
 
     def try_one(content: bytes) -> None:
         file.write_bytes(content)
+        began_s = time.process_time()
         try:
             reader.read(file)
         except REFUSALS:
             pass
         except Exception as error:
             findings.add(content, error)
+        if time.process_time() - began_s > LONGEST_S:
+            findings.add(content, TimeoutError(f'took more than {LONGEST_S} s of the processor'))
 
     return try_one
 
@@ -100,8 +99,16 @@ def _remember_code() -> None:
         module.compile_lines = lambda lines: compile_once('\n'.join(lines))
 
 
-def main(name: str, folder: Path, seconds: int, one: str = '') -> None:
-    """Never returns."""
+def fuzz(name: str, folder: Path, place: Path, seconds: int, one: str = '') -> None:
+    """Fuzzes in this process, which ends with it.
+
+    Args:
+        name: of the reader.
+        folder: of what is known of it.
+        place: for its files, empty, in memory.
+        seconds: to go on for.
+        one: input that alone is tried; empty: those of the corpus and the seeds, and what becomes of them.
+    """
     warnings.simplefilter('ignore')
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
@@ -109,34 +116,29 @@ def main(name: str, folder: Path, seconds: int, one: str = '') -> None:
     reader = READERS[name]
     for part in ('corpus', 'findings', 'seeds'):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir='/dev/shm') as place:
-        reader.prepare(Path(place))
-        (Path(place) / reader.name).parent.mkdir(parents=True, exist_ok=True)
-        try_one = trial(reader, Path(place), Findings(folder / 'findings'))
-        for number, content in enumerate(seeds(name)):
-            (folder / 'seeds' / f'{number}').write_bytes(content)
-            try_one(content)
-        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        options = {
-            'max_total_time': seconds,
-            'timeout': LONGEST_S,
-            'rss_limit_mb': peak_mb + MOST_GROWTH_MB,
-            'max_len': LONGEST_BYTES,
-            'artifact_prefix': f'{folder / "findings"}{os.sep}',
-            'print_final_stats': 1,
-            'verbosity': 0,
-            'reload': 0,
-        }
-        kept = Path(__file__).parent / 'corpus' / name
-        corpora = [folder / 'corpus', folder / 'seeds', *([kept] if kept.is_dir() else [])]
-        words = [f'-{option}={value}' for option, value in options.items()]
-        atheris.Setup(
-            [sys.argv[0], *words, *([one] if one else map(str, corpora))],
-            try_one,
-            custom_mutator=mutator(reader.form),
-        )
-        atheris.Fuzz()
-
-
-if __name__ == '__main__':
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
+    reader.prepare(place)
+    (place / reader.name).parent.mkdir(parents=True, exist_ok=True)
+    try_one = trial(reader, place, Findings(folder / 'findings'))
+    for number, content in enumerate(seeds(name)):
+        (folder / 'seeds' / f'{number}').write_bytes(content)
+        try_one(content)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    options = {
+        'max_total_time': seconds,
+        'timeout': _LONGEST_WAIT_S,
+        'rss_limit_mb': peak_mb + MOST_GROWTH_MB,
+        'max_len': LONGEST_BYTES,
+        'artifact_prefix': f'{folder / "findings"}{os.sep}',
+        'print_final_stats': 1,
+        'verbosity': 0,
+        'reload': 0,
+    }
+    kept = Path(__file__).parent / 'corpus' / name
+    corpora = [folder / 'corpus', folder / 'seeds', *([kept] if kept.is_dir() else [])]
+    words = [f'-{option}={value}' for option, value in options.items()]
+    atheris.Setup(
+        ['fuzz', *words, *([one] if one else map(str, corpora))],
+        try_one,
+        custom_mutator=mutator(reader.form),
+    )
+    atheris.Fuzz()

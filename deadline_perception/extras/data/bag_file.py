@@ -326,6 +326,8 @@ def _check(path) -> None:
         return
     content = _description(path)
     facts = content.get('rosbag2_bagfile_information') if isinstance(content, dict) else None
+    if isinstance(facts, dict) and not isinstance(facts.get('files', []), list):
+        raise ValueError('its description has no list of files')
     if isinstance(facts, dict) and str(facts.get('compression_mode')).lower() == 'file':
         raise ValueError('its files are compressed as a whole')
 

@@ -13,6 +13,7 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.extras.training.box_fusion import fuse, intersection_over_union
 from deadline_perception.extras.training.label_log import LabelLog, SeenImage
@@ -152,8 +153,7 @@ def _write_image(file: Path, image: np.ndarray) -> None:
         raise LabellingError(
             f'an image of {image.shape[1]} x {image.shape[0]} px cannot be written to {file}'
         )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(data)
+    replace_file(file, data.tobytes())
 
 
 @dataclass(frozen=True, eq=False)
