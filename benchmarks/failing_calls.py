@@ -88,19 +88,29 @@ def problem(
     if status and (len(lines) != 1 or not lines[0].isprintable() or 'None' in lines[0]):
         return f'no line that tells: {words!r}'
     for name in sorted(found.keys() - before.keys() - after.keys()):
+        if status and name.startswith('tmp/'):  # of the system's, which the user is told of
+            continue
         if found[name] is not None or name.rpartition('/')[2].startswith('.'):
             return f'left behind: {name}'
     for name in sorted(before.keys() & after.keys() - found.keys()):
         return f'lost: {name}'
     for name, content in found.items():
-        if content in (before.get(name, b''), after.get(name, b'')) and content != b'':
+        if (
+            name.startswith('tmp/')
+            or content in (before.get(name, b''), after.get(name, b''))
+            and content != b''
+        ):
             continue
         if name.endswith(path.grows) and (after.get(name) or b'').startswith(content or b''):
             continue
         if content is not None and content not in (before.get(name), after.get(name)):
             return f'half written: {name}'
     left = {name for name in found if name in before and name not in after}
-    if not status and {name: found[name] for name in found if name not in left} != after:
+    if (
+        path.is_needed
+        and not status
+        and {name: found[name] for name in found if name not in left} != after
+    ):
         return 'nothing is told of what was not written'
     return ''
 

@@ -28,6 +28,7 @@ class WritePath:
         prepare: puts there what lay there before.
         grows: endings of files of which a beginning is whole too, such as logs of lines.
         reads: raises where what is there cannot be read.
+        is_needed: else it is a cache, and nobody is told where it could not be written.
     """
 
     name: str
@@ -35,6 +36,7 @@ class WritePath:
     prepare: Callable[[Path], object] = lambda folder: None
     grows: tuple[str, ...] = ()
     reads: Callable[[Path], object] = lambda folder: None
+    is_needed: bool = True
 
 
 def write_paths() -> list[WritePath]:
@@ -58,7 +60,7 @@ def write_paths() -> list[WritePath]:
         WritePath('prepared segments', _segments),
         WritePath('prepared segments of another device', _segments_anew, _segments),
         WritePath('lock of prepared segments', _lock),
-        WritePath('forms that ONNX Runtime optimised', _onnx_runtime),
+        WritePath('forms that ONNX Runtime optimised', _onnx_runtime, is_needed=False),
         WritePath('found objects', _found),
         WritePath('annotated image', _picture, _old_picture),
         WritePath('annotated video', _video),
@@ -177,7 +179,6 @@ def _losses(steps: int) -> Callable[[Path], None]:
         with open_log(folder / 'losses.jsonl', steps - 1) as log:
             for step in range(1, steps + 1):
                 log.add(step, {'loss': 1.0 / step})
-            log.publish()
 
     return act
 
@@ -343,7 +344,7 @@ def _parameters(folder: Path) -> None:
 
     from deadline_perception.tools.demo import _write_tasks
 
-    _write_tasks(Namespace(out=folder, networks=2), Path('a'), Path('b'))
+    _write_tasks(Namespace(out=folder, networks=2, device='cpu'), Path('a'), Path('b'))
 
 
 def _compressed_bag(folder: Path) -> None:
@@ -371,8 +372,8 @@ def _cut_database(folder: Path) -> None:
         for number in range(100):
             raw = store.serialize_cdr(store.types[kind]('a' * 100), kind)
             writer.write(connection, number, raw)
-    whole = (folder / 'b' / 'b.db3').read_bytes()
-    (folder / 'cut.db3').write_bytes(whole[: len(whole) * 2 // 3])
+    (folder / 'b' / 'b.db3').rename(folder / 'cut.db3')
+    (folder / 'cut.db3-journal').write_bytes(bytes(512))
     (folder / 'tmp').mkdir()
 
 

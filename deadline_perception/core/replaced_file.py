@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import secrets
 from contextlib import suppress
@@ -65,7 +66,7 @@ def _locked_partial(place: Path) -> tuple[int, Path]:
 
 def _remove_leftovers(place: Path) -> None:
     """Removes what killed writers of this file left: the lock of each ended with its process."""
-    for leftover in place.parent.glob(f'.{_escaped(place.name)}.*{_ENDING}'):
+    for leftover in place.parent.glob(f'.{glob.escape(place.name)}.*{_ENDING}'):
         try:
             handle = os.open(leftover, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:  # gone meanwhile, or another user's
@@ -77,11 +78,6 @@ def _remove_leftovers(place: Path) -> None:
             pass
         finally:
             os.close(handle)
-
-
-def _escaped(name: str) -> str:
-    """A name as a pattern that means only it."""
-    return ''.join(f'[{letter}]' if letter in '*?[' else letter for letter in name)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -164,7 +164,8 @@ class OnnxSession:
         except Exception:  # as above
             if folder is None:
                 raise
-            return self._opened(provider, None)  # as a full disk may be what it failed on
+            shutil.rmtree(folder, ignore_errors=True)  # a full disk may be what it failed on
+            return self._opened(provider, None)
         if folder is not None:
             with contextlib.suppress(OSError):  # it is compiled anew at the next start
                 replace_file(folder / _MANIFEST, json.dumps(_digests(folder), indent=1) + '\n')
@@ -205,7 +206,9 @@ class OnnxSession:
         providers = [(provider, given)] + ([(CPU, {})] if provider != CPU else [])
         with warnings.catch_warnings():  # of a provider that this build lacks, which is noted
             warnings.simplefilter('ignore', UserWarning)
-            return self._runtime.InferenceSession(str(file), settings, providers=providers)
+            return self._runtime.InferenceSession(
+                str(file), settings, providers=providers, enable_fallback=False
+            )
 
     def _checked_cache(self, provider: str) -> Path | None:
         """The folder of what a provider compiled of this file, emptied where it is not as it was written; None where

@@ -77,7 +77,9 @@ def write_bag(
         written = folder / f'{folder.name}.mcap' if file.suffix == '.mcap' else folder
         written.replace(file)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        for _ in range(2):  # a call that fails once ends the first
+            with suppress(OSError):
+                shutil.rmtree(part, ignore_errors=True)
     return count
 
 

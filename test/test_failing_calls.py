@@ -1,0 +1,62 @@
+"""System calls that fail by turn: some write paths in each run of the tests, and what the benchmark finds wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip('torch')
+needs_compiler = pytest.mark.skipif(shutil.which('cc') is None, reason='needs a C compiler')
+BEFORE, AFTER = {'a': b'old'}, {'a': b'new'}
+
+
+@needs_compiler
+def test_whatever_call_fails_files_are_the_old_or_the_new_ones(repository, tmp_path):
+    out = tmp_path / 'failing_calls.json'
+    done = subprocess.run(
+        [sys.executable, repository / 'benchmarks' / 'failing_calls.py', '--quick', '--out', out],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    content = json.loads(out.read_text())
+    assert content['wrong'] == 0 and content['tried'] >= 250
+    calls = {call for row in content['paths'] for call in row['kinds']}
+    assert {'write', 'fsync', 'rename', 'flock', 'mkdir', 'close'} <= calls
+
+
+@pytest.mark.parametrize(
+    ('status', 'words', 'found', 'wrong'),
+    [
+        (0, '', AFTER, ''),
+        (1, 'act: a cannot be written', BEFORE, ''),
+        (1, 'act: a cannot be written', AFTER, ''),
+        (0, '', BEFORE, 'nothing is told'),
+        (70, 'Traceback\nKeyError: 1', BEFORE, 'not caught: KeyError'),
+        (1, 'act: one\nact: two', BEFORE, 'no line'),
+        (1, 'act: a', {}, 'lost: a'),
+        (1, 'act: a', {'a': b'ne'}, 'half written: a'),
+        (1, 'act: a', {'a': b''}, 'half written: a'),
+        (1, 'act: a', {**BEFORE, '.a.partial': b''}, 'left behind'),
+        (1, 'act: a', {**BEFORE, '.a.part': None}, 'left behind'),
+        (1, 'act: a', {**BEFORE, 'folder': None}, ''),
+    ],
+)
+def test_what_is_not_whole_is_called_wrong(load_benchmark, status, words, found, wrong):
+    benchmark = load_benchmark('failing_calls')
+    path = benchmark.WritePath('a', lambda folder: None)
+    said = benchmark.problem(path, status, words, BEFORE, AFTER, found)
+    assert said.startswith(wrong) and bool(said) == bool(wrong)
+
+
+def test_the_beginning_of_a_file_that_grows_is_whole(load_benchmark):
+    benchmark = load_benchmark('failing_calls')
+    path = benchmark.WritePath('a', lambda folder: None, grows=('.log',))
+    said = benchmark.problem(path, 1, 'act: a', {}, {'a.log': b'one two'}, {'a.log': b'one'})
+    assert said == ''
