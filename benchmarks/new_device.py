@@ -99,12 +99,7 @@ def _reference(file: Path | None, detector, facts) -> LatencyProfile:
     if file is not None:
         return LatencyProfile.load(file)
     found = find_reference(
-        share_folder() / 'models' / 'profiles',
-        config_name=detector.config_name,
-        network_hash=detector.network_hash,
-        input_size=detector.input_size,
-        facts=facts,
-        engine=detector.engine.identity,
+        share_folder() / 'models' / 'profiles', detector, facts, detector.engine.identity
     )
     if found is None:
         raise ValueError(

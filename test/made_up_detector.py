@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from continuations import continuations
 
 from deadline_perception.networks.multi_path.configuration import COMPACT, HeadConfig
 
@@ -29,7 +30,7 @@ def redirected_run(network, image, paths: int):
     run = network.start(image, rng.choice(list(space)))
     while not run.finished:
         if space.segments[run.segment].operator and rng.random() < 0.7:
-            run.redirect(rng.choice(list(space.continuations(run.path, run.segment))))
+            run.redirect(rng.choice(continuations(space, run.path, run.segment)))
         run.run_segment()
     return run
 

@@ -75,7 +75,12 @@ class GroundTruthCollector:
         self._repairs: Counter[str] = Counter()
 
     def collect(
-        self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int, height: int
+        self,
+        boxes_xyxy_px: list[list[float]],
+        labels: list[int],
+        crowd: list[bool],
+        width: int,
+        height: int,
     ) -> GroundTruth:
         """The boxes of one image, those that reach over its edge clipped, those outside it or without area dropped.
 

@@ -244,7 +244,7 @@ class PathSpace:
         known: set[str] = set()
         for segment in self.segments:
             self._check_alternative(segment, known)
-            known |= {segment.operator} - {None}
+            known.update(filter(None, [segment.operator]))
             self._check_keys(segment)
             if not known.issuperset(segment.depends_on):
                 raise ValueError(
@@ -319,7 +319,10 @@ class PathSpace:
         return tuple(dict.fromkeys(segment.phase for segment in self.segments))
 
     def __iter__(self) -> Iterator[ExecutionPath]:
-        return self._paths(map(range, self.sizes))
+        every: Iterable[tuple[int, ...]] = itertools.product(*map(range, self.sizes))
+        if self.has_alternatives:
+            every = (settings for settings in every if self.pinned(settings) == settings)
+        return (ExecutionPath(settings, self) for settings in every)
 
     def __len__(self) -> int:
         return self._length
@@ -327,13 +330,6 @@ class PathSpace:
     @cached_property
     def _length(self) -> int:
         return sum(1 for _ in self) if self.has_alternatives else math.prod(self.sizes)
-
-    def _paths(self, choices: Iterable[Iterable[int]]) -> Iterator[ExecutionPath]:
-        """The paths whose operators have one of the given settings each, every path once."""
-        every: Iterable[tuple[int, ...]] = itertools.product(*choices)
-        if self.has_alternatives:
-            every = (settings for settings in every if self.pinned(settings) == settings)
-        return (ExecutionPath(settings, self) for settings in every)
 
     def __contains__(self, path: object) -> bool:
         return isinstance(path, ExecutionPath) and (path.space is self or path.space == self)
@@ -517,14 +513,6 @@ class PathSpace:
         ]
         return tuple(orders)
 
-    def continuations(self, path: ExecutionPath, segment: int) -> Iterator[ExecutionPath]:
-        """All paths that are set as `path` is before segment number `segment`, itself among them."""
-        decided = set(self.decided_before[segment])
-        return self._paths(
-            (path.settings[at],) if at in decided else range(size)
-            for at, size in enumerate(self.sizes)
-        )
-
     @cached_property
     def _groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Symbol and places of the operators that share one part of a name."""
@@ -566,6 +554,7 @@ class PathSpace:
                     for operator, index in zip(operators, settings)
                 ]
                 keys[settings] = segment.name + ('@' + '-'.join(parts) if parts else '')
-            is_skip = segment.operator is not None and self.operator(segment.operator).kind == SKIP
-            rows.append((self.place[segment.operator] if is_skip else None, depends_on, keys))
+            name = segment.operator
+            is_skip = name is not None and self.operator(name).kind == SKIP
+            rows.append((self.place[name] if name and is_skip else None, depends_on, keys))
         return tuple(rows)

@@ -14,7 +14,7 @@ class JsonFileError(DeadlinePerceptionError):
     """A JSON file is missing, unreadable or not a JSON object."""
 
 
-def read_object(file: Path, what: str) -> dict:
+def read_object(file: Path, what: str) -> dict[str, Any]:
     """Reads a file that holds one JSON object.
 
     Args:

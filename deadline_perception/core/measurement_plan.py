@@ -35,7 +35,7 @@ def covering_paths(
         for key in keys:
             carriers.setdefault(key, []).append(path)
     counts = Counter(dict.fromkeys(carriers, 0))
-    chosen = []
+    chosen: list[ExecutionPath] = []
     while True:
         least = min(counts.values(), default=repeats)
         if least >= repeats:
@@ -52,7 +52,7 @@ def covering_paths(
 def fewest_covering(paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
     """Some of the paths that run every segment that any of them runs, as few as a greedy choice finds."""
     left = {path: set(path.space.keys(path)) for path in paths}
-    chosen = []
+    chosen: list[ExecutionPath] = []
     while left:
         best = max(left, key=lambda path: len(left[path]))
         chosen.append(best)
@@ -105,7 +105,9 @@ def one_at_a_time(path_space: PathSpace) -> tuple[ExecutionPath, ...]:
     )
 
 
-def interleave(first: list, second: list) -> list[tuple[bool, ExecutionPath]]:
+def interleave(
+    first: list[ExecutionPath], second: list[ExecutionPath]
+) -> list[tuple[bool, ExecutionPath]]:
     """Merges two lists evenly, each in its order; the flag is True for what comes from `second`."""
     placed = [((i + 0.5) / len(first), False, path) for i, path in enumerate(first)]
     placed += [((i + 0.5) / len(second), True, path) for i, path in enumerate(second)]

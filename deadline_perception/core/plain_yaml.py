@@ -50,7 +50,7 @@ def parse_yaml(text: str) -> object:
         raise FileRefused(f'it is no YAML: {printable(error)}') from error
 
 
-class _PlainLoader(yaml.SafeLoader):
+class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """See the module."""
 
     yaml_implicit_resolvers = {
@@ -60,7 +60,7 @@ class _PlainLoader(yaml.SafeLoader):
     yaml_constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in _PLAIN}
     _depth = 0
 
-    def compose_node(self, parent, index):
+    def compose_node(self, parent: object, index: object) -> object:
         """One value, of which another file may hold no more than this loader takes."""
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent) or getattr(event, 'anchor', None) is not None:
@@ -78,7 +78,7 @@ class _PlainLoader(yaml.SafeLoader):
         self._depth -= 1
         return node
 
-    def construct_scalar(self, node):
+    def construct_scalar(self, node: yaml.Node) -> object:
         """One text or number; `_PLAIN` tags of numbers are taken in decimal, hexadecimal, octal or binary form."""
         value = super().construct_scalar(node)
         if node.tag in (f'{_PREFIX}int', f'{_PREFIX}float'):
@@ -94,7 +94,7 @@ class _PlainLoader(yaml.SafeLoader):
                 )
         return value
 
-    def construct_mapping(self, node, deep=False):
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[object, object]:
         """A mapping whose keys are texts or numbers, each once."""
         seen = set()
         for key, _ in node.value:
@@ -113,5 +113,5 @@ class _PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _place(node: object) -> str:
+def _place(node: yaml.Node) -> str:
     return f'line {node.start_mark.line + 1}'

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from deadline_perception.core.errors import printable_lines
 
+Item = TypeVar('Item')
 MAX_CLASSES = 10_000  # the largest vocabularies of published detection sets have about 1,200
 _MAX_NAME = 100
 
@@ -137,7 +139,7 @@ def _one_line(name: str) -> str:
     return printable_lines(name.replace('\n', '\\n'))
 
 
-def spread_evenly(frames: list, count: int) -> list:
+def spread_evenly(frames: list[Item], count: int) -> list[Item]:
     """So many of the frames, distributed evenly over them; all where there are no more."""
     if count >= len(frames):
         return frames

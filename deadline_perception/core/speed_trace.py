@@ -121,7 +121,8 @@ def read_bdd100k_trace(file: Path) -> SpeedTrace:
         ValueError: neither `locations` nor `gps` holds a speed.
     """
     content = read_json(file)
-    entries = content.get('locations') or content.get('gps') if isinstance(content, dict) else None
+    content = content if isinstance(content, dict) else {}
+    entries = content.get('locations') or content.get('gps')
     if not isinstance(entries, list):
         raise ValueError(f'{file} has no list "locations" or "gps", expected a BDD100K info file')
     if not entries:

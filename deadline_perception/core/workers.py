@@ -50,7 +50,7 @@ class Workers:
             return [item]
         import torch.distributed
 
-        received: list[Item] | None = [None] * self.count if self.rank == rank else None
+        received: list[Item] | None = [item] * self.count if self.rank == rank else None
         torch.distributed.gather_object(item, received, dst=rank)
         return received
 

@@ -362,7 +362,7 @@ class PassPolicy(FrontierPolicy):
     def _worth_planning(self, members: np.ndarray, level: float) -> np.ndarray:
         """Those of some paths that are better at some size of object than all that need less time, and have as many
         results. The others are there to turn to on the way."""
-        kept = []
+        kept: list[int] = []
         for is_single in (True, False):
             group = members[(self._ends[0, members] == self._ends[-1, members]) == is_single]
             if is_single:

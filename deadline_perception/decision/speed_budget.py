@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +63,32 @@ class FixedBudget:
         return Budget(self.max_budget_ms, False, '', self.max_budget_ms)
 
 
-class StoppingDistanceBudget:
+class _BySpeed(ABC):
+    """A budget that depends on the speed, within limits."""
+
+    min_budget_ms: float
+    max_budget_ms: float
+
+    def budget_ms(self, speed_mps: float | None) -> Budget:
+        """The budget at a speed in m/s; None means that it is not known. Never raises."""
+        if speed_mps is None:
+            wrong = 'speed is unknown, expected a number of m/s'
+        elif not 0.0 <= speed_mps < math.inf:
+            wrong = f'speed is {speed_mps} m/s, expected a finite number of at least 0 m/s'
+        else:
+            return self._at(speed_mps)
+        return Budget(self.min_budget_ms, True, wrong, math.nan)
+
+    @abstractmethod
+    def _at(self, speed_mps: float) -> Budget:
+        """The budget at a speed, finite and of at least 0 m/s."""
+
+    def _clamped(self, budget_ms: float) -> Budget:
+        within_ms = min(max(budget_ms, self.min_budget_ms), self.max_budget_ms)
+        return Budget(within_ms, False, '', budget_ms)
+
+
+class StoppingDistanceBudget(_BySpeed):
     """The time left for perception when the vehicle must be able to stop within what it sees.
 
     budget = (sight_distance - clearance - v^2 / (2 deceleration)) / v - actuation_latency, then clamped. At
@@ -109,21 +135,17 @@ class StoppingDistanceBudget:
         self.min_budget_ms = min_budget_ms
         self.max_budget_ms = max_budget_ms
 
-    def budget_ms(self, speed_mps: float | None) -> Budget:
-        """The budget at a speed in m/s; None means that it is not known. Never raises."""
-        wrong = _wrong_speed(speed_mps)
-        if wrong:
-            return Budget(self.min_budget_ms, True, wrong, math.nan)
+    def _at(self, speed_mps: float) -> Budget:
         if speed_mps == 0:
             return Budget(self.max_budget_ms, False, '', math.inf)
         reaction_distance_m = self._free_distance_m - speed_mps * speed_mps / (
             2.0 * self._deceleration_mps2
         )
         left_ms = (reaction_distance_m / speed_mps - self._actuation_latency_s) * 1000.0
-        return Budget(min(max(left_ms, self.min_budget_ms), self.max_budget_ms), False, '', left_ms)
+        return self._clamped(left_ms)
 
 
-class TableBudget:
+class TableBudget(_BySpeed):
     """Budgets from a table of speeds: between two entries the smaller budget, that of the faster entry, holds.
 
     Below the first entry its budget holds. Above the last, which the table does not cover, the smallest budget holds
@@ -172,11 +194,7 @@ class TableBudget:
         self._speeds_mps = speeds_mps
         self._budgets_ms = budgets_ms
 
-    def budget_ms(self, speed_mps: float | None) -> Budget:
-        """The budget at a speed in m/s; None means that it is not known. Never raises."""
-        wrong = _wrong_speed(speed_mps)
-        if wrong:
-            return Budget(self.min_budget_ms, True, wrong, math.nan)
+    def _at(self, speed_mps: float) -> Budget:
         entry = bisect_left(self._speeds_mps, speed_mps)
         if entry == len(self._speeds_mps):
             return Budget(
@@ -186,18 +204,7 @@ class TableBudget:
                 f'{self._speeds_mps[-1]:g} m/s',
                 self._budgets_ms[-1],
             )
-        found_ms = self._budgets_ms[entry]
-        return Budget(
-            min(max(found_ms, self.min_budget_ms), self.max_budget_ms), False, '', found_ms
-        )
-
-
-def _wrong_speed(speed_mps: float | None) -> str:
-    if speed_mps is None:
-        return 'speed is unknown, expected a number of m/s'
-    if not 0.0 <= speed_mps < math.inf:
-        return f'speed is {speed_mps} m/s, expected a finite number of at least 0 m/s'
-    return ''
+        return self._clamped(self._budgets_ms[entry])
 
 
 def _check(name: str, value: float, is_legal: bool, expected: str) -> None:

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -30,11 +30,9 @@ from deadline_perception.core.execution_path import (
 from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
-from deadline_perception.engines.segment_run import Network, SegmentRun, check_image
+from deadline_perception.engines.segment_run import Network, check_image
+from deadline_perception.networks.fixed_path import InnerRun
 from deadline_perception.networks.look_fusion import LookFusion
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
 NONE, RUN = 'none', 'run'
@@ -317,28 +315,21 @@ def passes_space(
     return PathSpace(operators, tuple(segments))
 
 
-class PassesRun(SegmentRun):
-    """One image on its way through its looks."""
+class PassesRun(InnerRun):
+    """One image on its way through its looks, of which the inner run is the one under way."""
 
     def __init__(self, network: PassesNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
-        super().__init__(network.path_space, path, network.device)
+        super().__init__(network.path_space, path, network.device, None)
         check_image(image_bgr)
         self._network, self._image = network, image_bgr
-        self._look: SegmentRun | None = None  # the one under way
         self._coarse: Detections | None = None
-
-    def fork(self) -> Self:
-        """See `SegmentRun`."""
-        other = super().fork()
-        other._look = None if self._look is None else self._look.fork()
-        return other
 
     def redirect(self, path: ExecutionPath) -> None:
         """See `SegmentRun`."""
         super().redirect(path)
         fine = self._network.parts(self.path)[1]
-        if self._look is not None and fine is not None and not self._is_coarse:
-            self._look.redirect(fine)
+        if self._inner is not None and fine is not None and not self._is_coarse:
+            self._inner.redirect(fine)
 
     @property
     def _is_coarse(self) -> bool:
@@ -348,21 +339,17 @@ class PassesRun(SegmentRun):
     def compute(self, name: str, key: str) -> None:
         """See `SegmentRun`."""
         network, is_coarse = self._network, self._is_coarse
-        if self._look is None:
+        if self._inner is None:
             coarse, fine = network.parts(self.path)
-            self._look = (
+            self._inner = (
                 network.coarse.start(self._image, coarse)
                 if is_coarse
                 else network.fine.start(self._image, fine)
             )
-        wanted = name.removeprefix(f'{COARSE}.') if is_coarse else name
-        passed = ''
-        while passed != wanted:  # those that its path leaves out before it take no time
-            passed = self._look.space.segments[self._look.segment].name
-            self._look.run_segment()
+        super().compute(name.removeprefix(f'{COARSE}.') if is_coarse else name, key)
         if is_coarse and self.space.segments[self.segment].result:
-            self._coarse = network.found_coarse(self._look.finish())
-            self._look = None
+            self._coarse = network.found_coarse(self._inner.finish())
+            self._inner = None
 
     def result_so_far(self) -> Detections | None:
         """See `SegmentRun`: what the first look found, once it has ended."""
@@ -371,9 +358,9 @@ class PassesRun(SegmentRun):
     def result(self) -> Detections:
         """See `SegmentRun`: what the looks found together."""
         self.check_finished()
-        if self._look is None:
+        if self._inner is None:
             return self._coarse
-        found = self._look.finish()
+        found = self._inner.finish()
         if self._coarse is None:
             return found
         network = self._network

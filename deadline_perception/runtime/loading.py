@@ -77,6 +77,7 @@ _COARSE: dict[str, Any] = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 't
 _WATCHED_S = 1.0  # for which interruptions are watched at start
 
 PolicyMaker = Callable[[PathSpace, Forecast, Quality], Policy]
+Passes = tuple[PassesNetwork, Path]  # the network, and the weights of the first look
 
 
 class SetupError(DeadlinePerceptionError):
@@ -196,106 +197,56 @@ def load_task(
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
     use_threads(options.threads)
-    load = partial(_ready_network, options, models_folder, prepare)
-    network, weights = load(options.model, options.classes)
-    passes = None
-    is_fixed = isinstance(network, FixedPathNetwork)  # one look, as its user says
-    if options.two_passes and options.policy == 'frontier' and not is_fixed:
-        passes = with_passes(network, weights, load)
+    network, weights, passes = _load_networks(options, models_folder, prepare)
+    runs = network if passes is None else passes[0]
     facts = read_device_facts(options.device)
     find = partial(_profile_at_hand, facts=facts, models_folder=models_folder, images=images)
-    profile, differences, unkept = find(options, network, weights)
+    profile, degraded, unkept = find(options, network, weights)
     if passes is not None and not passes[0].is_one_network:
         own_place = replace(options, profile='')
         of_first, further, unkept_first = find(own_place, passes[0].coarse, passes[1])
         profile = joined_profile(passes[0], profile, of_first)
-        differences += further
+        degraded += further
         if unkept_first is not None:
             unkept_first.keep()
-    looks = network
-    if passes is not None:
-        looks = passes[0]
-    forecast = PathForecast(profile, looks.path_space)
-    of_network = SegmentForecast(
-        network.path_space, {key: forecast.costs_ms[key] for key in network.path_space.carriers()}
-    )
-    quality: Quality = load_quality(network, of_network, weights, options.quality)
+    forecast = PathForecast(profile, runs.path_space)
+    quality, kept, notice = _decided_by(options, network, weights, passes, profile, forecast)
+    degraded += environment_faults(options.device, options.threads)
     prepared = prepared_paths(network)
-    kept = _kept_paths(options, network, profile, prepared, of_network, quality)
-    scene, notice = None, ''
-    if passes is not None and kept is not None:
-        quality = pass_quality(passes, quality, weights, options.quality, forecast)
-        kept, notice = useful_sequences(passes[0], kept, quality, forecast)
-        scene = quality.scene
-    network = looks
-    goes_by_wcet = options.bounds == WCET and has_believable_wcet(profile)
-    planned_by = WcetForecast(network.path_space, profile.wcet) if goes_by_wcet else forecast
-    policy = make_policy(options.policy, network.path_space, planned_by, quality, kept)
-    covering = _covering(network.path_space, kept)
-    network.engine.load(_engine_keys(network, covering))
-    warm_up(network, profile.image_size, covering)
-    check_results(network, profile.image_size)
-    give_back_memory()
-    ready = kept or (network.path_space.smallest, network.path_space.largest)
-    warm_up(network, profile.image_size, (ready[0], ready[-1]))
-    touch_memory()
-    degraded = differences + environment_faults(options.device, options.threads)
     if kept is None and prepared is not None:
         degraded.append(
             f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
             f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
             f'{_profile_command(options, weights, " --all-paths")}'
         )
-    wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
-    if options.bounds == WCET and not goes_by_wcet:
+    wcet = None if profile.wcet is None else WcetForecast(runs.path_space, profile.wcet)
+    bounds = options.bounds
+    if bounds == WCET and not has_believable_wcet(profile):
+        bounds = CALIBRATED
         degraded.append(
             f'bounds is wcet, and the latency profile has {"no" if wcet is None else "some"} worst cases, of '
             f'{profile.whole_frames} whole frames, expected {WCET_FRAMES}: bounds are calibrated. '
             f'Measure one: {_profile_command(options, weights)}'
         )
-    origin = {
-        'profile': profile.digest,
-        **timing_key(
-            network_hash=network.network_hash,
-            facts=facts,
-            input_size=network.input_size,
-            engine=network.engine.identity,
-        ),
-    }
-    calibration_file = None
-    if options.calibration_file:
-        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), origin)
-        try:
-            calibration_file.check_place()
-        except ForeignFile as error:
-            degraded.append(f'{error}; nothing is kept over a restart: name another file')
-            calibration_file = None
+    planned_by = wcet if bounds == WCET else forecast
+    policy = make_policy(options.policy, runs.path_space, planned_by, quality, kept)
+    _make_ready(runs, profile.image_size, kept)
+    origin, calibration_file = _calibration_origin(options, profile, runs, facts, degraded)
     bound, notices = make_calibrator(options, forecast, calibration_file)
-    times = TimeModel(
-        network.path_space,
-        forecast,
-        bound,
-        wcet=wcet,
-        parts=TimeParts(bounds=WCET if goes_by_wcet else CALIBRATED),
-    )
+    parts = TimeParts(bounds=bounds)
+    times = TimeModel(runs.path_space, forecast, bound, wcet=wcet, parts=parts)
     if profile.was_disturbed:
         notices.append(
             f'the latency profile was measured beside other programs, at a load of {profile.load_before:.1f} '
             f'on {profile.facts.cores} cores: frames correct it. Measure again: {_profile_command(options, weights)}'
         )
-    notices += [words for words in (network.engine.notice, notice) if words]
+    notices += [words for words in (runs.engine.notice, notice) if words]
     if unkept is not None:  # not before all of it has loaded
         unkept.keep()
-    task = Task(network, policy, times, network.result_type, scene)
+    scene = quality.scene if isinstance(quality, PassQuality) else None
+    task = Task(runs, policy, times, runs.result_type, scene)
     return LoadedTask(
-        task,
-        options,
-        facts,
-        origin,
-        kept,
-        calibration_file,
-        tuple(notices),
-        tuple(degraded),
+        task, options, facts, origin, kept, calibration_file, tuple(notices), tuple(degraded)
     )
 
 
@@ -310,7 +261,7 @@ def _ready_network(
     network, weights = load_network(model, options.device, models_folder, options.engine, classes)
     if prepare is not None and _segments_are_missing(options, network, weights):
         prepare(weights)
-        network, _ = load_network(model, options.device, models_folder, options.engine)
+        network, _ = load_network(model, options.device, models_folder, options.engine, classes)
     return network, weights
 
 
@@ -330,6 +281,75 @@ def _profile_at_hand(
         if images is None or options.profile:
             raise
         return measure_anew(network, facts, images(), str(error))
+
+
+def _load_networks(
+    options: NetworkOptions, models_folder: Path, prepare: Callable[[Path], None] | None
+) -> tuple[Network, Path, Passes | None]:
+    """The network that is meant, prepared where that is wanted, the file of its weights, and its two passes, if any."""
+
+    load = partial(_ready_network, options, models_folder, prepare)
+    network, weights = load(options.model, options.classes)
+    is_fixed = isinstance(network, FixedPathNetwork)  # one look, as its user says
+    if not options.two_passes or options.policy != 'frontier' or is_fixed:
+        return network, weights, None
+    return network, weights, with_passes(network, weights, load)
+
+
+def _decided_by(
+    options: NetworkOptions,
+    network: Network,
+    weights: Path,
+    passes: Passes | None,
+    profile: LatencyProfile,
+    forecast: PathForecast,
+) -> tuple[Quality, Sequence[ExecutionPath] | None, str]:
+    """Quality of the paths or of the sequences of passes, those that are kept ready, and what a person should know."""
+    of_network = SegmentForecast(
+        network.path_space, {key: forecast.costs_ms[key] for key in network.path_space.carriers()}
+    )
+    quality = load_quality(network, of_network, weights, options.quality)
+    prepared = prepared_paths(network)
+    kept = _kept_paths(options, network, profile, prepared, of_network, quality)
+    if passes is None or kept is None:
+        return quality, kept, ''
+    of_passes = pass_quality(passes, quality, weights, options.quality, forecast)
+    return of_passes, *useful_sequences(passes[0], kept, of_passes, forecast)
+
+
+def _make_ready(
+    network: Network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None
+) -> None:
+    """Loads and warms up every segment that is kept ready, and lets memory be what frames need."""
+    covering = _covering(network.path_space, kept)
+    network.engine.load(_engine_keys(network, covering))
+    network.warm_up(covering, image_size)
+    check_results(network, image_size)
+    give_back_memory()
+    ready = kept or (network.path_space.smallest, network.path_space.largest)
+    warm_up(network, image_size, (ready[0], ready[-1]))
+    touch_memory()
+
+
+def _calibration_origin(
+    options: NetworkOptions,
+    profile: LatencyProfile,
+    network: Network,
+    facts: DeviceFacts,
+    degraded: list[str],
+) -> tuple[dict[str, str | int], CalibrationFile | None]:
+    """What a calibration holds for, and the file that keeps it; None where nothing is kept, `degraded` says why."""
+    key = timing_key(network.network_hash, facts, network.input_size, network.engine.identity)
+    origin = {'profile': profile.digest, **key}
+    if not options.calibration_file:
+        return origin, None
+    file = CalibrationFile(Path(options.calibration_file).expanduser(), origin)
+    try:
+        file.check_place()
+    except ForeignFile as error:
+        degraded.append(f'{error}; nothing is kept over a restart: name another file')
+        return origin, None
+    return origin, file
 
 
 def _engine_keys(network: Network, paths: Sequence[ExecutionPath]) -> list[str]:
@@ -590,14 +610,7 @@ def _transferred(
     Raises:
         NoProfile: this network was measured on no device of this kind.
     """
-    reference = find_reference(
-        folder,
-        config_name=network.config_name,
-        network_hash=network.network_hash,
-        input_size=network.input_size,
-        facts=facts,
-        engine=network.engine.identity,
-    )
+    reference = find_reference(folder, network, facts, network.engine.identity)
     if reference is None:
         raise NoProfile(
             f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
@@ -637,7 +650,7 @@ def measure_anew(
 
 
 def pass_quality(
-    passes: tuple[PassesNetwork, Path],
+    passes: Passes,
     fine: Quality,
     weights: Path,
     named: str,

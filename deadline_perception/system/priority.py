@@ -344,18 +344,18 @@ class ThreadPriority:
 
 def what_is_permitted() -> tuple[str, tuple[str, ...]]:
     """What a thread of inference would get here, and what not, with the reasons; tried by a thread that then ends."""
-    found = []
+    found: list[tuple[str, tuple[str, ...]]] = []
 
     def look() -> None:
         priority = ThreadPriority(lock_memory=False)
         priority.raise_thread(Role.INFERENCE)
-        found.extend((priority.in_force, priority.refusals))
+        found.append((priority.in_force, priority.refusals))
         priority.restore()
 
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    in_force, refusals = found
+    ((in_force, refusals),) = found
     if may_lock_pages():
         return f'{in_force}, memory locked', refusals
     return in_force, (*refusals, 'locked memory is not permitted without a limit (limit memlock)')

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 STEPS = (
     (signal.SIGINT, 8.0),
@@ -76,10 +78,12 @@ class Supervisor:
         say: prints one line.
     """
 
-    def __init__(self, say=lambda line: print(line, file=sys.stderr, flush=True)) -> None:
+    def __init__(
+        self, say: Callable[[str], object] = partial(print, file=sys.stderr, flush=True)
+    ) -> None:
         self._say = say
-        self._events: queue.SimpleQueue = queue.SimpleQueue()
-        self._running: dict[str, tuple[ProcessOrder, subprocess.Popen]] = {}
+        self._events: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._running: dict[str, tuple[ProcessOrder, subprocess.Popen[bytes]]] = {}
         self._respawned_at: dict[str, list[float]] = {}
         self._failed = False
 
@@ -170,7 +174,7 @@ class Supervisor:
             if not self._running:
                 return
 
-    def _await_exit(self, order: ProcessOrder, process: subprocess.Popen) -> None:
+    def _await_exit(self, order: ProcessOrder, process: subprocess.Popen[bytes]) -> None:
         process.wait()
         self._events.put(('exited', order, process))
 
@@ -213,7 +217,7 @@ class Supervisor:
         return False
 
 
-def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     if process.poll() is None:
         try:
             os.killpg(process.pid, number)

@@ -184,15 +184,8 @@ class LatencyProfile:
         self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int], engine: str
     ) -> list[str]:
         """What differs, each as `NAME is X in the profile and Y here`; empty when the profile fits what is at hand."""
-        measured = timing_key(
-            network_hash=self.network_hash,
-            facts=self.facts,
-            input_size=self.input_size,
-            engine=self.engine,
-        )
-        at_hand = timing_key(
-            network_hash=network_hash, facts=facts, input_size=input_size, engine=engine
-        )
+        measured = timing_key(self.network_hash, self.facts, self.input_size, self.engine)
+        at_hand = timing_key(network_hash, facts, input_size, engine)
         return [
             f'{name} is {measured[name]!r} in the profile and {at_hand[name]!r} here'
             for name in measured
@@ -206,7 +199,7 @@ def _table_text(name: str, table: dict[str, Quantiles]) -> str:
 
 
 def timing_key(
-    *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int], engine: str
+    network_hash: str, facts: DeviceFacts, input_size: tuple[int, int], engine: str
 ) -> dict[str, str | int]:
     """All that execution times hold for, by the words that a message uses."""
     key: dict[str, Any] = {

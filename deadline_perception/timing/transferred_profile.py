@@ -22,6 +22,7 @@ from deadline_perception.core.device import DeviceFacts, read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.json_file import JsonFileError
 from deadline_perception.core.measurement_plan import distinct_paths
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.timing.path_bound import kind_of
 from deadline_perception.timing.profile import LatencyProfile, default_profile_path, time_frame
 from deadline_perception.timing.quantiles import Quantiles
@@ -35,13 +36,7 @@ _BLOCK_PX = 16
 
 
 def find_reference(
-    folder: Path,
-    *,
-    config_name: str,
-    network_hash: str,
-    input_size: tuple[int, int],
-    facts: DeviceFacts,
-    engine: str,
+    folder: Path, network: Network, facts: DeviceFacts, engine: str
 ) -> LatencyProfile | None:
     """The profile in a folder that is nearest to the device at hand: of the same network and kind of processor, by
     preference of the same engine, then of the same number of threads; None where there is none.
@@ -49,13 +44,13 @@ def find_reference(
     Files that cannot be read are passed over.
     """
     found = []
-    for file in sorted(folder.glob(f'{config_name}-*.json')):
+    for file in sorted(folder.glob(f'{network.config_name}-*.json')):
         try:
             profile = LatencyProfile.load(file)
         except JsonFileError:
             continue
         same = (profile.network_hash, profile.input_size, profile.facts.kind)
-        if same == (network_hash, tuple(input_size), facts.kind):
+        if same == (network.network_hash, network.input_size, facts.kind):
             found.append(profile)
     return max(
         found,
@@ -67,23 +62,17 @@ def find_reference(
     )
 
 
-def reference_profile(network, facts: DeviceFacts, folder: Path) -> LatencyProfile | None:
+def reference_profile(network: Network, facts: DeviceFacts, folder: Path) -> LatencyProfile | None:
     """A profile of the network: one that was measured or scaled here, or else of those in a folder the one that is
     nearest to this device, of prepared segments by preference; None where there is none."""
     here = default_profile_path(network.config_name, facts).parent
-    shape = {
-        'config_name': network.config_name,
-        'network_hash': network.network_hash,
-        'input_size': network.input_size,
-        'facts': facts,
-        'engine': 'openvino',
-    }
-    return find_reference(here, **shape) or find_reference(folder, **shape)
+    places = (find_reference(place, network, facts, 'openvino') for place in (here, folder))
+    return next(filter(None, places), None)
 
 
 def transfer(
     reference: LatencyProfile,
-    detector,
+    detector: Network,
     *,
     paths: int = PATHS,
     repeats: int = REPEATS,
@@ -118,7 +107,7 @@ def transfer(
         known, paths, rng, first=[path for path in lowest if among is None or path in known]
     )
     segments: dict[str, list[float]] = {}
-    totals = {str(path): [] for path in chosen}
+    totals: dict[str, list[float]] = {str(path): [] for path in chosen}
     begun_s = time.monotonic()
     for number in range(-1, repeats):
         if number >= _LEAST_REPEATS and time.monotonic() - begun_s > _ENOUGH_S:

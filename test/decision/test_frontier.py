@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from continuations import continuations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ def best_by_search(policy, quality, path, segment, remaining_ms, factor):
     """Every continuation looked at one by one: best quality that fits (None: nothing fits) and the smallest bound."""
     rows = [
         (remaining_of(policy, other, segment) * factor, quality.quality(other))
-        for other in SPACE.continuations(path, segment)
+        for other in continuations(SPACE, path, segment)
     ]
     fitting = [value for bound_ms, value in rows if bound_ms <= remaining_ms]
     return max(fitting, default=None), min(rows)[0]
@@ -332,7 +333,7 @@ def way_back_ms(case, path, segment):
     if not following:
         return case.forecast_ms(path, segment)
     until = following[0]
-    shortest_ms = min(case.forecast_ms(other, until) for other in SPACE.continuations(path, until))
+    shortest_ms = min(case.forecast_ms(other, until) for other in continuations(SPACE, path, until))
     return case.forecast_ms(path, segment) - case.forecast_ms(path, until) + shortest_ms
 
 
@@ -370,7 +371,7 @@ def test_the_choice_is_what_an_exhaustive_search_finds(
     )
     needed = [
         (needed_ms(case, other, segment, p90_share) * factor, case.quality(other))
-        for other in SPACE.continuations(path, segment)
+        for other in continuations(SPACE, path, segment)
     ]
     found, slack = {}, 1e-9 * (1.0 + remaining_ms)
     for margin in (-slack, slack):  # what lies within the rounding of the times may be found or not

@@ -36,9 +36,11 @@ from deadline_perception.runtime.loading import (
     make_policy,
 )
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
+from deadline_perception.timing.interference import WcetTable, interference_of
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import (
+    WCET_FRAMES,
     LatencyProfile,
     ProfileMismatch,
     default_profile_path,
@@ -494,3 +496,31 @@ def test_times_of_another_network_in_the_cache_give_way_where_they_may_be_measur
     loaded = load_task(options, tmp_path, images=lambda: [np.zeros((48, 64, 3), np.uint8)])
     assert any('does not fit: network hash' in words for words in loaded.degraded)
     assert LatencyProfile.load(place).network_hash == network.network_hash
+
+
+@pytest.mark.parametrize('frames', [WCET_FRAMES, WCET_FRAMES - 1, None])
+def test_paths_are_planned_by_worst_cases_where_the_profile_has_enough_of_them(tmp_path, frames):
+    model = 'invented_networks:make_magnifier'
+    network, _ = load_network(model, 'cpu', tmp_path)
+    image = np.zeros((48, 64, 3), np.uint8)
+    profile = measure_profile(network, [image], repeats=2, whole_paths=2, path_repeats=2)
+    worst_ms = dict.fromkeys(network.path_space.carriers(), 60_000.0)
+    if frames is not None:
+        table = WcetTable(worst_ms, interference_of([], 1000.0, 0.01))
+        name, times = next(iter(profile.paths.items()))
+        paths = {name: replace(times, count=frames)}
+        profile = replace(profile, wcet=table, paths=paths)
+    profile.save(tmp_path / 'profile.json')
+    options = NetworkOptions(model, profile=str(tmp_path / 'profile.json'), bounds='wcet')
+    loaded = load_task(options, tmp_path)
+    largest = network.path_space.largest
+    count = len(list(network.path_space.keys(largest)))
+    plan, times = loaded.task.policy.plan(math.inf, 1.0), loaded.task.times.begin(1.0)
+    said = [words for words in loaded.degraded if words.startswith('bounds is wcet')]
+    if frames == WCET_FRAMES:
+        assert not said and plan.bound_ms == times.bound_ms(largest) == 60_000.0 * count
+        assert not loaded.task.policy.plan(59_000.0, 1.0).feasible
+        return
+    assert plan.bound_ms < 60_000.0 and times.bounds == 'calibrated'
+    assert len(said) == 1 and 'bounds are calibrated' in said[0]
+    assert f'has {"no" if frames is None else "some"} worst cases, of ' in said[0]

@@ -12,7 +12,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, Outcome, StampReading
 from deadline_perception.runtime.timed_inference import ImagePeriod, NextImages, TimedInference
-from deadline_perception.timing.time_model import FrameReserve, FrameTimes
+from deadline_perception.timing.time_model import CALIBRATED, WCET, FrameReserve, FrameTimes
 
 SPACE = multi_path_space(
     skips_per_stage=(1, 1),
@@ -130,6 +130,7 @@ def run(
     deciding_ms=0.0,
     interruption_ms=0.0,
     next_images=None,
+    worst=None,
 ):
     """The record of a job as its network ends, and what became of its image."""
     job, late = Job(IMAGE, network.now_ms, StampReading(0.0, '', 0)), late or Late(network)
@@ -145,6 +146,8 @@ def run(
         p90_share,
         FrameReserve(deciding_ms, 0.0),
         interruption_ms,
+        worst=worst,
+        bounds=CALIBRATED if worst is None else WCET,
     )
     inference = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms)
     ran = inference.begin(
@@ -297,6 +300,37 @@ def test_is_in_time_as_long_as_the_expected_time_of_the_rest_fits():
     frame, late = run(CountingNetwork(), tight_ms, slowdown=1.2)
     assert late.given_up_after == []
     assert 'is expected to take' in frame.reason
+
+
+class WorstCases(CountedForecast):
+    """Three times the expected times."""
+
+    def segment_ms(self, segment, path):
+        return 3.0 * super().segment_ms(segment, path)
+
+
+def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
+    worst = WorstCases()
+    policy = FrontierPolicy(SPACE, worst, QUALITY)
+    expected_ms = FORECAST.forecast_ms(SPACE.smallest)
+
+    def record(budget_ms, network=None):
+        return run(network or CountingNetwork(), budget_ms, policy=policy, worst=worst)
+
+    frame, _ = record(4.0 * expected_ms)
+    assert frame.plan.feasible and frame.plan.bound_ms == worst.forecast_ms(frame.plan.path)
+    frame, late = record(1.1 * expected_ms)
+    assert not frame.plan.feasible and frame.plan.forecast_ms == pytest.approx(3.0 * expected_ms)
+    assert late.given_up_after is None and frame.result is not None
+    frame, late = record(0.9 * expected_ms)
+    assert late.given_up_after == []
+    assert frame.reason == (
+        f'too late before the frame: the rest is expected to take {expected_ms:.1f} ms, '
+        f'{0.9 * expected_ms:.1f} ms left'
+    )
+    slow = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
+    frame, late = record(4.0 * expected_ms, slow)
+    assert late.given_up_after == ['pre', 'stage1'] and 'too late before skip0' in frame.reason
 
 
 def test_a_plan_leaves_room_for_interruptions_and_says_so():

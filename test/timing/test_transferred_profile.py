@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -134,13 +135,13 @@ def test_the_reference_is_of_the_same_network_and_processor_and_best_of_the_same
     for name, profile in variants.items():
         profile.save(tmp_path / f'{reference.config_name}-{name}.json')
     (tmp_path / f'{reference.config_name}-damaged.json').write_text('{')
-    at_hand = {
-        'config_name': reference.config_name,
-        'network_hash': reference.network_hash,
-        'input_size': reference.input_size,
-        'facts': facts,
-    }
-    assert find_reference(tmp_path, engine='openvino 2', **at_hand).engine == 'openvino 1'
-    assert find_reference(tmp_path, engine='eager', **at_hand).engine == 'eager'
-    assert find_reference(tmp_path, engine='eager', **(at_hand | {'network_hash': 'third'})) is None
-    assert find_reference(tmp_path / 'missing', engine='eager', **at_hand) is None
+    network = SimpleNamespace(
+        config_name=reference.config_name,
+        network_hash=reference.network_hash,
+        input_size=reference.input_size,
+    )
+    third = SimpleNamespace(**{**vars(network), 'network_hash': 'third'})
+    assert find_reference(tmp_path, network, facts, 'openvino 2').engine == 'openvino 1'
+    assert find_reference(tmp_path, network, facts, 'eager').engine == 'eager'
+    assert find_reference(tmp_path, third, facts, 'eager') is None
+    assert find_reference(tmp_path / 'missing', network, facts, 'eager') is None

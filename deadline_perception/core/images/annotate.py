@@ -43,8 +43,8 @@ def class_colour(name: str) -> Colour:
     if known:
         return known
     number = zlib.crc32(name.encode()) % _OTHER_COLOURS
-    hsv = np.uint8([[[number % 180, (230, 120)[number // 180 % 2], (250, 170)[number // 360]]]])
-    return tuple(cv2.cvtColor(hsv, cv2.COLOR_HSV2BGR)[0, 0].tolist())
+    hsv = [[[number % 180, (230, 120)[number // 180 % 2], (250, 170)[number // 360]]]]
+    return tuple(cv2.cvtColor(np.array(hsv, np.uint8), cv2.COLOR_HSV2BGR)[0, 0].tolist())
 
 
 def class_name(label: int, class_names: Sequence[str]) -> str:
@@ -128,7 +128,7 @@ def _put(canvas: np.ndarray, text: str, x: int, y: int, size: float, colour: Col
     return _text_size(text, size)[0]
 
 
-def _corners(box: np.ndarray) -> tuple[int, int, int, int]:
+def _corners(box: np.ndarray) -> tuple[int, ...]:
     return tuple(int(round(float(min(max(value, -32000.0), 32000.0)))) for value in box)
 
 

@@ -46,8 +46,9 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
 
 def file_of(load_bgr: Callable[[], np.ndarray]) -> Path | None:
     """The image file that a frame's `load_bgr` reads; None of frames of a video, a bag or a rendered drive."""
-    reads_file = isinstance(load_bgr, partial) and load_bgr.func is load_image
-    return Path(load_bgr.args[0]) if reads_file else None
+    if isinstance(load_bgr, partial) and load_bgr.func is load_image:
+        return Path(load_bgr.args[0])
+    return None
 
 
 def image_size(file: Path) -> tuple[int, int]:

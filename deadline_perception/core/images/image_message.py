@@ -8,6 +8,7 @@ here are left to it: a caller that has it passes it in.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = Non
     return _decompressed(message) if hasattr(message, 'format') else _converted(message, convert)
 
 
-def _converted(message: object, convert: Callable[[object], np.ndarray] | None) -> np.ndarray:
+def _converted(message: Any, convert: Callable[[Any], np.ndarray] | None) -> np.ndarray:
     if message.encoding not in _ENCODINGS:
         if convert is not None:
             return convert(message)
@@ -94,7 +95,7 @@ def _converted(message: object, convert: Callable[[object], np.ndarray] | None) 
         ) from error
 
 
-def _decompressed(message: object) -> np.ndarray:
+def _decompressed(message: Any) -> np.ndarray:
     content = bytes(message.data)
     described = (
         f'compressed image (format {printable(repr(message.format), 60)}, {len(content)} bytes)'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -308,13 +308,10 @@ ORIN = DetectorConfig(
 # The paper's other scales (table V) are shapes of one's own, for `--config paper-700px.json` and the like:
 # save_configuration(replace(PAPER, name='paper-700px', input_size=(704, 1408)), Path('paper-700px.json')), Cityscapes;
 # (960, 1920) for Cityscapes at 950 px, (736, 1280) for BDD100K at 720 px.
-PAPER = DetectorConfig(
+PAPER = replace(
+    ORIN,
     name='paper',
     input_size=(544, 960),
-    bottleneck=True,
-    stem_pool=True,
-    stem_channels=64,
-    stage_channels=(256, 512, 1024, 2048),
     kept_blocks=(3, 1, 1, 1),
     skip_groups=((), (3,), (7, 7, 8), (2,)),
     norm_groups=32,
@@ -323,7 +320,6 @@ PAPER = DetectorConfig(
     pyramid_channels=256,
     pyramid_widths=(1.0,),
     anchor_sizes_px=((32,), (64,), (128,), (256,)),
-    anchor_ratios=(0.5, 1.0, 2.0),
     proposals=(50, 100, 200, 300, 500, 1000),
     nms_candidates=1000,
     heads=(HeadConfig(0, (1024, 1024)), HeadConfig(2, (1024,)), HeadConfig(4, (1024,))),

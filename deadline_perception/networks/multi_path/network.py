@@ -11,11 +11,10 @@ from torch import Tensor
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.opencv import cv2
-from deadline_perception.engines.segment_run import SegmentRun, check_image
-from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN, TorchModule
+from deadline_perception.engines.segment_run import check_image
+from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN
 from deadline_perception.networks.multi_path.backbone import Backbone, Pyramid
 from deadline_perception.networks.multi_path.configuration import DetectorConfig
-from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.heads import (
     Head,
     decode_detections,
@@ -29,11 +28,11 @@ from deadline_perception.networks.multi_path.proposals import (
     RegionProposalNetwork,
     pyramid_levels,
 )
-from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.multi_path.shape import Shape
+from deadline_perception.networks.own_detector import DetectorRun, OwnDetector
 
 
-class MultiPathDetector(TorchModule):
+class MultiPathDetector(OwnDetector):
     """Faster R-CNN with skip, switch, dynamic proposals, width and scale.
 
     Args:
@@ -41,19 +40,16 @@ class MultiPathDetector(TorchModule):
         class_names: what the labels mean, at least one.
 
     Attributes:
-        score_calibration: what makes its scores probabilities; None where nobody has fitted one.
         strides: of the pyramid's levels, in px.
         pyramid_stages: numbers of the stages that the pyramid reads.
     """
 
-    result_type = Detections
-    score_calibration: ScoreCalibration | None = None
     strides: tuple[int, ...] = STRIDES
     pyramid_stages: tuple[int, ...] = (1, 2, 3, 4)
 
     def __init__(self, config: Shape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
-        self.config = config
+        self.config, self.input_size = config, config.input_size
         self._build(config, len(class_names))
         self.path_space = config.path_space
         # The value that each segment makes: a skip operator goes on with its stage's features.
@@ -78,15 +74,6 @@ class MultiPathDetector(TorchModule):
     def leaves_out(self, segment: str, path: ExecutionPath) -> bool:
         """Whether a path runs without a segment, so that its value is nothing."""
         return False
-
-    @property
-    def input_size(self) -> tuple[int, int]:
-        """Height and width in px that images are resized to, at most."""
-        return self.config.input_size
-
-    def input_size_on(self, path: ExecutionPath) -> tuple[int, int]:
-        """Height and width in px that images are resized to on a path."""
-        return scaled_size(self.input_size, scale_of(path))
 
     @property
     def shape(self) -> list[object]:
@@ -219,33 +206,14 @@ def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
     )
 
 
-class FrameRun(SegmentRun):
+class FrameRun(DetectorRun):
     """One frame of a multi-path detector; see `MultiPathDetector.start`."""
 
     def __init__(
         self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath
     ) -> None:
-        super().__init__(network.path_space, path, network.device)
+        super().__init__(network, image_bgr, path)
         self.network = network
-        self._image = image_bgr
-        self._values: dict[str, tuple[Tensor, ...]] = {}
-        self._detections: Detections | None = None
-        self._number = network.engine.begin_frame()
-
-    def fork(self) -> FrameRun:
-        """See `SegmentRun`.
-
-        Raises:
-            ValueError: the engine's buffers serve one run at a time.
-        """
-        if self.network.engine.reuses_buffers:
-            raise ValueError(
-                f'engine {self.network.engine.identity} reuses its buffers, expected one that runs can '
-                f'share'
-            )
-        other = super().fork()
-        other._values = dict(self._values)
-        return other
 
     @torch.inference_mode()
     def compute(self, name: str, key: str) -> None:
@@ -254,7 +222,7 @@ class FrameRun(SegmentRun):
         Raises:
             ValueError: the engine's buffers hold another frame by now.
         """
-        network, engine = self.network, self.network.engine
+        network, engine = self.network, self._engine
         engine.check_frame(self._number)
         made = network.makes[name]
         if name == 'pre':
@@ -278,11 +246,6 @@ class FrameRun(SegmentRun):
         else:
             self._values[made] = values
 
-    def result(self) -> Detections:
-        """See `SegmentRun`: the objects found, in px of the original image."""
-        self.check_finished()
-        return self._detections
-
     def _in_the_image(
         self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray
     ) -> Detections:
@@ -291,9 +254,4 @@ class FrameRun(SegmentRun):
             self.network.input_size_on(self.path),
         )
         boxes = boxes * (2 * (width / own_width, height / own_height))  # x and y in turn
-        calibration = self.network.score_calibration
-        if calibration is None:
-            return Detections(boxes, scores, labels)
-        scores = calibration.apply(scores, labels)
-        order = np.argsort(-scores, kind='stable')
-        return Detections(boxes[order], scores[order], labels[order])
+        return self._calibrated(boxes, scores, labels)

@@ -12,12 +12,10 @@ from torch import Tensor
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.opencv import cv2
-from deadline_perception.engines.segment_run import SegmentRun, check_image
-from deadline_perception.engines.torch_network import TorchModule
+from deadline_perception.engines.segment_run import check_image
 from deadline_perception.networks.multi_path import boxes as box_ops
-from deadline_perception.networks.multi_path.declaration import scaled_size
 from deadline_perception.networks.multi_path.heads import suppressed
-from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
+from deadline_perception.networks.own_detector import DetectorRun, OwnDetector
 from deadline_perception.networks.yolox.configuration import STRIDES, YoloxConfig
 from deadline_perception.networks.yolox.layers import Backbone, Head, Neck
 
@@ -27,23 +25,18 @@ _LARGEST_LOG_SIZE = 10.0  # of a box, in strides: above it there is no such imag
 _READS = {'backbone': 'pre', 'neck': 'backbone', 'head': 'neck', 'post': 'head'}
 
 
-class YoloxDetector(TorchModule):
+class YoloxDetector(OwnDetector):
     """YOLOX-Nano with a choice of the input's size.
 
     Args:
         config: the shape.
         class_names: what the labels mean, one for each of `config.sources`.
 
-    Attributes:
-        score_calibration: what makes its scores probabilities; None where nobody has fitted one.
-
     Raises:
         ValueError: there is not one name for each class.
     """
 
-    result_type = Detections
     quantises = False  # its backbone in 8 bit has 3.4 dB of signal to error, 20 are asked for
-    score_calibration: ScoreCalibration | None = None
 
     def __init__(self, config: YoloxConfig, class_names: Sequence[str]) -> None:
         super().__init__(config.name, class_names)
@@ -53,17 +46,9 @@ class YoloxDetector(TorchModule):
                 f'{len(config.sources)} sources'
             )
         self.config, self.path_space = config, config.path_space
+        self.input_size = config.input_size
         self._sources = [len(of_class) for of_class in config.sources]
         self.backbone, self.neck, self.head = Backbone(), Neck(), Head(sum(self._sources))
-
-    @property
-    def input_size(self) -> tuple[int, int]:
-        """Height and width in px that images are fitted into, at most."""
-        return self.config.input_size
-
-    def input_size_on(self, path: ExecutionPath) -> tuple[int, int]:
-        """Height and width in px that images are fitted into on a path."""
-        return scaled_size(self.input_size, path['scale'])
 
     @property
     def shape(self) -> list[object]:
@@ -156,16 +141,12 @@ def _cells(size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]
     return torch.cat(corners).float().to(device), torch.cat(strides).to(device)
 
 
-class YoloxRun(SegmentRun):
+class YoloxRun(DetectorRun):
     """One frame of the detector; see `YoloxDetector.start`."""
 
     def __init__(self, network: YoloxDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
-        super().__init__(network.path_space, path, network.device)
+        super().__init__(network, image_bgr, path)
         self.network = network
-        self._image = image_bgr
-        self._values: dict[str, tuple[Tensor, ...]] = {}
-        self._detections: Detections | None = None
-        self._number = network.engine.begin_frame()
 
     @torch.inference_mode()
     def compute(self, name: str, key: str) -> None:
@@ -174,7 +155,7 @@ class YoloxRun(SegmentRun):
         Raises:
             ValueError: the image is none, or the engine's buffers hold another frame by now.
         """
-        network, engine = self.network, self.network.engine
+        network, engine = self.network, self._engine
         engine.check_frame(self._number)
         if name == 'pre':
             pixels = network.preprocess(self._image, self.path)
@@ -192,11 +173,6 @@ class YoloxRun(SegmentRun):
             self._detections = self._in_the_image(*engine.arrays(values))
         self._values = {name: values}
 
-    def result(self) -> Detections:
-        """See `SegmentRun`: the objects found, in px of the original image."""
-        self.check_finished()
-        return self._detections
-
     def _in_the_image(
         self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray
     ) -> Detections:
@@ -206,9 +182,4 @@ class YoloxRun(SegmentRun):
         boxes = np.clip(boxes, 0.0, 2 * (width, height))
         inside = ~(boxes[:, 2:] <= boxes[:, :2]).any(1)
         boxes, scores, labels = boxes[inside], scores[inside], labels[inside]
-        calibration = self.network.score_calibration
-        if calibration is None:
-            return Detections(boxes, scores, labels)
-        scores = calibration.apply(scores, labels)
-        order = np.argsort(-scores, kind='stable')
-        return Detections(boxes[order], scores[order], labels[order])
+        return self._calibrated(boxes, scores, labels)
