@@ -50,7 +50,7 @@ def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_pa
     (tmp_path / 'near.onnx').touch()
     assert first_look_model(tmp_path / 'own.safetensors') == str(tmp_path / 'near.onnx')
     (tmp_path / 'own.passes.json').write_text('{')
-    with pytest.raises(PassesError, match='cannot be used'):
+    with pytest.raises(PassesError, match='passes .* cannot be'):
         first_look_model(tmp_path / 'own.safetensors')
 
 
