@@ -11,7 +11,7 @@ import pytest
 
 MOST_TOKENS = 142_271
 MOST_TOKENS_A_LINE = 8.11
-MOST_PRIVATE_WORDS = 503
+MOST_PRIVATE_WORDS = 189
 
 
 @pytest.fixture(scope='module')
