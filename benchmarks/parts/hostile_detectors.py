@@ -59,6 +59,15 @@ def odd_detectors() -> Iterator[tuple[str, bytes]]:
     twice = 2 * _field(1, _expand(0, 'same'))
     yield 'a loop of 2 ** 62 rounds', _loop(2**62)
     yield 'a loop without end', _loop(-1)
+    half = _field(1, 'half') + _field(1, 'half') + _field(2, 'rounds') + _field(4, 'Add')
+    yield 'a loop whose rounds are a sum', _loop(2**61, 'half', _field(1, half))
+    to_whole = _field(5, _field(1, 'to') + _field(3, _INT64) + _field(20, _INT))
+    most = _mean('images').replace(b'mean', b'most')
+    whole = _field(1, 'most') + _field(2, 'rounds') + _field(4, 'Cast') + to_whole
+    yield (
+        'a loop of as many rounds as the pixels say',
+        _loop(0, 'none', _field(1, most) + _field(1, whole)),
+    )
     yield 'outputs that are no numbers', _with_outputs({'output0': (1, 5, 100)}, most=math.nan)
     yield (
         'outputs of one name',
@@ -117,8 +126,14 @@ def _graph(
     return _field(1, 8) + _field(7, graph) + _field(8, _field(1, '') + _field(2, version))
 
 
-def _loop(rounds: int) -> bytes:
-    """A YOLO whose image passes through a loop first."""
+def _loop(rounds: int, name: str = 'rounds', before: bytes = b'') -> bytes:
+    """A YOLO whose image passes through a loop first.
+
+    Args:
+        rounds: of the loop, or what they are computed of.
+        name: of that number in the file.
+        before: operators that compute `rounds`.
+    """
     same = [
         _field(1, _field(1, given) + _field(2, name) + _field(4, 'Identity'))
         for given, name in (('on', 'still_on'), ('value', 'next'))
@@ -144,11 +159,12 @@ def _loop(rounds: int) -> bytes:
     ]
     constants = _field(
         5,
-        _field(2, _INT64) + _field(8, 'rounds') + _field(9, (rounds % 2**64).to_bytes(8, 'little')),
+        _field(2, _INT64) + _field(8, name) + _field(9, (rounds % 2**64).to_bytes(8, 'little')),
     )
     constants += _field(5, _field(2, _BOOL) + _field(8, 'true') + _field(9, b'\x01'))
     parts = [
         constants,
+        before,
         _field(1, b''.join(words) + _field(5, body)),
         _field(1, _mean('looped')),
         _field(1, _expand(0, 'output0')),

@@ -27,11 +27,17 @@ from safetensors.torch import save
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from parts.hostile_bags import hostile_bags
 from parts.hostile_detectors import ESCAPE, damaged_models, odd_detectors
 
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 30))
 MARK = 'code_was_run'  # a file that code in a hostile file would make
 _FLIPS = 8
+_GENERATED = (
+    'CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, '
+    'timestamp INTEGER NOT NULL, data BLOB GENERATED ALWAYS AS ({}) VIRTUAL)'
+)
+_SEARCH = "instr(zeroblob(20000000), zeroblob(10000000) || 'x')"
 
 
 @dataclass(frozen=True)
@@ -518,6 +524,7 @@ def _mcap(place: Path) -> Iterator[tuple[str, bytes]]:
             f'a record of {claim} bytes',
             head + b'\x06' + claim.to_bytes(8, 'little') + bytes(100),
         )
+    yield from hostile_bags()
 
 
 def _sqlite(place: Path) -> Iterator[tuple[str, bytes]]:
@@ -534,6 +541,8 @@ def _sqlite(place: Path) -> Iterator[tuple[str, bytes]]:
         ('no SQL', ESCAPE),
         ('quotes', 'CREATE TABLE "a""; DROP" (x)'),
         ('a virtual table', 'CREATE VIRTUAL TABLE v USING fts5(x)'),
+        ('a generated column of 1 GB a row', _GENERATED.format('zeroblob(999000000)')),
+        ('a generated column of long searches', _GENERATED.format(_SEARCH)),
     ):
         for instead in (False, True):
             copy = shutil.copy(whole, place / 'copy.db3')
@@ -577,6 +586,7 @@ def _images() -> Iterator[tuple[str, bytes]]:
     at = jpeg.find(b'\xff\xc0')
     yield 'a JPEG that states 65,500 px', jpeg[: at + 5] + b'\x3e\x80\xff\xdc' + jpeg[at + 9 :]
     yield 'a TIFF', cv2.imencode('.tiff', np.zeros((20_000, 20_000), np.uint8))[1].tobytes()
+    yield 'a JPEG that ends within a length', jpeg[: at + 19] + b'\xff\xc4'
     yield 'a JPEG of 65,535 px', b'\xff\xd8\xff\xc0\x00\x11\x08\xff\xff\xff\xff\x03' + bytes(20)
 
 

@@ -213,8 +213,7 @@ def _labels(folder: Path) -> None:
     from deadline_perception.extras.training.score_thresholds import ScoreThreshold
 
     jobs = [
-        LabelJob(Frame(name, 1, lambda: _IMAGE), name, None, False, frozenset())
-        for name in ('a.jpg', 'b.jpg')
+        LabelJob(Frame(name, 1, lambda: _IMAGE), frozenset(), name) for name in ('a.jpg', 'b.jpg')
     ]
     threshold = ScoreThreshold(0.5, 0.3)
     judgement = Judgement(np.ones((1, 1)), {0: threshold})
