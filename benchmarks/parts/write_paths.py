@@ -26,7 +26,7 @@ class WritePath:
         name: what is written.
         act: writes into the folder.
         prepare: puts there what lay there before.
-        grows: endings of files of which a beginning is whole too, such as logs of lines.
+        steps: endings of files that are written in several steps, of which `reads` tells whether they are whole.
         reads: raises where what is there cannot be read.
         is_needed: else it is a cache, and nobody is told where it could not be written.
     """
@@ -34,7 +34,7 @@ class WritePath:
     name: str
     act: Callable[[Path], object]
     prepare: Callable[[Path], object] = lambda folder: None
-    grows: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     reads: Callable[[Path], object] = lambda folder: None
     is_needed: bool = True
 
@@ -53,11 +53,11 @@ def write_paths() -> list[WritePath]:
         WritePath('weights', _weights(1), _weights(0)),
         WritePath('training state', _training(2), _training(1)),
         WritePath('loss log', _losses(3), _losses(2), ('.jsonl',), _read_losses),
-        WritePath('label log', _label_log, grows=('.jsonl',)),
+        WritePath('label log', _label_log, steps=('.jsonl',), reads=_read_label_log),
         WritePath('curves of losses', _curves, _losses(2)),
         WritePath('labels of images', _labels, _label_log),
         WritePath('copies of labelled images', _label_copy(80), _label_copy(10)),
-        WritePath('prepared segments', _segments),
+        WritePath('prepared segments', _segments, steps=('segments.json',), reads=_read_segments),
         WritePath('prepared segments of another device', _segments_anew, _segments),
         WritePath('lock of prepared segments', _lock),
         WritePath('forms that ONNX Runtime optimised', _onnx_runtime, is_needed=False),
@@ -67,7 +67,7 @@ def write_paths() -> list[WritePath]:
         WritePath('bag of one file', _bag('b.mcap')),
         WritePath('bag folder', _bag('b')),
         WritePath('bag in the place of another', _bag('b.mcap', overwrite=True), _bag('b.mcap')),
-        WritePath('recording of a bag', _recording, grows=('.mcap',), reads=_read_recording),
+        WritePath('recording of a bag', _recording, steps=('.mcap',), reads=_read_recording),
         WritePath('parameters of the nodes', _parameters),
         WritePath('bag that is decompressed to be read', _decompressed, _compressed_bag),
         WritePath('bag that is completed to be read', _salvaged, _cut_database),
@@ -205,6 +205,13 @@ def _label_log(folder: Path) -> None:
             log.add(SeenImage((32, 24), (found,)))
 
 
+def _read_label_log(folder: Path) -> None:
+    from deadline_perception.extras.training.label_log import LabelLog
+
+    with closing(LabelLog(folder / 'labels.jsonl', ['a'])) as log:
+        list(log)
+
+
 def _labels(folder: Path) -> None:
     from deadline_perception.core.records import Frame
     from deadline_perception.extras.training.label_file import write_labels
@@ -236,6 +243,13 @@ def _segments(folder: Path) -> None:
     store.add('stem', Form.INT8, compiled=b'code' * 1000, **times)
     store.add('head', Form.EAGER, reason='no faster', **times)
     store.finish(['stem', 'head'])
+
+
+def _read_segments(folder: Path) -> None:
+    from deadline_perception.engines.segment_store import SegmentStore
+
+    if (folder / 'store' / 'segments.json').exists():
+        SegmentStore.load(folder / 'store', {'device': 'a'})
 
 
 def _segments_anew(folder: Path) -> None:

@@ -82,7 +82,10 @@ def write_labels(
         tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as stream,
         tempfile.TemporaryFile('w+', encoding='utf-8', dir=out.parent) as boxes,
     ):
-        _write_rows(stream, boxes, zip(jobs, log), judgement, class_names, named, counts)
+        rows = (
+            (job, seen) for seen, job in zip(log, jobs)
+        )  # to the end of the log, which closes it
+        _write_rows(stream, boxes, rows, judgement, class_names, named, counts)
         if not counts.images:
             first = next(iter(counts.unreadable.items()), ('', 'there is none'))
             raise LabellingError(

@@ -193,7 +193,7 @@ def judge(
         least_precision: of a threshold that is chosen, in (0, 1].
     """
     measuring = [
-        (job, seen) for job, seen in zip(jobs, log) if job.measures and not seen.unreadable
+        (job, seen) for seen, job in zip(log, jobs) if job.measures and not seen.unreadable
     ]
     knows = np.array(
         [[label in teacher.labels for label in range(classes)] for teacher in teachers]
