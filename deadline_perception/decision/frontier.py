@@ -201,13 +201,19 @@ class FrontierPolicy:
         """Builds the frontiers of all prefixes now, so that no decision has to."""
         for level in self._levels:
             for segment in range(len(self._space.segments)):
-                if self._frontiers_of[level][segment] is None:
-                    self._build(segment, level)
+                self._of_all(segment, level)
+
+    @staticmethod
+    def _level(p90_share: float) -> float:
+        return LEVELS[bisect_left(LEVELS, p90_share)]
+
+    def _of_all(self, segment: int, level: float) -> SegmentFrontiers:
+        return self._frontiers_of[level][segment] or self._build(segment, level)
 
     def starts(self, p90_share: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
         """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
-        level = LEVELS[bisect_left(LEVELS, p90_share)]
-        found = self._frontiers_of[level][0] or self._build(0, level)
+        level = self._level(p90_share)
+        found = self._of_all(0, level)
         return [
             (self._paths[member], needed_ms, quality)
             for member, needed_ms, quality in zip(
@@ -218,8 +224,8 @@ class FrontierPolicy:
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         check_time_left(remaining_ms, factor, p90_share)
-        level = LEVELS[bisect_left(LEVELS, p90_share)]
-        frontiers = self._frontiers_of[level][0] or self._build(0, level)
+        level = self._level(p90_share)
+        frontiers = self._of_all(0, level)
         best = self._best(0, frontiers, 0, len(frontiers.members), remaining_ms, factor)
         return best if best.feasible or level == 1.0 else self.plan(remaining_ms, factor)
 
@@ -234,7 +240,7 @@ class FrontierPolicy:
     ) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
-        level = LEVELS[bisect_left(LEVELS, p90_share)]
+        level = self._level(p90_share)
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
         best = self._best(segment, frontiers, begin, end, remaining_ms, factor)
         if not best.feasible:
@@ -269,7 +275,7 @@ class FrontierPolicy:
         if planned is None or not 0 <= segment < len(self._frontiers):
             check_position(self._space, path, segment)
             raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready')
-        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
+        frontiers = self._of_all(segment, level)
         group = frontiers.group_of[planned]
         return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
 

@@ -14,7 +14,7 @@ what any path is worth, and so spent its time on being early.)
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace
-from deadline_perception.decision.frontier import LEVELS, FrontierPolicy
+from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_quality import PassQuality
 from deadline_perception.decision.policy import Choice, Quality, check_time_left
 from deadline_perception.timing.time_model import Forecast
@@ -108,7 +108,7 @@ class PassPolicy(FrontierPolicy):
         for level in self._levels:
             for segment, one in enumerate(self._space.segments):
                 if one.operator is not None:
-                    for group in np.unique(self._frontiers_of[level][segment].group_of).tolist():
+                    for group in np.unique(self._of_all(segment, level).group_of).tolist():
                         self._of_group(segment, level, group)
 
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
@@ -132,8 +132,9 @@ class PassPolicy(FrontierPolicy):
         check_time_left(remaining_ms, factor, p90_share)
         level = self._level(p90_share)
         frontiers, planned, begin, end = self._of_prefix(path, segment, level)
-        if self._is_just_planned(path, segment, planned, remaining_ms, factor, p90_share):
-            return self._planned[-1]
+        kept = self._just_planned(path, segment, planned, remaining_ms, factor, p90_share)
+        if kept is not None:
+            return kept
         candidates = self._of_group(segment, level, frontiers.group_of[planned])
         if candidates.are_alike and not candidates.has_result:
             return super().redecide(path, segment, remaining_ms, factor, elapsed_ms, p90_share)
@@ -141,11 +142,7 @@ class PassPolicy(FrontierPolicy):
             return self._best_optional(path, segment, remaining_ms, factor, p90_share)
         return self._best_expected(candidates, segment, remaining_ms, factor, p90_share, planned)
 
-    @staticmethod
-    def _level(p90_share: float) -> float:
-        return LEVELS[bisect_left(LEVELS, p90_share)]
-
-    def _is_just_planned(
+    def _just_planned(
         self,
         path: ExecutionPath,
         segment: int,
@@ -153,18 +150,19 @@ class PassPolicy(FrontierPolicy):
         remaining_ms: float,
         factor: float,
         p90_share: float,
-    ) -> bool:
-        """Nothing has run since the plan: it is the best among all paths, and so among those that are left."""
+    ) -> Choice | None:
+        """The plan if nothing has run since: it is the best among all paths, and so among those that are left."""
         if self._planned is None:
-            return False
+            return None
         at_plan_ms, *terms, weights, choice = self._planned
-        return (
+        is_kept = (
             choice.path is path
             and terms == [factor, p90_share]
             and weights is self._weights
             and 0.0 <= at_plan_ms - remaining_ms <= _DECIDING_MS
             and self._remaining_ms.item(segment, planned) == self._remaining_ms.item(0, planned)
         )
+        return choice if is_kept else None
 
     def _best_optional(
         self,
@@ -335,7 +333,7 @@ class PassPolicy(FrontierPolicy):
         found = self._candidates.get((segment, level, group))
         if found is not None:
             return found
-        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
+        frontiers = self._of_all(segment, level)
         members = np.flatnonzero(np.asarray(frontiers.group_of) == group)
         if segment == 0 and len(members) > _MANY:
             members = self._worth_planning(members, level)

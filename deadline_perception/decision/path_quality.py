@@ -385,11 +385,13 @@ class PathQuality:
             ValueError: a path belongs to another network.
         """
         unknown = [path for path in paths if path not in self._expected]
-        if unknown and self._model is None:
+        if not unknown:
+            return np.array([self._expected[path] for path in paths])
+        if self._model is None:
             raise ValueError(
                 f'path {unknown[0]} is not one of the {len(self.known)} forecast paths'
             )
-        predicted = iter(self._model.predict(unknown)) if unknown else iter(())
+        predicted = iter(self._model.predict(unknown))
         return np.array(
             [self._expected[path] if path in self._expected else next(predicted) for path in paths]
         )

@@ -71,21 +71,21 @@ class _BySpeed(ABC):
 
     def budget_ms(self, speed_mps: float | None) -> Budget:
         """The budget at a speed in m/s; None means that it is not known. Never raises."""
+        left_ms = math.nan
         if speed_mps is None:
             wrong = 'speed is unknown, expected a number of m/s'
         elif not 0.0 <= speed_mps < math.inf:
             wrong = f'speed is {speed_mps} m/s, expected a finite number of at least 0 m/s'
         else:
-            return self._at(speed_mps)
-        return Budget(self.min_budget_ms, True, wrong, math.nan)
+            left_ms, wrong = self._at(speed_mps)
+        if wrong:
+            return Budget(self.min_budget_ms, True, wrong, left_ms)
+        within_ms = min(max(left_ms, self.min_budget_ms), self.max_budget_ms)
+        return Budget(within_ms, False, '', left_ms)
 
     @abstractmethod
-    def _at(self, speed_mps: float) -> Budget:
-        """The budget at a speed, finite and of at least 0 m/s."""
-
-    def _clamped(self, budget_ms: float) -> Budget:
-        within_ms = min(max(budget_ms, self.min_budget_ms), self.max_budget_ms)
-        return Budget(within_ms, False, '', budget_ms)
+    def _at(self, speed_mps: float) -> tuple[float, str]:
+        """The budget at a speed, finite and of at least 0 m/s, before its limits, and why it does not hold."""
 
 
 class StoppingDistanceBudget(_BySpeed):
@@ -135,14 +135,13 @@ class StoppingDistanceBudget(_BySpeed):
         self.min_budget_ms = min_budget_ms
         self.max_budget_ms = max_budget_ms
 
-    def _at(self, speed_mps: float) -> Budget:
+    def _at(self, speed_mps: float) -> tuple[float, str]:
         if speed_mps == 0:
-            return Budget(self.max_budget_ms, False, '', math.inf)
+            return math.inf, ''
         reaction_distance_m = self._free_distance_m - speed_mps * speed_mps / (
             2.0 * self._deceleration_mps2
         )
-        left_ms = (reaction_distance_m / speed_mps - self._actuation_latency_s) * 1000.0
-        return self._clamped(left_ms)
+        return (reaction_distance_m / speed_mps - self._actuation_latency_s) * 1000.0, ''
 
 
 class TableBudget(_BySpeed):
@@ -194,17 +193,14 @@ class TableBudget(_BySpeed):
         self._speeds_mps = speeds_mps
         self._budgets_ms = budgets_ms
 
-    def _at(self, speed_mps: float) -> Budget:
+    def _at(self, speed_mps: float) -> tuple[float, str]:
         entry = bisect_left(self._speeds_mps, speed_mps)
         if entry == len(self._speeds_mps):
-            return Budget(
-                self.min_budget_ms,
-                True,
+            return self._budgets_ms[-1], (
                 f"speed is {speed_mps:g} m/s, above the table's last entry of "
-                f'{self._speeds_mps[-1]:g} m/s',
-                self._budgets_ms[-1],
+                f'{self._speeds_mps[-1]:g} m/s'
             )
-        return self._clamped(self._budgets_ms[entry])
+        return self._budgets_ms[entry], ''
 
 
 def _check(name: str, value: float, is_legal: bool, expected: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deadline_perception.core.device import DeviceFacts
 from deadline_perception.core.errors import profile_command
 from deadline_perception.engines.eager import Eager, Engine
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.segment_store import (
     SegmentStore,
     StoreError,
@@ -24,7 +25,9 @@ def is_installed() -> bool:
     return True
 
 
-def choose_engine(engine: str, network, facts: DeviceFacts, weights: str = 'WEIGHTS') -> Engine:
+def choose_engine(
+    engine: str, network: Network, facts: DeviceFacts, weights: str = 'WEIGHTS'
+) -> Engine:
     """The engine for a network on the CPU. Loads OpenVINO where it is chosen.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath, PathSpace, Segment
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, SegmentRun
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class FixedPathNetwork(Network):
@@ -70,7 +66,7 @@ class InnerRun(SegmentRun):
         super().__init__(space, path, device)
         self._inner = inner
 
-    def fork(self) -> Self:
+    def fork(self) -> InnerRun:
         """See `SegmentRun`."""
         other = super().fork()
         other._inner = None if self._inner is None else self._inner.fork()

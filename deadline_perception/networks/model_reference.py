@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.errors import DeadlinePerceptionError, command_line
@@ -71,7 +72,7 @@ class ModelReference:
             return cls(ModelKind.CALLABLE, Path(before), after)
         return cls(ModelKind.WEIGHTS, Path(os.path.expanduser(before)), after)
 
-    def find(self) -> Callable:
+    def find(self) -> Callable[..., Any]:
         """The callable that is meant.
 
         Raises:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from torch import Tensor
 
@@ -13,9 +11,6 @@ from deadline_perception.engines.segment_run import SegmentRun
 from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.multi_path.declaration import scale_of, scaled_size
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class OwnDetector(TorchModule):
@@ -44,7 +39,7 @@ class DetectorRun(SegmentRun):
         self._detections = Detections.none()
         self._number = network.engine.begin_frame()
 
-    def fork(self) -> Self:
+    def fork(self) -> DetectorRun:
         """See `SegmentRun`.
 
         Raises:

@@ -33,7 +33,7 @@ class Owner(Protocol):
         """Closes itself; may wait until that time of `time.monotonic`."""
 
 
-_OPEN: dict[Turn, weakref.WeakSet] = {turn: weakref.WeakSet() for turn in Turn}
+_OPEN: dict[Turn, weakref.WeakSet[Owner]] = {turn: weakref.WeakSet() for turn in Turn}
 
 
 def close_at_end(owner: Owner, turn: Turn) -> None:

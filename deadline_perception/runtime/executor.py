@@ -54,7 +54,7 @@ class Runner(Protocol):
 class _Calls:
     """Work other than frames, which the worker takes from the mailbox like a frame."""
 
-    def process(self, item: tuple[Future, Callable[[], object]]) -> None:
+    def process(self, item: tuple[Future[object], Callable[[], object]]) -> None:
         """Does a call for whoever waits for it."""
         future, call = item
         try:
@@ -313,7 +313,7 @@ class Executor:
 
 
 def serve(
-    mailbox: Mailbox,
+    mailbox: Mailbox[Runner, Any],
     failed: Callable[[BaseException], None],
     after: Callable[[Runner], None] = lambda runner: None,
     goes_on: Callable[[], bool] = lambda: True,

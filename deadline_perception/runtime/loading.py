@@ -221,14 +221,15 @@ def load_task(
         )
     wcet = None if profile.wcet is None else WcetForecast(runs.path_space, profile.wcet)
     bounds = options.bounds
-    if bounds == WCET and not has_believable_wcet(profile):
+    # Worst cases of few frames hold for fewer than they say.
+    if bounds == WCET and (wcet is None or profile.whole_frames < WCET_FRAMES):
         bounds = CALIBRATED
         degraded.append(
             f'bounds is wcet, and the latency profile has {"no" if wcet is None else "some"} worst cases, of '
             f'{profile.whole_frames} whole frames, expected {WCET_FRAMES}: bounds are calibrated. '
             f'Measure one: {_profile_command(options, weights)}'
         )
-    planned_by = wcet if bounds == WCET else forecast
+    planned_by = wcet if wcet and bounds == WCET else forecast
     policy = make_policy(options.policy, runs.path_space, planned_by, quality, kept)
     _make_ready(runs, profile.image_size, kept)
     origin, calibration_file = _calibration_origin(options, profile, runs, facts, degraded)
@@ -242,7 +243,7 @@ def load_task(
         )
     notices += [words for words in (runs.engine.notice, notice) if words]
     if unkept is not None:  # not before all of it has loaded
-        unkept.keep()
+        unkept()
     scene = quality.scene if isinstance(quality, PassQuality) else None
     task = Task(runs, policy, times, runs.result_type, scene)
     return LoadedTask(
@@ -359,11 +360,6 @@ def _engine_keys(network: Network, paths: Sequence[ExecutionPath]) -> list[str]:
     return [key for path in paths for key in network.path_space.keys(path)]
 
 
-def has_believable_wcet(profile: LatencyProfile) -> bool:
-    """The profile has worst cases, of frames enough for a bound: those of few hold for fewer than they say."""
-    return profile.wcet is not None and profile.whole_frames >= WCET_FRAMES
-
-
 def _kept_paths(
     options: NetworkOptions,
     network: Network,
@@ -461,30 +457,18 @@ def environment_faults(
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class UnkeptProfile:
-    """Times that were taken here, which the next start finds once they are kept.
-
-    Attributes:
-        profile: the times.
-        file: where they belong.
-    """
-
-    profile: LatencyProfile
-    file: Path
-
-    def keep(self) -> None:
-        """Writes them, if the disk takes them; else they are taken again at the next start."""
-        with contextlib.suppress(OSError):
-            self.profile.save(self.file)
+def _keep(profile: LatencyProfile, file: Path) -> None:
+    """Writes times where the next start finds them, if the disk takes them; else they are taken again then."""
+    with contextlib.suppress(OSError):
+        profile.save(file)
 
 
-FoundProfile = tuple[LatencyProfile, list[str], UnkeptProfile | None]
+FoundProfile = tuple[LatencyProfile, list[str], Callable[[], None] | None]
 
 
 def load_profile(
     options: NetworkOptions,
-    network,
+    network: Network,
     facts: DeviceFacts,
     weights: Path,
     models_folder: Path,
@@ -522,10 +506,11 @@ def load_profile(
         ]
         if is_set(weights):
             places.append(weights.with_suffix('.profile.json'))
-        file = next((place for place in places if place.is_file()), None)
-        if file is None:
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
             profile = _transferred(network, facts, places[0], models_folder / 'profiles', command)
-            return profile, _scaling(profile, command), UnkeptProfile(profile, places[0])
+            return profile, _scaling(profile, command), partial(_keep, profile, places[0])
+        file = found
     profile, unkept = LatencyProfile.load(file), None
     here: dict[str, Any] = {
         'network_hash': network.network_hash,
@@ -537,7 +522,7 @@ def load_profile(
         profile.scaled_from and not options.profile and profile.mismatches(**here)
     ):  # as before segments were prepared
         profile = _transferred(network, facts, file, models_folder / 'profiles', command)
-        unkept = UnkeptProfile(profile, file)
+        unkept = partial(_keep, profile, file)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(**{**here, 'facts': profile.facts, 'engine': profile.engine})
@@ -603,7 +588,7 @@ def _scaling(profile: LatencyProfile, command: str) -> list[str]:
 
 
 def _transferred(
-    network, facts: DeviceFacts, file: Path, folder: Path, command: str
+    network: Network, facts: DeviceFacts, file: Path, folder: Path, command: str
 ) -> LatencyProfile:
     """A profile for a device that nobody measured.
 
@@ -646,7 +631,7 @@ def measure_anew(
     )
     file = default_profile_path(network.config_name, facts)
     words = [f'measured in seconds, coarsely: {because}']
-    return profile, words, UnkeptProfile(profile, file)
+    return profile, words, partial(_keep, profile, file)
 
 
 def pass_quality(
@@ -692,7 +677,9 @@ def pass_quality(
     return PassQuality(network, of_fine, look(network.coarse, of_coarse, table))
 
 
-def load_quality(network, forecast: SegmentForecast, weights: Path, named: str = '') -> PathQuality:
+def load_quality(
+    network: Network, forecast: SegmentForecast, weights: Path, named: str = ''
+) -> PathQuality:
     """The table of path qualities: the one that is named, or beside the weights; without, longer paths are better. Of
     one path of a network it is the value in the network's table.
 

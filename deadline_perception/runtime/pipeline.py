@@ -67,6 +67,7 @@ class FrameClient(Protocol):
 
     def on_ready(self) -> None:
         """Another image can be used; called on any thread."""
+        return
 
     def on_failure(self, error: BaseException) -> None:
         """Receives an error of conversion, network or publication; the next frame is served."""
@@ -146,7 +147,7 @@ class FramePipeline:
         task: Task,
         client: FrameClient,
         rules: FrameRules,
-        mailbox: Mailbox,
+        mailbox: Mailbox[FramePipeline, Job],
         watchdog: Watchdog,
     ) -> None:
         self._task, self._client, self._rules = task, client, rules

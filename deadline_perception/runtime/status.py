@@ -27,7 +27,7 @@ class DetectorStatus:
     """Counts since the node was activated; worker, watchdog and executor write to it."""
 
     replaced: int = 0
-    rejected: Counter = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
     frames: int = 0
     unanswered: int = 0
     failures: int = 0
@@ -35,10 +35,10 @@ class DetectorStatus:
     failed_ms: float = -math.inf
     rejected_ms: float = -math.inf
     last: JobRecord | None = None
-    misses: Counter = field(default_factory=Counter)
+    misses: Counter[str] = field(default_factory=Counter)
     last_miss: str = ''
-    _bound_ratios: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
-    _missed: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _bound_ratios: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _missed: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
     _missed_in_a_row: int = 0
     _delayed_since_ms: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)

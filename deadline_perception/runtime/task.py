@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.decision.policy import Policy
@@ -25,10 +25,10 @@ class Fallback(Protocol):
     def follow(self, image_size: tuple[int, int]) -> None:
         """Takes in the height and width of the images, px."""
 
-    def update(self, result, stamp_s: float):
+    def update(self, result: Any, stamp_s: float) -> Any:
         """Takes in an own result of an image; gives what is published of it, such as with the ids of tracks."""
 
-    def predict(self, stamp_s: float):
+    def predict(self, stamp_s: float) -> Any:
         """What to publish for a time; None when there is nothing yet."""
 
 
@@ -36,17 +36,17 @@ class LastResult:
     """Stands in with the last result again."""
 
     def __init__(self) -> None:
-        self._result = None
+        self._result: Any = None
         self.evidence_s: float | None = None
 
     def follow(self, image_size: tuple[int, int]) -> None:
         """Changes nothing: no result is in px."""
 
-    def update(self, result, stamp_s: float):
+    def update(self, result: Any, stamp_s: float) -> Any:
         self._result, self.evidence_s = result, stamp_s
         return result
 
-    def predict(self, stamp_s: float):
+    def predict(self, stamp_s: float) -> Any:
         return self._result
 
 

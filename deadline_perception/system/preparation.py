@@ -46,7 +46,7 @@ def prepare_segments(weights: Path, threads: int, on_progress: Callable[[str], N
         return str(error)
     last_line = ''
     try:
-        for line in process.stderr:
+        for line in process.stderr or ():
             last_line = printable(line.strip()) or last_line
             on_progress(last_line)
         status = process.wait()

@@ -19,6 +19,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -344,18 +345,16 @@ class ThreadPriority:
 
 def what_is_permitted() -> tuple[str, tuple[str, ...]]:
     """What a thread of inference would get here, and what not, with the reasons; tried by a thread that then ends."""
-    found: list[tuple[str, tuple[str, ...]]] = []
 
-    def look() -> None:
+    def look() -> tuple[str, tuple[str, ...]]:
         priority = ThreadPriority(lock_memory=False)
         priority.raise_thread(Role.INFERENCE)
-        found.append((priority.in_force, priority.refusals))
+        found = priority.in_force, priority.refusals
         priority.restore()
+        return found
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    ((in_force, refusals),) = found
+    with ThreadPoolExecutor(1) as pool:
+        in_force, refusals = pool.submit(look).result()
     if may_lock_pages():
         return f'{in_force}, memory locked', refusals
     return in_force, (*refusals, 'locked memory is not permitted without a limit (limit memlock)')

@@ -129,7 +129,7 @@ class Supervisor:
             self.start(event[1])
             return None
         _, order, process = event
-        if self._running.get(order.name, (None, None))[1] is not process:
+        if self._running.get(order.name) != (order, process):
             return None
         del self._running[order.name]
         return self._bury(order, process.returncode)

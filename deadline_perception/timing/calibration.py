@@ -59,7 +59,9 @@ def counted_weight(exceeds: bool, is_late: bool, in_time: bool) -> float:
     return IN_TIME_WEIGHT if in_time else 1.0
 
 
-def log_factor_after(initial, eta, alpha, frames, weight):
+def log_factor_after(
+    initial: float, eta: float, alpha: float, frames: float, weight: float
+) -> float:
     """q after so many frames, of which so much counted; of any numbers, also symbolic ones."""
     return initial + eta * (weight - alpha * frames)
 
@@ -184,7 +186,7 @@ class BoundCalibrator:
                 f'numbers'
             )
         is_late = latency_ms is None
-        exceeds = is_late or latency_ms > forecast_ms * self.factor
+        exceeds = latency_ms is None or latency_ms > forecast_ms * self.factor
         weight = counted_weight(exceeds, is_late, in_time)
         self._count(
             self.frames + 1,

@@ -51,11 +51,10 @@ class SegmentForecast:
     def __init__(self, path_space: PathSpace, costs_ms: Mapping[str, float]) -> None:
         self.path_space = path_space
         self.costs_ms = dict(costs_ms)
-        self._by_key = {None: 0.0, **costs_ms}
         # Of a weak reference: a cache of its own method would keep a replaced network's tables until the garbage
         # collector looks through all memory, which a node that answers images never lets it do.
-        this = weakref.ref(self)
-        self._from_each = lru_cache(maxsize=_REMEMBERED)(lambda path: this()._add_up(path))
+        this = weakref.proxy(self)
+        self._from_each = lru_cache(maxsize=_REMEMBERED)(lambda path: this._add_up(path))
 
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Expected time in ms of what a path runs from segment number `segment` on; 0 past the last one.
@@ -99,7 +98,8 @@ class SegmentForecast:
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:
         """Expected time in ms of one segment on a path; 0 when it is skipped."""
-        return self._by_key[self.path_space.key(segment, path)]
+        key = self.path_space.key(segment, path)
+        return 0.0 if key is None else self.costs_ms[key]
 
     @cached_property
     def _segment_costs(self) -> list[tuple[int | None, tuple[int, ...], np.ndarray]]:
@@ -109,7 +109,7 @@ class SegmentForecast:
             (
                 skip,
                 places,
-                np.array([self._by_key.get(key, 0.0) for key in keys.values()]).reshape(
+                np.array([self.costs_ms.get(key or '', 0.0) for key in keys.values()]).reshape(
                     [self.path_space.sizes[at] for at in places]
                 ),
             )

@@ -24,6 +24,7 @@ from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.measurement_plan import covering_paths, distinct_paths, interleave
 from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.core.stopwatch import now_ms, synchronise
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.timing.interference import Interference, WcetTable
 from deadline_perception.timing.quantiles import Quantiles
 
@@ -233,7 +234,7 @@ def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | No
 
 
 def measure_profile(
-    detector,
+    detector: Network,
     images: Sequence[np.ndarray],
     *,
     repeats: int = 50,
@@ -284,8 +285,8 @@ def measure_profile(
         covering_paths(measured, repeats, rng), rounds
     )
     meant = {name for path in warm_up for name in space.keys(path)}
-    segments = {name: [] for name in space.carriers() if name in meant}
-    paths = {str(path): [] for path in held_out}
+    segments: dict[str, list[float]] = {name: [] for name in space.carriers() if name in meant}
+    paths: dict[str, list[float]] = {str(path): [] for path in held_out}
     start_ms = now_ms()
     for number, (is_whole, path) in enumerate(frames, 1):
         total_ms, segments_ms = time_frame(detector, rng.choice(images), path)
@@ -318,7 +319,7 @@ def measure_profile(
         facts=read_device_facts(detector.device),
         config_name=detector.config_name,
         network_hash=detector.network_hash,
-        input_size=tuple(detector.input_size),
+        input_size=detector.input_size,
         image_size=images[0].shape[:2],
         date=datetime.now(timezone.utc).isoformat(timespec='seconds'),
         load_before=round(load_before, 2),
@@ -338,7 +339,9 @@ def undisturbed(series_ms: Sequence[Sequence[float]]) -> list[float]:
     return np.median(np.sort(np.array(series_ms, np.float64), axis=1), axis=0).tolist()
 
 
-def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:
+def time_frame(
+    detector: Network, image: np.ndarray, path: ExecutionPath
+) -> tuple[float, list[float]]:
     """Runs one frame on one path.
 
     Returns:

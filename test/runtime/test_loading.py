@@ -199,7 +199,7 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
         'deadline-perception profile --weights w.safetensors --device cpu --threads 2'
     )
     assert not (tmp_path / 'cache').exists()  # not before all else has loaded
-    unkept.keep()
+    unkept()
     assert load_profile(*given) == (profile, told, None)
     network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
     (kept,) = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()

@@ -187,7 +187,7 @@ def load_nested_task(
     if warm:
         _warm(task, profile.image_size, prepared)
     if unkept is not None:
-        unkept.keep()
+        unkept()
     return task
 
 

@@ -99,7 +99,7 @@ class TaskPlan:
 class TaskCount:
     """Jobs of one task so far; written by its executor, read by any thread."""
 
-    outcomes: Counter = field(default_factory=Counter)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
     raised: int = 0
     preemptions: int = 0  # of its jobs, by those of other tasks
     longest_blocking_ms: float = (

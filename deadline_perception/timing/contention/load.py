@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from deadline_perception.core.child_command import module_command
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -45,8 +46,8 @@ class LoadError(DeadlinePerceptionError):
 
 
 def start_tied(
-    command: Sequence[str], *, ending: int = signal.SIGKILL, niceness: int = 0, **options
-) -> subprocess.Popen:
+    command: Sequence[str], *, ending: int = signal.SIGKILL, niceness: int = 0, **options: Any
+) -> subprocess.Popen[str]:
     """Starts a program that ends when the calling thread is gone, in a session of its own, which is as nice as it is.
 
     Args:
@@ -85,7 +86,7 @@ def check_program(command: Sequence[str]) -> None:
         raise LoadError(f'program {command[0]!r} is not found, expected one that can be run')
 
 
-def stop_tied(process: subprocess.Popen, *, asks: bool = False) -> None:
+def stop_tied(process: subprocess.Popen[str], *, asks: bool = False) -> None:
     """Ends a program of `start_tied` and waits for it.
 
     Args:
@@ -108,7 +109,7 @@ def stop_tied(process: subprocess.Popen, *, asks: bool = False) -> None:
     process.wait()
 
 
-def has_ended(process: subprocess.Popen) -> bool:
+def has_ended(process: subprocess.Popen[str]) -> bool:
     """Whether a program has ended; its number stays its own until `stop_tied`."""
     if process.returncode is not None:
         return True
@@ -168,7 +169,7 @@ class ContentionLoad:
     ) -> None:
         if not 0.0 < share <= 1.0:
             raise ValueError(f'share of a unit is {share}, expected a part of a core in (0, 1]')
-        self._pool: dict[str, list[subprocess.Popen]] = {}
+        self._pool: dict[str, list[subprocess.Popen[str]]] = {}
         self._working: dict[str, int] = {}
         try:
             for kind, count in check_units(most).items():
@@ -251,13 +252,14 @@ class ContentionLoad:
         for pool in self._pool.values():
             for unit in pool:
                 stop_tied(unit)
-                for pipe in (unit.stdout, unit.stderr):
+                for pipe in filter(None, (unit.stdout, unit.stderr)):
                     pipe.close()
         self._pool, self._working = {}, {}
 
     @staticmethod
-    def _await(kind: str, unit: subprocess.Popen) -> None:
+    def _await(kind: str, unit: subprocess.Popen[str]) -> None:
         until_s = time.monotonic() + _READY_S
+        assert unit.stdout and unit.stderr
         while time.monotonic() < until_s:
             if select.select([unit.stdout], [], [], 0.5)[0]:
                 if unit.stdout.readline() == 'ready\n':

@@ -310,7 +310,7 @@ def read_contention(
         expected: sources of looks before: one of them that is absent now has died, which is a fault.
     """
     look = _Look(expected)
-    times = look.take('proc_stat', lambda: read_cpu_times(root))
+    times: CpuTimes | None = look.take('proc_stat', lambda: read_cpu_times(root), None)
     busy = math.nan
     if times is not None and before is not None:
         busy = look.take('proc_stat', lambda: cpu_utilisation(before, times), math.nan)
@@ -340,9 +340,7 @@ class _Look:
         self.absent: list[str] = []
         self.faults: list[str] = []
 
-    def take(
-        self, source: str, read: Callable[[], Reading], otherwise: Reading | None = None
-    ) -> Reading | None:
+    def take(self, source: str, read: Callable[[], Reading], otherwise: Reading) -> Reading:
         try:
             value = read()
         except SensorAbsent as error:

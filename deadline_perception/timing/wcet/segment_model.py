@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.timing.interference import (
     Interference,
     WcetTable,
@@ -65,7 +66,9 @@ def fit_wcet(
     )
 
 
-def with_wcet(profile: LatencyProfile, network, *, watched_s: float = 3.0) -> LatencyProfile:
+def with_wcet(
+    profile: LatencyProfile, network: Network, *, watched_s: float = 3.0
+) -> LatencyProfile:
     """The profile with the worst cases of its segments, each from its own times; watches the clock for some seconds.
 
     Args:
@@ -80,7 +83,7 @@ def with_wcet(profile: LatencyProfile, network, *, watched_s: float = 3.0) -> La
     )
 
 
-def whole_paths(profile: LatencyProfile, network) -> dict[tuple[str, ...], Quantiles]:
+def whole_paths(profile: LatencyProfile, network: Network) -> dict[tuple[str, ...], Quantiles]:
     """Times of the whole paths of a profile, by their segments."""
     space = network.path_space
     return {space.keys(space.parse(name)): times for name, times in profile.paths.items()}
