@@ -130,7 +130,9 @@ class SegmentRun(ABC):
             raise ValueError(
                 f'path {path} is none of the network, whose largest is {space.largest}'
             )
-        self.space, self.path, self.segment = space, path, 0
+        self.space = space
+        self.path = path
+        self.segment = 0
         self._keys = space.keys_by_segment(path)
         self._device = device
 

@@ -26,11 +26,14 @@ class FixedPathNetwork(Network):
     """
 
     def __init__(self, network: Network, path: ExecutionPath) -> None:
-        self.whole, self.fixed_path = network, path
-        self.class_names, self.device = network.class_names, network.device
+        self.whole = network
+        self.fixed_path = path
+        self.class_names = network.class_names
+        self.device = network.device
         # A name of its own, because files of times are found by it.
         self.config_name = f'{network.config_name}:{path}'
-        self.input_size, self.result_type = network.input_size, network.result_type
+        self.input_size = network.input_size
+        self.result_type = network.result_type
         phases = tuple(
             Segment(segment.name, segment.phase)
             for number, segment in enumerate(network.path_space.segments)

@@ -33,7 +33,8 @@ class DetectorRun(SegmentRun):
 
     def __init__(self, network: OwnDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)
-        self._calibration, self._engine = network.score_calibration, network.engine
+        self._calibration = network.score_calibration
+        self._engine = network.engine
         self._image = image_bgr
         self._values: dict[str, tuple[Tensor, ...]] = {}
         self._detections = Detections.none()

@@ -209,7 +209,8 @@ class PassesNetwork(Network):
         self._coarse_labels = np.array(
             [self.class_names.index(name) for name in self.coarse.class_names], np.int64
         )
-        self.device, self.input_size = fine.device, fine.input_size
+        self.device = fine.device
+        self.input_size = fine.input_size
         self.config_name, self.network_hash, self.weights_hash = (
             fine.config_name,
             fine.network_hash,
@@ -321,7 +322,8 @@ class PassesRun(InnerRun):
     def __init__(self, network: PassesNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device, None)
         check_image(image_bgr)
-        self._network, self._image = network, image_bgr
+        self._network = network
+        self._image = image_bgr
         self._coarse: Detections | None = None
 
     def redirect(self, path: ExecutionPath) -> None:
@@ -372,7 +374,8 @@ class _BothEngines(Engine):
 
     def __init__(self, coarse: Engine, fine: Engine) -> None:
         super().__init__('; '.join(engine.notice for engine in (coarse, fine) if engine.notice))
-        self._coarse, self._fine = coarse, fine
+        self._coarse = coarse
+        self._fine = fine
         self._prefix = f'{COARSE}.'
         self.identity = '; '.join(dict.fromkeys([coarse.identity, fine.identity]))
         self.reuses_buffers = coarse.reuses_buffers or fine.reuses_buffers

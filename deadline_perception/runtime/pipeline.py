@@ -150,8 +150,11 @@ class FramePipeline:
         mailbox: Mailbox[FramePipeline, Job],
         watchdog: Watchdog,
     ) -> None:
-        self._task, self._client, self._rules = task, client, rules
-        self._mailbox, self._watchdog = mailbox, watchdog
+        self._task = task
+        self._client = client
+        self._rules = rules
+        self._mailbox = mailbox
+        self._watchdog = watchdog
         self._inference = TimedInference(
             task.network, task.network.path_space, task.policy, min_score=rules.min_score
         )

@@ -101,8 +101,11 @@ class TimedInference:
         min_score: float = 0.0,
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
-        self.network, self.path_space, self.policy = network, path_space, policy
-        self.min_score, self.clock_ms = min_score, clock_ms
+        self.network = network
+        self.path_space = path_space
+        self.policy = policy
+        self.min_score = min_score
+        self.clock_ms = clock_ms
         self.places = [path_space.place.get(segment.operator) for segment in path_space.segments]
 
     def begin(
@@ -199,7 +202,9 @@ class InferenceRun:
         planned_ms: float,
     ) -> None:
         self._inference, self._image, self._job, times = inference, image_bgr, job, job.times
-        self._due_ms, self._until_ms, self._may_abort = due_ms, until_ms, may_abort
+        self._due_ms = due_ms
+        self._until_ms = until_ms
+        self._may_abort = may_abort
         self._p90_share = times.p90_share if until_ms == math.inf else 1.0
         self._planned_ms = planned_ms
         self._run: SegmentRun | None = None

@@ -49,7 +49,8 @@ class MultiPathDetector(OwnDetector):
 
     def __init__(self, config: Shape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
-        self.config, self.input_size = config, config.input_size
+        self.config = config
+        self.input_size = config.input_size
         self._build(config, len(class_names))
         self.path_space = config.path_space
         # The value that each segment makes: a skip operator goes on with its stage's features.

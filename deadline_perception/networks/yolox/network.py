@@ -45,7 +45,8 @@ class YoloxDetector(OwnDetector):
                 f'there are {len(class_names)} class names, expected one for each of '
                 f'{len(config.sources)} sources'
             )
-        self.config, self.path_space = config, config.path_space
+        self.config = config
+        self.path_space = config.path_space
         self.input_size = config.input_size
         self._sources = [len(of_class) for of_class in config.sources]
         self.backbone, self.neck, self.head = Backbone(), Neck(), Head(sum(self._sources))
