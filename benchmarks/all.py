@@ -106,6 +106,7 @@ BENCHMARKS = (
     ),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),
     Benchmark('first_pass', 20, 'YOLOX-Nano as the first look, by kind of image'),
+    Benchmark('several_cameras', 4, 'memory and time of a further camera'),
     Benchmark('two_passes', 20, 'one look against two, by kind of image and size of object'),
     Benchmark('time_model', 3, 'what each part of the time model earns, over recorded frames'),
     Benchmark(

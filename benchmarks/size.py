@@ -29,7 +29,7 @@ NO_SUITE = (
     'extras/',
     'tools/',
     'nodes/bag_',
-    'nodes/camera_player',
+    'nodes/camera_',
     'nodes/live_view',
     'nodes/qos_scheduler',
     'nodes/schedule_',

@@ -36,6 +36,7 @@ from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, load_task
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
+from deadline_perception.runtime.resident_networks import network_key
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.preparation import prepare_aloud
 from deadline_perception.system.priority import ThreadPriority
@@ -111,6 +112,32 @@ class CalibrationKeeper:
         self._thread.close(timeout_s)
 
 
+_SHARED: weakref.WeakValueDictionary[object, Executor] = weakref.WeakValueDictionary()
+_SHARING = threading.Lock()
+
+
+def _shared_executor(options: NetworkOptions | None) -> Executor:
+    """That of the other detectors of the same network, which is in its memory, or a new one; see `_is_unused`."""
+    key = options and network_key(
+        options.model, options.device, options.engine, options.threads, options.classes
+    )
+    with _SHARING:
+        executor = _SHARED.get(key)
+        if executor is None or not executor.owners or executor.left_behind or executor.fault:
+            executor = Executor()
+            if key:
+                _SHARED[key] = executor
+        executor.owners += 1
+        return executor
+
+
+def _is_unused(executor: Executor) -> bool:
+    """Said once by each detector that has done with it: whether it is to be closed."""
+    with _SHARING:
+        executor.owners -= 1
+        return not executor.owners
+
+
 class DeadlineDetector:
     """A network, loaded and warm, with all that its frames are decided by.
 
@@ -125,7 +152,9 @@ class DeadlineDetector:
         rules: how images are answered, in the place of `min_score`; None: see `detect` and `stream`.
         priority: `off`, or `auto` for what the detector node asks of the kernel for the threads that compute and
             answer, see `ThreadPriority`.
-        executor: its threads; detectors that share one run on one thread, the earliest deadline first. None: its own.
+        executor: its threads; detectors that share one run on one thread, the earliest deadline first. None: that of
+            the detectors of the same file, device, engine and number of threads. These share the network in memory;
+            each has its tracks, bounds and deadlines.
         measures: where there is no latency profile, measure a coarse one in some 10 s, and keep it; else refuse that.
         prepare: see `load_task`.
 
@@ -154,7 +183,11 @@ class DeadlineDetector:
         )  # refuses a mode that is none before a network is loaded
         self._rules, self._priority = rules or FrameRules(min_score), priority
         self._spares_next_image = rules is None
-        self._executor, self._owns_executor = executor or Executor(), executor is None
+        options = None if isinstance(model, Task) else _options(model, classes)
+        self._executor, self._owns_executor = (
+            executor or _shared_executor(options),
+            executor is None,
+        )
         self._pipeline: FramePipeline | None = None
         self._hung: FramePipeline | None = None  # released, with a frame that did not come out
         self._stream: DetectionStream | None = None  # that is open
@@ -169,18 +202,22 @@ class DeadlineDetector:
         try:
             if isinstance(model, Task):
                 self.loaded = LoadedTask.of(model)
-            else:
-                images, options = None, _options(model, classes)
+            elif options is not None:
+                images = None
                 if measures:
                     images = _street_views
                     prepare = prepare or partial(_prepare, options)
                 self.loaded = self._executor.do(
                     lambda: load_task(
-                        options, share_folder() / 'models', images=images, prepare=prepare
+                        options,
+                        share_folder() / 'models',
+                        images=images,
+                        prepare=prepare,
+                        networks=self._executor.networks,
                     )
                 )
         except BaseException:
-            if self._owns_executor:
+            if self._owns_executor and _is_unused(self._executor):
                 self._executor.close(0.0)  # a load that is interrupted may never end
             raise
         self._notices = [
@@ -348,26 +385,27 @@ class DeadlineDetector:
                 raise ValueError(
                     'a stream of this detector is open, expected it to be closed first'
                 )
-            if self.hangs:
+            if self.hangs or self._executor.hanging:
                 raise DetectorHangs('the network still hangs in a frame, expected it to have ended')
-            if self._executor.watchdog is None:
-                self._executor.start(
-                    priority or ThreadPriority(self._priority, lock_memory=False),
-                    lambda error: client.on_failure(error),
-                    prepare=prepare,
-                    collects_garbage=collects_garbage,
+            with self._executor.opening:
+                if self._executor.watchdog is None:
+                    self._executor.start(
+                        priority or ThreadPriority(self._priority, lock_memory=False),
+                        lambda error: client.on_failure(error),
+                        prepare=prepare,
+                        collects_garbage=collects_garbage,
+                    )
+                keeper = None
+                if self.loaded.calibration_file:
+                    here = weakref.ref(self)
+                    keeper = CalibrationKeeper(
+                        lambda: _calibration(here()), lambda words: client.on_notice(words)
+                    )
+                    self._at_work.append(keeper)
+                self._keeper = keeper
+                self._pipeline = self._executor.open(
+                    self.loaded.task, client, rules, None if keeper is None else keeper.end_frame
                 )
-            keeper = None
-            if self.loaded.calibration_file:
-                here = weakref.ref(self)
-                keeper = CalibrationKeeper(
-                    lambda: _calibration(here()), lambda words: client.on_notice(words)
-                )
-                self._at_work.append(keeper)
-            self._keeper = keeper
-            self._pipeline = self._executor.open(
-                self.loaded.task, client, rules, None if keeper is None else keeper.end_frame
-            )
             self._at_work.append(self._pipeline)
             return self._pipeline
 
@@ -381,10 +419,9 @@ class DeadlineDetector:
             if pipeline is None:
                 return True
             self._pipeline = self._own_stream = self._stream = None
+            is_free = self._executor.release(pipeline, timeout_s)
             if self._owns_executor:
-                is_free = self._executor.stop(timeout_s)
-            else:
-                is_free = self._executor.release(pipeline, timeout_s)
+                self._executor.stop_unused()
             self._hung = None if is_free else pipeline
             if self._keeper is not None:
                 self._keeper.keep()
@@ -398,11 +435,11 @@ class DeadlineDetector:
         if words_of_fork(self._process):
             return
         with self._opening:
-            self._closed = True
+            was_closed, self._closed = self._closed, True
             self._awaiting.shutdown(wait=False)
             self._dropped.detach()
             self.halt(timeout_s)
-            if self._owns_executor:
+            if self._owns_executor and not was_closed and _is_unused(self._executor):
                 self._executor.close(0.0 if self.hangs else timeout_s)
 
     def end_with_program(self, until_s: float) -> None:
@@ -472,7 +509,7 @@ def _end_dropped(
                 part.abandon()
             else:
                 executor.release(part, 0.0)
-        if owns_executor:
+        if owns_executor and _is_unused(executor):
             executor.abandon()
 
     _thread.start_new_thread(end, ())  # no `threading.Thread`, whose own lock may be held

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo
 
@@ -23,6 +24,7 @@ from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.msg import FrameLatency, PathDecision
 from deadline_perception.nodes.detector_parameters import (
     PARAMETERS,
+    camera_name,
     check,
     make_rules,
     network_options,
@@ -64,11 +66,25 @@ class _ResultMessages(threading.local):
 
 class DetectorNode(ManagedNode):
     """See the module. Parameters that concern frames take force when the node is activated, those that concern the
-    network when it is configured."""
+    network when it is configured.
 
-    def __init__(self) -> None:
-        super().__init__('detector')
+    Args:
+        topic: of the images.
+        first: the node of the first camera, whose parameters and network it shares; None: it is that.
+
+    Attributes:
+        further: nodes of further cameras.
+    """
+
+    def __init__(self, topic: str = 'image', first: DetectorNode | None = None) -> None:
+        self._topic = topic
+        if first is None:
+            super().__init__('detector')
+        else:
+            super().__init__(f'detector_{camera_name(topic)}', parameter_overrides=_as_of(first))
         self._values = declare(self, PARAMETERS, check)
+        topics = filter(None, self._values['further_cameras'])
+        self.further = [DetectorNode(further, self) for further in topics]
         self._detector: DeadlineDetector | None = None
         self._hung: DeadlineDetector | None = None
         self._pipeline: FramePipeline | None = None
@@ -166,7 +182,7 @@ class DetectorNode(ManagedNode):
         self._intake.listen_to_conditions(self._conditions)
         self._images = ImageInput(
             self,
-            'image',
+            self._topic,
             values['image_transport'],
             values['reliability'],
             on_image=self._on_image,
@@ -191,6 +207,12 @@ class DetectorNode(ManagedNode):
             self.get_logger().error('the network did not let go of a frame in time')
         self._status.halt(self._pipeline)
         self._pipeline = None
+
+    def destroy_node(self) -> None:
+        """See `ManagedNode`; those of further cameras go with it."""
+        for node in self.further:
+            node.destroy_node()
+        super().destroy_node()
 
     def _release(self) -> None:
         super()._release()
@@ -338,6 +360,12 @@ class DetectorNode(ManagedNode):
             concerns=concerns,
             faults=(images.fault,),
         )
+
+
+def _as_of(first: DetectorNode) -> list[Parameter]:
+    """Parameters of the node of a further camera, whose calibration begins anew at each start."""
+    values = {**first._values, 'further_cameras': [''], 'calibration_file': ''}
+    return [Parameter(key, value=value) for key, value in values.items()]
 
 
 def main() -> int:

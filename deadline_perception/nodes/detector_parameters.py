@@ -24,6 +24,13 @@ PARAMETERS = (
         'Configure and activate without waiting for a lifecycle manager.',
         read_only=True,
     ),
+    Parameter(
+        'further_cameras',
+        [''],
+        'Image topics of further cameras, such as rear/image_raw. Each has a node of its own in this process, such as '
+        'detector_rear, which begins with the parameters of this one and shares its network in memory.',
+        read_only=True,
+    ),
     TRANSPORT,
     RELIABILITY,
     Parameter(
@@ -175,6 +182,11 @@ def check(values: Mapping[str, Value]) -> None:
     """
     parse_cores(values['cores'])
     check_policy(values['policy'])
+
+
+def camera_name(topic: str) -> str:
+    """Of a camera, by the topic of its images: `camera_rear` for `/camera/rear/image_raw`."""
+    return '_'.join(topic.strip('/').split('/')[:-1]) or topic.strip('/')
 
 
 def network_options(values: Mapping[str, Value]) -> NetworkOptions:

@@ -44,7 +44,7 @@ def run_node(
 
     Args:
         name: of the executable, for messages.
-        create: makes the node; called after ROS is initialised with the command line.
+        create: makes the node, with others as its `further`; called after ROS is initialised with the command line.
         done: gives the future whose result is the exit status, for a node that ends by itself.
         own_signals: the node handles SIGINT and SIGTERM itself, because it has something to finish.
         sends_images: gets as much shared memory as images take.
@@ -81,7 +81,8 @@ def run_node(
                 return 1
             node = create()
             executor = SingleThreadedExecutor()
-            executor.add_node(node)
+            for each in (node, *getattr(node, 'further', ())):
+                executor.add_node(each)
             status = _spin(executor, Future() if done is None else done(node))
         except ExternalShutdownException:
             status = 0

@@ -206,6 +206,7 @@ class QosSchedulerNode(ManagedNode):
                         threads=values['threads'],
                         engine=values['engine'],
                         target_miss_probability=values['target_miss_probability'],
+                        networks=self._loader.networks,
                     )
                 )
                 self._served[request.name] = self._topics_of(task)

@@ -16,6 +16,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.runtime.end_of_program import Turn, close_at_end, words_of_fork
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import FrameClient, FramePipeline, FrameRules
+from deadline_perception.runtime.resident_networks import ResidentNetworks
 from deadline_perception.runtime.status import hanging
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog, tell
@@ -54,6 +55,8 @@ class Runner(Protocol):
 class _Calls:
     """Work other than frames, which the worker takes from the mailbox like a frame."""
 
+    busy_since_ms = None  # a load may take its time
+
     def process(self, item: tuple[Future[object], Callable[[], object]]) -> None:
         """Does a call for whoever waits for it."""
         future, call = item
@@ -75,6 +78,9 @@ class Executor:
 
     Attributes:
         mailbox: where jobs wait for the worker.
+        networks: that it runs, each once.
+        owners: detectors that close it together.
+        opening: held by who starts it, or stops it because it has no runners.
         watchdog: None while stopped.
         priority: of the threads that compute and answer, while started.
     """
@@ -82,6 +88,7 @@ class Executor:
     def __init__(self, name: str = 'inference') -> None:
         self._name = name
         self.mailbox: Mailbox[Any, Any] = Mailbox()  # of runners, and of `_Calls`
+        self.networks, self.opening, self.owners = ResidentNetworks(), threading.RLock(), 0
         self._runners: dict[Runner, Callable[[], None] | None] = {}
         self._collects_garbage, self._frames = False, 0
         self.watchdog: Watchdog | None = None
@@ -210,6 +217,12 @@ class Executor:
             self._collects_garbage = False
         return is_free
 
+    def stop_unused(self) -> None:
+        """Stops where there is no runner."""
+        with self.opening:
+            if not self._runners:
+                self.stop(0.0)
+
     def close(self, timeout_s: float = 3.0) -> bool:
         """Stops, and ends the thread once its calls are done; waits so long. Returns whether it has ended, and every
         image came out. In a fork of its process there is no thread to end."""
@@ -272,12 +285,17 @@ class Executor:
         """Which thread does not do its work any more; empty when all do. One that hangs loses its priority."""
         if not self._worker.is_alive():
             return f'the {self._name} thread ended'
-        for runner in list(self._runners):
-            hangs = hanging(runner.busy_since_ms)
-            if hangs:
-                self.priority.step_down()  # the machine belongs to those that do something
-                return (self.watchdog and self.watchdog.fault) or hangs
+        hangs = self.hanging
+        if hangs:
+            self.priority.step_down()  # the machine belongs to those that do something
+            return (self.watchdog and self.watchdog.fault) or hangs
         return '' if self.watchdog is None else self.watchdog.fault
+
+    @property
+    def hanging(self) -> str:
+        """Why a frame does not come out, also one of a runner that was released; empty while all do."""
+        runners = (*self._runners, *self.mailbox.at_work)
+        return next(filter(None, (hanging(runner.busy_since_ms) for runner in runners)), '')
 
     def _serve(self) -> None:
         me = threading.current_thread()

@@ -40,7 +40,6 @@ from deadline_perception.networks.model_reference import (
     ModelNotFound,
     ModelReference,
     is_set,
-    load_network,
 )
 from deadline_perception.networks.passes import PassesNetwork
 from deadline_perception.runtime.look_twice import (
@@ -48,6 +47,7 @@ from deadline_perception.runtime.look_twice import (
     useful_sequences,
     with_passes,
 )
+from deadline_perception.runtime.resident_networks import ResidentNetworks
 from deadline_perception.runtime.task import Task
 from deadline_perception.system.process_memory import give_back_memory, touch_memory
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile, ForeignFile
@@ -182,6 +182,7 @@ def load_task(
     models_folder: Path,
     images: Callable[[], Sequence[np.ndarray]] | None = None,
     prepare: Callable[[Path], None] | None = None,
+    networks: ResidentNetworks | None = None,
 ) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
     OpenMP threads and GPU handles belong to a thread.
@@ -192,12 +193,14 @@ def load_task(
         images: on which a profile is measured where there is none, in some 10 s, and kept; None: that is refused.
         prepare: prepares the segments of a weights file where `engine` auto wants them and they are missing, in about
             a minute; None: the network runs eagerly then.
+        networks: of the same thread, where that of another task is taken if it is the same; None: none is shared.
 
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
     use_threads(options.threads)
-    network, weights, passes = _load_networks(options, models_folder, prepare)
+    networks = networks or ResidentNetworks()
+    network, weights, passes = _load_networks(options, models_folder, prepare, networks)
     runs = network if passes is None else passes[0]
     facts = read_device_facts(options.device)
     find = partial(_profile_at_hand, facts=facts, models_folder=models_folder, images=images)
@@ -208,7 +211,7 @@ def load_task(
         profile = joined_profile(passes[0], profile, of_first)
         degraded += further
         if unkept_first is not None:
-            unkept_first.keep()
+            unkept_first()
     forecast = PathForecast(profile, runs.path_space)
     quality, kept, notice = _decided_by(options, network, weights, passes, profile, forecast)
     degraded += environment_faults(options.device, options.threads)
@@ -231,7 +234,8 @@ def load_task(
         )
     planned_by = wcet if wcet and bounds == WCET else forecast
     policy = make_policy(options.policy, runs.path_space, planned_by, quality, kept)
-    _make_ready(runs, profile.image_size, kept)
+    is_cold = networks.take_cold(network, _covering(runs.path_space, kept))
+    _make_ready(runs, profile.image_size, kept, is_cold)
     origin, calibration_file = _calibration_origin(options, profile, runs, facts, degraded)
     bound, notices = make_calibrator(options, forecast, calibration_file)
     parts = TimeParts(bounds=bounds)
@@ -255,14 +259,17 @@ def _ready_network(
     options: NetworkOptions,
     models_folder: Path,
     prepare: Callable[[Path], None] | None,
+    networks: ResidentNetworks,
     model: str | Path | Network,
     classes: str | Sequence[str] = (),
 ) -> tuple[Network, Path]:
     """A network and its file, its segments prepared where that was missing; see `load_task`."""
-    network, weights = load_network(model, options.device, models_folder, options.engine, classes)
+    load = partial(networks.load, model, options.device, models_folder, options.engine, classes)
+    network, weights = load()
     if prepare is not None and _segments_are_missing(options, network, weights):
         prepare(weights)
-        network, _ = load_network(model, options.device, models_folder, options.engine, classes)
+        networks.clear()
+        network, _ = load()
     return network, weights
 
 
@@ -285,11 +292,13 @@ def _profile_at_hand(
 
 
 def _load_networks(
-    options: NetworkOptions, models_folder: Path, prepare: Callable[[Path], None] | None
+    options: NetworkOptions,
+    models_folder: Path,
+    prepare: Callable[[Path], None] | None,
+    networks: ResidentNetworks,
 ) -> tuple[Network, Path, Passes | None]:
     """The network that is meant, prepared where that is wanted, the file of its weights, and its two passes, if any."""
-
-    load = partial(_ready_network, options, models_folder, prepare)
+    load = partial(_ready_network, options, models_folder, prepare, networks)
     network, weights = load(options.model, options.classes)
     is_fixed = isinstance(network, FixedPathNetwork)  # one look, as its user says
     if not options.two_passes or options.policy != 'frontier' or is_fixed:
@@ -319,11 +328,16 @@ def _decided_by(
 
 
 def _make_ready(
-    network: Network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None
+    network: Network,
+    image_size: tuple[int, int],
+    kept: Sequence[ExecutionPath] | None,
+    is_cold: bool,
 ) -> None:
-    """Loads and warms up every segment that is kept ready, and lets memory be what frames need."""
+    """Loads every segment that is kept ready; warms up one that nobody runs yet, and lets memory be what frames need."""
     covering = _covering(network.path_space, kept)
     network.engine.load(_engine_keys(network, covering))
+    if not is_cold:
+        return
     network.warm_up(covering, image_size)
     check_results(network, image_size)
     give_back_memory()

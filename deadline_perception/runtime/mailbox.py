@@ -100,16 +100,21 @@ class Mailbox(Generic[Task, Item]):
         """An item of a task was taken that is not done with."""
         return task in self._at_work
 
+    @property
+    def at_work(self) -> tuple[Task, ...]:
+        """Tasks of which an item was taken that is not done with."""
+        return tuple(self._at_work)
+
     def postpone(self, task: Task, item: Item) -> None:
         """From now on the items of all other tasks go before it, if no worker has it."""
         with self._changed:
             if task in self._places and self._places[task][1] is item:
                 self._places[task] = math.inf, item, -math.inf
 
-    def holds_other(self, task: Task) -> bool:
-        """An item of another task waits that was not postponed."""
+    def waiting_others(self, task: Task) -> int:
+        """How many other tasks have an item that waits and was not postponed."""
         with self._changed:
-            return any(
+            return sum(
                 place[0] < math.inf for other, place in self._places.items() if other is not task
             )
 

@@ -303,6 +303,10 @@ class FramePipeline:
             if self._rules.spare_next_image:
                 next_ms = self._period.next_ms(job.taken_ms)
                 next_images = NextImages(next_ms, self._period.period_ms)
+                others = self._mailbox.waiting_others(self)
+                if others and job.due_ms > job.taken_ms:  # each gets as much of the time
+                    share_ms = (min(next_ms, job.due_ms) - job.taken_ms) / (1 + others)
+                    next_images = NextImages(job.taken_ms + share_ms, share_ms)
         may_abort = self._rules.late_policy is not LatePolicy.LATE
         return self._inference.begin(
             image, job, due_ms=job.due_ms, may_abort=may_abort, next_images=next_images
@@ -373,7 +377,7 @@ class FramePipeline:
             return 'its deadline had passed long ago'
         if self._coasted >= self._rules.max_coasted:
             return ''
-        if self._mailbox.holds_other(self):
+        if self._mailbox.waiting_others(self):
             return 'another task waits'
         with self._lock:
             waiting = self._waiting()

@@ -1,22 +1,42 @@
-"""Say what this machine has: ROS, torch, GPU, sensors, clocks, models; and for what is missing, how to get it."""
+"""Say what this machine has: ROS, torch, GPU, sensors, clocks, models; and for what is missing, how to get it.
+
+With --camera TOPIC: what is wrong with the topic of a camera while its driver runs, and the remedy.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
+from deadline_perception.core.child_command import module_command
+from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.tools.support.environment_checks import Finding, State, examine_machine
+
+_LONGEST_S = 120.0  # of a watch, on a machine that is busy
+
+
+class CameraNotWatched(DeadlinePerceptionError):
+    """ROS cannot be loaded, or the topic has no name of one."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
+    parser.add_argument(
+        '--camera',
+        default='',
+        metavar='TOPIC',
+        help='watch the images of a running camera, such as /camera/image_raw, for some seconds instead',
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the findings; returns 0 when the demo can run, 1 otherwise."""
+    """Prints the findings; returns 0 when the demo can run or nothing is wrong with the camera, 1 otherwise."""
+    if args.camera:
+        return _examine_camera(args)
     findings = examine_machine()
     ready = all(finding.state is not State.MISSING for finding in findings)
     if args.json:
@@ -32,23 +52,61 @@ def run(args: argparse.Namespace) -> int:
     return 0 if ready else 1
 
 
-def print_table(findings: Iterable[Finding]) -> None:
+def watch_camera(topic: str) -> dict:
+    """What is seen of a topic, and its faults; ROS runs in a process of its own.
+
+    Raises:
+        CameraNotWatched: that process failed.
+    """
+    command = module_command('deadline_perception.nodes', 'camera_doctor', '--', topic)
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
+    if shown.returncode:
+        why = (shown.stderr.strip().splitlines() or ['no word'])[-1]
+        raise CameraNotWatched(f'{topic} cannot be watched: {why}')
+    return json.loads(shown.stdout.splitlines()[-1])
+
+
+def _examine_camera(args: argparse.Namespace) -> int:
+    seen = watch_camera(args.camera)
+    if args.json:
+        print(json.dumps(seen, indent=2))
+        return 1 if seen['faults'] else 0
+    came = f'{seen["images"]} images in {seen["watched_s"]} s'
+    print_table(
+        [Finding(seen['topic'], State.FINE, came)]
+        + [
+            Finding(fault['name'], State.MISSING, fault['found'], fault['remedy'])
+            for fault in seen['faults']
+        ],
+        title='This camera',
+        states={State.FINE: 'seen', State.MISSING: 'fault'},
+    )
+    print(f'{len(seen["faults"])} faults.' if seen['faults'] else 'Nothing is wrong.')
+    return 1 if seen['faults'] else 0
+
+
+def print_table(
+    findings: Iterable[Finding],
+    title: str = 'This machine',
+    states: Mapping[State, str] | None = None,
+) -> None:
     """One row per finding, with its remedy below it; plain lines where rich is not installed."""
+    words = states or {state: state.value for state in State}
     try:
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
     except ImportError:
         for finding in findings:
-            print(f'{finding.topic:16}{finding.state.value:9}{finding.found}')
+            print(f'{finding.topic:16}{words[finding.state]:9}{finding.found}')
             if finding.remedy:
                 print(f'{"":25}-> {finding.remedy}')
         return
     styles = {State.FINE: 'green', State.NOTE: 'yellow', State.MISSING: 'bold red'}
-    table = Table('', '', 'found', title='This machine', title_justify='left')
+    table = Table('', '', 'found', title=title, title_justify='left')
     for finding in findings:
         found = Text(finding.found, overflow='fold')
         if finding.remedy:
             found.append(f'\n-> {finding.remedy}', style='cyan')
-        table.add_row(finding.topic, Text(finding.state.value, style=styles[finding.state]), found)
+        table.add_row(finding.topic, Text(words[finding.state], style=styles[finding.state]), found)
     Console().print(table)

@@ -631,6 +631,27 @@ def test_the_next_image_is_spared_on_demand_once_the_period_is_learnt(bench, spa
     assert (asked_ms[1] <= 500.0) is spares
 
 
+def test_images_of_other_cameras_that_wait_get_as_much_of_the_time(bench):
+    policy = OnePath()
+    plan, asked_ms = policy.plan, []
+    policy.redecide = lambda path, segment, remaining_ms, factor, *more: plan(remaining_ms, factor)
+    policy.plan = lambda remaining_ms, factor, *more: (
+        asked_ms.append(remaining_ms),
+        plan(remaining_ms, factor),
+    )[1]
+    first, *others = [bench.build(policy, spare_next_image=True) for _ in range(3)]
+    bench.budget_ms = 24_000.0
+    for other in others:
+        other.arrive(arrive())
+    bench.budget_ms = 12_000.0
+    bench.run(first)
+    for _ in others:
+        task, frame = bench.mailbox.take(0)
+        task.process(frame)
+    shares = [asked / whole for asked, whole in zip(asked_ms, (12_000.0, 24_000.0, 24_000.0))]
+    assert shares == pytest.approx([1 / 3, 1 / 2, 1.0], rel=0.1)
+
+
 def test_an_image_that_was_answered_while_it_waited_renews_the_tracks_too(bench):
     pipeline = bench.build()
     bench.budget_ms = 20.0
@@ -808,7 +829,7 @@ def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_e
         PATH, 1e9, 1e9, False, 0.5
     )
     bench.network.segment_ms = segment_ms
-    bench.mailbox.holds_other = lambda task: True  # so that what is too late is aborted
+    bench.mailbox.waiting_others = lambda task: 1  # so that what is too late is aborted
     bench.run(bench.build(policy), arrive())
     (record,) = bench.records
     assert 'too late before' in record.reason

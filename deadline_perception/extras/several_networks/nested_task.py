@@ -22,10 +22,7 @@ from deadline_perception.extras.several_networks.scheduling.quality import (
     TotalAccuracy,
 )
 from deadline_perception.extras.several_networks.task_file import TaskRequest
-from deadline_perception.networks.model_reference import (
-    ModelNotFound,
-    load_network,
-)
+from deadline_perception.networks.model_reference import ModelNotFound
 from deadline_perception.runtime.job import JobRecord, Outcome
 from deadline_perception.runtime.loading import (
     NetworkOptions,
@@ -36,6 +33,7 @@ from deadline_perception.runtime.loading import (
     prepared_paths,
     warm_up,
 )
+from deadline_perception.runtime.resident_networks import ResidentNetworks
 from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.path_bound import PathForecast, SegmentForecast
 from deadline_perception.timing.time_model import Reserve
@@ -146,6 +144,7 @@ def load_nested_task(
     engine: str = 'auto',
     target_miss_probability: float = 0.01,
     warm: bool = True,
+    networks: ResidentNetworks | None = None,
 ) -> NestedTask:
     """Loads network, profile and qualities of a task. Blocks for seconds when it warms the network.
 
@@ -156,6 +155,7 @@ def load_nested_task(
         engine: what runs segments on the CPU, as in `NetworkOptions`.
         target_miss_probability: share of jobs that may exceed their bound.
         warm: run every level once, where it is to run here.
+        networks: of other tasks, whose network is taken where it is the same; None: none is shared.
 
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
@@ -169,7 +169,8 @@ def load_nested_task(
             engine=engine,
             target_miss_probability=target_miss_probability,
         )
-        network, weights = load_network(
+        networks = networks or ResidentNetworks()
+        network, weights = networks.load(
             options.model, options.device, models_folder, options.engine
         )
         profile, notices, unkept = load_profile(
