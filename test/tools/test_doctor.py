@@ -28,7 +28,7 @@ def test_status_says_whether_the_demo_can_run(
     status: int,
 ) -> None:
     monkeypatch.setattr(doctor, 'examine_machine', lambda: findings)
-    assert doctor.run(argparse.Namespace(json=True)) == status
+    assert doctor.run(argparse.Namespace(json=True, camera='')) == status
     shown = json.loads(capsys.readouterr().out)
     assert shown['ready'] == (status == 0)
     assert [row['state'] for row in shown['findings']] == [
