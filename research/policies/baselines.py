@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -88,6 +89,7 @@ class Reactive:
         to_the_lowest: descend to the lowest rung (N-step) instead of by one (1-step).
         rungs: most paths of the ladder, >= 2: the best ones at times spread evenly, on a logarithmic scale, from the
             cheapest path to the best. The paper's set has three networks, after its pruning.
+        paths: those that the ladder may have; None: all.
 
     Raises:
         ValueError: `rungs` is out of range, or forecast or quality gives values that are.
@@ -103,11 +105,12 @@ class Reactive:
         *,
         to_the_lowest: bool,
         rungs: int = 8,
+        paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
         if rungs < 2:
             raise ValueError(f'rungs is {rungs}, expected at least 2')
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
-        best = FrontierPolicy(path_space, forecast, quality).starts()
+        best = FrontierPolicy(path_space, forecast, quality, paths=paths).starts()
         self.ladder = spread_evenly(best, rungs)
         self._fixed = [FixedPath(path, path_space, forecast, quality) for path in self.ladder]
         self._to_the_lowest = to_the_lowest

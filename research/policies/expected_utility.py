@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 
 import numpy as np
 from slowdown_belief import SlowdownBelief
@@ -36,6 +37,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         late_worth: share of its quality that a result has when it is late, 0 to 1; 0 where something else stands in.
         belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
         keep_epsilon: see there; here of utility.
+        paths: see there.
 
     Raises:
         ValueError: as `FrontierPolicy`, or cost or worth is out of range.
@@ -55,6 +57,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         late_worth: float = 0.0,
         belief: SlowdownBelief | None = None,
         keep_epsilon: float = 0.005,
+        paths: Sequence[ExecutionPath] | None = None,
     ) -> None:
         if not 0.0 <= miss_cost <= MAX_MISS_COST:
             raise ValueError(
@@ -62,7 +65,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
             )
         if not 0.0 <= late_worth <= 1.0:
             raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
-        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon)
+        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
         self._miss_cost, self._late_worth = miss_cost, late_worth
         self._belief = belief or SlowdownBelief()
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)

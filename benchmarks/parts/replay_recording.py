@@ -1,0 +1,191 @@
+"""What paths of the shipped network and a public detector find in real images, kept one file an image.
+
+Every look is a network and one of its paths. What two looks find together is merged from this by whoever replays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from street_accuracy import CLASSES, NAMES, SOURCES
+
+from deadline_perception.core.detections import Detections
+from deadline_perception.core.records import Frame, GroundTruth
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.extras.data.class_names import relabelled, with_mapping
+from deadline_perception.extras.data.source import open_source
+from deadline_perception.extras.evaluation.path_accuracy import annotated_frames
+
+OURS, PUBLIC = 'street', 'yolox-nano'
+# Of every scale the whole path, one with all blocks skipped, and some between that the frontier plans.
+OUR_PATHS = (
+    'r0.25-s11111-w0.50-p25-h0',
+    'r0.25-s00000-w1.00-p100-h2',
+    'r0.36-s11111-w0.50-p25-h0',
+    'r0.36-s11111-w1.00-p100-h0',
+    'r0.36-s11101-w1.00-p100-h0',
+    'r0.36-s01000-w1.00-p100-h0',
+    'r0.36-s00000-w1.00-p100-h0',
+    'r0.36-s00000-w1.00-p100-h2',
+    'r0.53-s11111-w1.00-p100-h0',
+    'r0.53-s11111-w1.00-p100-h2',
+    'r0.53-s01101-w1.00-p100-h2',
+    'r0.53-s00000-w1.00-p100-h0',
+    'r0.53-s00000-w1.00-p100-h2',
+    's11111-w1.00-p100-h2',
+    's11101-w1.00-p100-h2',
+    's01100-w1.00-p100-h2',
+    's00000-w1.00-p100-h1',
+    's00000-w1.00-p100-h2',
+)
+PUBLIC_PATHS = ('r0.50', 'r0.65', 'r1.00')
+LOOKS = tuple((OURS, path) for path in OUR_PATHS) + tuple((PUBLIC, path) for path in PUBLIC_PATHS)
+KINDS = SOURCES | {
+    'coco': ('coco_small/val.json', ('vehicle', 'person', 'bike')),
+    'drive': ('kitti_0095/sequence.json', ('vehicle', 'person', 'bike')),
+}
+LEAST_SCORE, MOST_OBJECTS = 0.01, 100  # of a look, that are kept
+_EVERY_S = 20.0  # progress is told
+
+Look = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenImage:
+    """One image, what is known of it and what the looks found.
+
+    Attributes:
+        kind, name: of the image.
+        size: height and width in px.
+        truth: labels index `CLASSES`, of the classes that its kind marks.
+        found: by look; labels index the classes of the look's network.
+    """
+
+    kind: str
+    name: str
+    size: tuple[int, int]
+    truth: GroundTruth
+    found: Mapping[Look, Detections]
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """That its kind marks."""
+        return KINDS[self.kind][1]
+
+
+def record(networks: Mapping[str, Network], data: Path, folder: Path, limit: int | None) -> None:
+    """Looks at every image that was not looked at before, each by all looks; prints how long it will take.
+
+    Args:
+        networks: by name; each runs its paths.
+        data: folder of the kinds.
+        folder: for the files; goes on where an earlier call stopped.
+        limit: images of each kind, spread evenly; None: all.
+    """
+    names = {name: network.class_names for name, network in networks.items()}
+    paths = {look: networks[look[0]].path_space.parse(look[1]) for look in LOOKS}
+    work = [
+        (kind, frame, sequence.class_names)
+        for kind, (file, _) in KINDS.items()
+        for sequence in [with_mapping(open_source(str(data / file)), NAMES)]
+        for frame in annotated_frames(sequence, limit)
+    ]
+    missing = [one for one in work if not _file(folder, one[0], one[1].name).is_file()]
+    print(f'{len(work)} images, {len(work) - len(missing)} of them recorded before', flush=True)
+    (folder / 'classes.json').parent.mkdir(parents=True, exist_ok=True)
+    (folder / 'classes.json').write_text(json.dumps(names), encoding='utf-8')
+    begun_ms = told_ms = now_ms()
+    for number, (kind, frame, class_names) in enumerate(missing, start=1):
+        image = frame.load_bgr()
+        found = {
+            look: networks[look[0]].start(image, path).finish() for look, path in paths.items()
+        }
+        truth = _marked(frame, class_names, kind)
+        seen = SeenImage(kind, frame.name, image.shape[:2], truth, found)
+        _keep(_file(folder, kind, frame.name), seen)
+        if now_ms() - told_ms > 1000.0 * _EVERY_S or number == len(missing):
+            told_ms = now_ms()
+            each_s = (told_ms - begun_ms) / 1000.0 / number
+            left_min = each_s * (len(missing) - number) / 60.0
+            print(
+                f'{number} of {len(missing)} images, {each_s:.2f} s each, {left_min:.1f} min left',
+                flush=True,
+            )
+
+
+def read(folder: Path) -> tuple[list[SeenImage], dict[str, tuple[str, ...]]]:
+    """All that was recorded, kind by kind in the order of names, and the classes of the networks.
+
+    Raises:
+        ValueError: nothing was.
+    """
+    file = folder / 'classes.json'
+    images = [_kept(kind, file) for kind in KINDS for file in sorted((folder / kind).glob('*.npz'))]
+    if not images:
+        raise ValueError(f'no image is recorded in {folder}, expected some: run with --only record')
+    names = json.loads(file.read_text(encoding='utf-8'))
+    return images, {name: tuple(classes) for name, classes in names.items()}
+
+
+def _marked(frame: Frame, class_names: Sequence[str], kind: str) -> GroundTruth:
+    """Objects of the classes that the kind marks, labels as in `CLASSES`."""
+    marked = KINDS[kind][1]
+    wanted = [name if name in marked else None for name in class_names]
+    return relabelled(frame.ground_truth, wanted, CLASSES)
+
+
+def _file(folder: Path, kind: str, name: str) -> Path:
+    return folder / kind / f'{Path(name).stem}.npz'
+
+
+def _keep(file: Path, image: SeenImage) -> None:
+    arrays = {
+        ' '.join(look): np.column_stack([found.boxes_xyxy_px, found.scores, found.labels])
+        for look, found in image.found.items()
+    }
+    truth = image.truth
+    arrays['truth'] = np.column_stack([truth.boxes_xyxy_px, truth.labels, truth.crowd])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    whole = file.with_suffix('.part')
+    with whole.open('wb') as stream:
+        np.savez_compressed(
+            stream,
+            size=image.size,
+            **{name: np.asarray(rows, np.float32) for name, rows in arrays.items()},
+        )
+    whole.replace(file)
+
+
+def _kept(kind: str, file: Path) -> SeenImage:
+    with np.load(file) as kept:
+        truth = kept['truth']
+        found = {look: _detections(kept[' '.join(look)]) for look in LOOKS}
+        size = (int(kept['size'][0]), int(kept['size'][1]))
+    known = GroundTruth(truth[:, :4], truth[:, 4].astype(np.int64), truth[:, 5] > 0)
+    return SeenImage(kind, file.stem, size, known, found)
+
+
+def _detections(rows: np.ndarray) -> Detections:
+    rows = rows[rows[:, 4] >= LEAST_SCORE][:MOST_OBJECTS]
+    return Detections(rows[:, :4], rows[:, 4], rows[:, 5].astype(np.int64))
+
+
+def of_classes(found: Detections, names: Sequence[str], marked: Iterable[str]) -> Detections:
+    """Those of marked classes, with labels that index `CLASSES`.
+
+    Args:
+        found: labels index `names`.
+        names: of a network's classes.
+        marked: classes of a kind of images.
+    """
+    merged = [NAMES.get(name, name) for name in names]
+    lut = np.array([CLASSES.index(name) if name in set(marked) else -1 for name in merged])
+    labels = lut[found.labels]
+    kept = labels >= 0
+    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], labels[kept])

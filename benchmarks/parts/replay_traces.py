@@ -1,0 +1,247 @@
+"""How long frames take under several conditions, segment by segment, so that any path can be replayed on them.
+
+A recorded frame is two looks at an image, the longest that there is. Of each of its segments the work is known, what it
+takes on the idle machine, and the time that it took; so the frame is a course of time over work. A path that is replayed
+on it goes through its own work along that course: it is slowed down and interrupted where and as long as the machine
+was, whichever segment it was at.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.core.stopwatch import now_ms
+from deadline_perception.engines.segment_run import Network
+from deadline_perception.system.priority import Role, ThreadPriority
+from deadline_perception.timing.contention.load import busy_programs
+from parts.beside_programs import beside_programs
+from parts.harness import turns
+from parts.replay_recording import LOOKS, OURS
+
+LONGEST = ('r0.36-s00000-w1.00-p100-h2', 's00000-w1.00-p100-h2')  # both looks of a frame
+BLOCK = 250  # frames that are kept at once
+STALL_MS, STALL_PERIOD_MS = 8.0, 700.0  # some 5 % of frames of 30 ms meet one
+_STALLS = """
+import os, sys, time
+core, busy_s, period_s = int(sys.argv[1]), float(sys.argv[2]) / 1000, float(sys.argv[3]) / 1000
+os.sched_setaffinity(0, {core})
+try:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+except PermissionError:
+    os.nice(-20)
+while True:
+    at = time.monotonic()
+    begin = (at // period_s + 1) * period_s
+    time.sleep(begin - at)
+    while time.monotonic() < begin + busy_s:
+        pass
+"""
+_COST_ROUNDS = 40
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What runs beside the network, and what its thread asks the kernel for.
+
+    Attributes:
+        beside: starts the other programs.
+        priority: mode of `ThreadPriority`.
+    """
+
+    beside: Callable[[], AbstractContextManager]
+    priority: str = 'auto'
+
+
+def _stalls() -> AbstractContextManager:
+    cores = sorted(os.sched_getaffinity(0))
+    return beside_programs(
+        _STALLS, [(str(core), str(STALL_MS), str(STALL_PERIOD_MS)) for core in cores]
+    )
+
+
+CONDITIONS = {
+    'alone': Condition(nullcontext),
+    'two busy programs': Condition(lambda: busy_programs(2)),
+    'the same without priority': Condition(lambda: busy_programs(2), 'off'),
+    'periodic stalls': Condition(_stalls),
+}
+
+
+class Trace:
+    """Time over work of recorded frames.
+
+    Args:
+        work_ms: of the segments of the longest frame, `[segments]`, each above 0.
+        took_ms: what they took, `[frames, segments]`.
+        rest_ms: of each frame, beside its segments.
+    """
+
+    def __init__(self, work_ms: np.ndarray, took_ms: np.ndarray, rest_ms: np.ndarray) -> None:
+        self.ends_ms = np.concatenate([[0.0], np.cumsum(work_ms)])
+        self.times_ms = np.concatenate([np.zeros((len(took_ms), 1)), np.cumsum(took_ms, 1)], 1)
+        self.rest_ms = rest_ms
+        self._ends = self.ends_ms.tolist()
+        self._rows = self.times_ms.tolist()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def time_ms(self, frame: int, work_ms: float) -> float:
+        """When so much work of a frame is done, from its begin on; beyond the recorded work at the frame's mean pace."""
+        ends, row = self._ends, self._rows[frame]
+        if work_ms >= ends[-1]:
+            return row[-1] * work_ms / ends[-1]
+        at = bisect_left(ends, work_ms, 1)
+        share = (work_ms - ends[at - 1]) / (ends[at] - ends[at - 1])
+        return row[at - 1] + share * (row[at] - row[at - 1])
+
+    def table_ms(self, work_ms: np.ndarray) -> np.ndarray:
+        """The same of all frames: float64 `[frames, works]`."""
+        table = np.stack([np.interp(work_ms, self.ends_ms, row) for row in self.times_ms])
+        beyond = work_ms / self.ends_ms[-1]
+        return np.where(beyond > 1.0, self.times_ms[:, -1:] * beyond, table)
+
+
+def measure_costs(
+    networks: Mapping[str, Network], images: Sequence[np.ndarray], file: Path
+) -> dict[str, float]:
+    """Median time in ms of every segment of the looks by `NETWORK KEY`, all looks in random turn; kept in a file."""
+    if not file.is_file():
+        rng, times_ms = random.Random(0), {}
+        priority = raised('auto')
+        for number, (name, path) in turns(LOOKS, _COST_ROUNDS + 1):
+            network = networks[name]
+            priority.between_frames()  # else the system ends a thread that never waits
+            took_ms = _segments_ms(network, rng.choice(images), network.path_space.parse(path))
+            for key, one_ms in took_ms if number else ():
+                times_ms.setdefault(f'{name} {key}', []).append(one_ms)
+        medians = {key: statistics.median(times) for key, times in times_ms.items()}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, keys=list(medians), ms=list(medians.values()))
+    with np.load(file) as kept:
+        return dict(zip(kept['keys'].tolist(), kept['ms'].tolist()))
+
+
+def record_traces(
+    load: Callable[[], Network],
+    images: Sequence[np.ndarray],
+    folder: Path,
+    frames: int,
+    period_ms: float,
+) -> None:
+    """Records frames of every condition that are missing, each condition on a thread of its own.
+
+    Args:
+        load: gives the network; called on the thread that runs it.
+        images: to look at.
+        folder: for the files; goes on where an earlier call stopped.
+        frames: of each condition; whole blocks are recorded.
+        period_ms: from frame to frame, as far as they are not longer.
+    """
+    blocks = -(-frames // BLOCK)
+    for name, condition in CONDITIONS.items():
+        missing = [
+            block for block in range(blocks) if not _block_file(folder, name, block).is_file()
+        ]
+        minutes = len(missing) * BLOCK * period_ms / 60_000.0
+        print(
+            f'{name}: {len(missing)} of {blocks} blocks missing, at least {minutes:.1f} min',
+            flush=True,
+        )
+        if missing:
+            with ThreadPoolExecutor(1) as worker:
+                worker.submit(
+                    _record_blocks, load, images, folder, name, condition, missing, period_ms
+                ).result()
+
+
+def _record_blocks(load, images, folder, name, condition, blocks, period_ms) -> None:
+    network, rng = load(), random.Random(len(name))
+    paths = [network.path_space.parse(path) for path in LONGEST]
+    priority = raised(condition.priority)
+    with condition.beside():
+        for number in range(20):  # the load has begun, and caches are warm
+            _segments_ms(network, images[number % len(images)], paths[number % 2])
+        for block in blocks:
+            took_ms, rest_ms = [], []
+            for _ in range(BLOCK):
+                priority.between_frames()
+                begun_ms, image = now_ms(), rng.choice(images)
+                times = [one for path in paths for _, one in _segments_ms(network, image, path)]
+                took_ms.append(times)
+                rest_ms.append(now_ms() - begun_ms - sum(times))
+                time.sleep(max(begun_ms + period_ms - now_ms(), 0.001) / 1000.0)
+            file = _block_file(folder, name, block)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            whole = file.with_suffix('.part.npz')
+            np.savez_compressed(
+                whole,
+                took_ms=np.array(took_ms, np.float32),
+                rest_ms=np.array(rest_ms, np.float32),
+                priority=priority.in_force,
+            )
+            whole.replace(file)
+            total_ms = np.array(took_ms).sum(1)
+            low, high = np.quantile(total_ms, (0.5, 0.99))
+            print(f'{name}: block {block}, median {low:.1f} ms, p99 {high:.1f} ms', flush=True)
+
+
+def raised(mode: str) -> ThreadPriority:
+    """Raises the calling thread as the node does its inference thread, under that mode."""
+    priority = ThreadPriority(mode, lock_memory=False)
+    priority.raise_thread(Role.INFERENCE)
+    return priority
+
+
+def read_traces(
+    folder: Path, costs_ms: Mapping[str, float], keys: Sequence[str]
+) -> dict[str, Trace]:
+    """Those that were recorded, by condition.
+
+    Args:
+        folder: of the files.
+        costs_ms: see `measure_costs`.
+        keys: of the segments of a recorded frame, in their order.
+
+    Raises:
+        ValueError: a condition has none.
+    """
+    work_ms, found = np.array([costs_ms[f'{OURS} {key}'] for key in keys]), {}
+    for name in CONDITIONS:
+        files = sorted(_block_file(folder, name, 0).parent.glob('*[0-9].npz'))
+        if not files:
+            raise ValueError(f'no frame of {name} is recorded in {folder}: run with --only trace')
+        blocks = [np.load(file) for file in files]
+        found[name] = Trace(
+            work_ms,
+            *(np.concatenate([block[part] for block in blocks]) for part in ('took_ms', 'rest_ms')),
+        )
+    return found
+
+
+def _block_file(folder: Path, condition: str, block: int) -> Path:
+    return folder / condition.replace(' ', '-') / f'{block:03d}.npz'
+
+
+def _segments_ms(network: Network, image: np.ndarray, path) -> list[tuple[str, float]]:
+    """Key and time of every segment that one look runs."""
+    run, found = network.start(image, path), []
+    keys = network.path_space.keys_by_segment(path)
+    while not run.finished:
+        key = keys[run.segment]
+        took_ms = run.run_segment()
+        if key is not None:
+            found.append((key, took_ms))
+    run.result()
+    return found

@@ -1,0 +1,186 @@
+"""How others choose a model under a deadline that moves, after their papers; measured in benchmarks/replay.py.
+
+They choose as a frame begins and keep to it. Quality is what this project's tables say; so they differ from it in how
+they judge time alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_time_left
+from deadline_perception.timing.time_model import Forecast
+
+# Wan et al. 2020, ALERT (USENIX ATC), section 3.4: constants of the filter.
+_ALERT_GAIN, _ALERT_R, _ALERT_Q, _ALERT_ALPHA = 0.5, 0.001, 0.1, 0.3
+_PID_ETA, _PID_WIDTH, _PID_SATURATION = 0.05, math.log(8.0), 5.0
+_RAMS_TIERS, _RAMS_DOWN, _RAMS_UP, _RAMS_CALM = 3, 0.9, 0.6, 10
+_LEAST_DEVIATION = 1e-3
+
+
+class _ChosenOnce:
+    """Chooses among some paths as a frame begins.
+
+    Args:
+        paths: to choose from, at least one.
+        forecast: expected idle times.
+        quality: expected average precision.
+    """
+
+    name = 'once'
+    keeps_bounds = False
+
+    def __init__(
+        self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
+    ) -> None:
+        order = np.argsort(forecast.table(paths), kind='stable')
+        self.paths = [paths[at] for at in order]
+        self._forecast = forecast
+        self._ms = np.asarray(forecast.table(self.paths))
+        self._quality = np.asarray(quality.table(self.paths))
+        self._number = {path: at for at, path in enumerate(self.paths)}
+        self._chosen = 0
+
+    def redecide(
+        self,
+        path: ExecutionPath,
+        segment: int,
+        remaining_ms: float,
+        factor: float,
+        elapsed_ms: float = 0.0,
+        likely: float = 1.0,
+    ) -> Choice:
+        """`path` unchanged; see `Policy.redecide`."""
+        left_ms = self._forecast.forecast_ms(path, segment)
+        quality = float(self._quality[self._number[path]])
+        return Choice(path, left_ms, left_ms * factor, left_ms * factor <= remaining_ms, quality)
+
+    def _choice(self, at: int, bound_ms: float, remaining_ms: float) -> Choice:
+        self._chosen = at
+        fits = bound_ms <= remaining_ms
+        return Choice(self.paths[at], float(self._ms[at]), bound_ms, fits, float(self._quality[at]))
+
+    def _ratio(self, latency_ms: float, remaining_ms: float) -> float:
+        """Time over forecast of the frame before; at least that of its time where it was late."""
+        check_outcome(latency_ms, remaining_ms)
+        took_ms = latency_ms if latency_ms < math.inf else max(remaining_ms, self._ms[self._chosen])
+        return max(float(took_ms / self._ms[self._chosen]), 1e-3)
+
+
+class Alert(_ChosenOnce):
+    """The greatest expected quality by a Kalman filter of the slowdown, which is normal (ALERT, eqs. 5 to 8, with its
+    constants). Its energy and its choice of power are left out."""
+
+    name = 'alert'
+
+    def __init__(
+        self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
+    ) -> None:
+        super().__init__(paths, forecast, quality)
+        self._mean, self._variance, self._gain, self._q = 1.0, 0.1, _ALERT_GAIN, _ALERT_Q
+        self._innovation = 0.0
+
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+        """See `Policy.plan`; `factor` is not looked at."""
+        check_time_left(remaining_ms, factor, likely)
+        deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
+        chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
+        at = int(np.argmax(chances * self._quality))
+        return self._choice(at, float(self._ms[at] * max(self._mean, 1e-3)), remaining_ms)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """See `Policy.observe`."""
+        innovation = self._ratio(latency_ms, remaining_ms) - self._mean
+        self._q = max(
+            _ALERT_Q, _ALERT_ALPHA * self._q + (1 - _ALERT_ALPHA) * (self._gain * innovation) ** 2
+        )
+        prior = (1.0 - self._gain) * self._variance + self._q
+        self._gain = prior / (prior + _ALERT_R)
+        self._mean += self._gain * innovation
+        self._variance = prior
+
+
+class ConformalPid(_ChosenOnce):
+    """The best path whose forecast times a conformal quantile fits: quantile tracking and an integrator, without a
+    scorecaster (Angelopoulos, Candes, Tibshirani 2023, Conformal PID Control, section 2).
+
+    Args:
+        alpha: target share of frames beyond the bound.
+    """
+
+    name = 'conformal_pid'
+
+    def __init__(
+        self,
+        paths: Sequence[ExecutionPath],
+        forecast: Forecast,
+        quality: Quality,
+        alpha: float = 0.01,
+    ) -> None:
+        super().__init__(paths, forecast, quality)
+        self._alpha, self._tracked, self._errors, self._frames = alpha, math.log(1.25), 0.0, 0
+
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+        """See `Policy.plan`; `factor` is not looked at."""
+        check_time_left(remaining_ms, factor, likely)
+        bounds_ms = self._ms * math.exp(self._quantile)
+        fits = np.flatnonzero(bounds_ms <= remaining_ms)
+        at = int(fits[np.argmax(self._quality[fits])]) if len(fits) else 0
+        return self._choice(at, float(bounds_ms[at]), remaining_ms)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """See `Policy.observe`."""
+        error = float(math.log(self._ratio(latency_ms, remaining_ms)) > self._quantile)
+        if latency_ms == math.inf:
+            error = 1.0
+        self._tracked += _PID_ETA * (error - self._alpha)
+        self._errors += error - self._alpha
+        self._frames += 1
+
+    @property
+    def _quantile(self) -> float:
+        steps = self._frames + 2
+        angle = self._errors * math.log(steps) / (steps * _PID_SATURATION)
+        integral = _PID_WIDTH * math.tan(min(max(angle, -1.5), 1.5))
+        return min(max(self._tracked + integral, -_PID_WIDTH), _PID_WIDTH)
+
+
+class PressureTiers(_ChosenOnce):
+    """Few resident tiers; one down where pressure is high, one up after some calm frames (after the abstract of RAMS,
+    arXiv 2606.14716, whose thresholds are its machines' own). Pressure is the share of its time that a frame took.
+
+    Args:
+        paths, forecast, quality: of which the tiers are taken, evenly spread over the logarithm of time.
+    """
+
+    name = 'pressure_tiers'
+
+    def __init__(
+        self, paths: Sequence[ExecutionPath], forecast: Forecast, quality: Quality
+    ) -> None:
+        super().__init__(paths, forecast, quality)
+        logs = np.log(self._ms)
+        wanted = np.linspace(logs[0], logs[-1], _RAMS_TIERS)
+        self._tiers = [int(np.argmin(np.abs(logs - log))) for log in wanted]
+        self._tier, self._calm = _RAMS_TIERS - 1, 0
+
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+        """See `Policy.plan`; neither time nor `factor` is looked at."""
+        check_time_left(remaining_ms, factor, likely)
+        at = self._tiers[self._tier]
+        return self._choice(at, float(self._ms[at] * factor), remaining_ms)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """See `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
+        pressure = latency_ms / remaining_ms if remaining_ms > 0.0 else math.inf
+        self._calm = self._calm + 1 if pressure < _RAMS_UP else 0
+        if pressure > _RAMS_DOWN:
+            self._tier = max(self._tier - 1, 0)
+        elif self._calm >= _RAMS_CALM:
+            self._tier, self._calm = min(self._tier + 1, _RAMS_TIERS - 1), 0

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from rivals import Alert, ConformalPid, PressureTiers
+
+from deadline_perception.networks.multi_path.declaration import multi_path_space
+
+SPACE = multi_path_space(
+    skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1, 2, 3), heads=1
+)
+PATHS = list(SPACE)
+COSTS_MS = dict(zip(PATHS, (10.0, 20.0, 40.0)))
+QUALITIES = dict(zip(PATHS, (0.3, 0.5, 0.6)))
+
+
+class Forecast:
+    def forecast_ms(self, path, segment=0):
+        return COSTS_MS[path] if segment == 0 else COSTS_MS[path] / 2.0
+
+    def table(self, paths, segment=0):
+        return np.array([self.forecast_ms(path, segment) for path in paths])
+
+
+class Qualities:
+    def quality(self, path):
+        return QUALITIES[path]
+
+    def table(self, paths):
+        return np.array([QUALITIES[path] for path in paths])
+
+
+@pytest.fixture(params=[Alert, ConformalPid, PressureTiers])
+def policy(request):
+    return request.param(PATHS, Forecast(), Qualities())
+
+
+def test_a_path_is_kept_to_its_end(policy):
+    choice = policy.plan(100.0, 1.2)
+    kept = policy.redecide(choice.path, 1, -5.0, 1.2)
+    assert kept.path == choice.path and not kept.feasible
+    assert kept.forecast_ms == choice.forecast_ms / 2.0
+
+
+def test_slow_frames_lead_to_shorter_paths(policy):
+    before = policy.plan(55.0, 1.0)
+    for _ in range(5):
+        taken = policy.plan(55.0, 1.0)
+        policy.observe(3.0 * taken.forecast_ms, 55.0)
+    assert policy.plan(55.0, 1.0).forecast_ms < before.forecast_ms
+
+
+@pytest.mark.parametrize('latency_ms', [math.nan, -1.0])
+def test_an_impossible_latency_is_refused(policy, latency_ms):
+    policy.plan(50.0, 1.0)
+    with pytest.raises(ValueError, match='expected a time of at least 0'):
+        policy.observe(latency_ms, 50.0)
+
+
+def test_the_filter_weighs_quality_by_the_chance_to_be_in_time():
+    policy = Alert(PATHS, Forecast(), Qualities())
+    for _ in range(200):
+        policy.plan(1000.0, 1.0)
+        policy.observe(40.0, 1000.0)
+    # Its process noise has a floor: 0.1 and more in variance, so 45 ms are too few for 40.
+    assert policy.plan(45.0, 1.0).path == PATHS[1]
+    assert policy.plan(100.0, 1.0).path == PATHS[2]
+
+
+def test_the_conformal_quantile_is_exceeded_as_often_as_it_should_be():
+    policy, rng, exceeded = (
+        ConformalPid(PATHS, Forecast(), Qualities(), alpha=0.05),
+        random.Random(0),
+        0,
+    )
+    for _ in range(4000):
+        choice = policy.plan(1000.0, 1.0)
+        took_ms = choice.forecast_ms * math.exp(rng.gauss(0.0, 0.1))
+        exceeded += took_ms > choice.bound_ms
+        policy.observe(took_ms, 1000.0)
+    assert exceeded / 4000 == pytest.approx(0.05, abs=0.01)
+
+
+def test_tiers_rise_after_calm_frames_and_fall_at_once():
+    policy = PressureTiers(PATHS, Forecast(), Qualities())
+    policy.plan(50.0, 1.0)
+    policy.observe(math.inf, 50.0)
+    assert policy.plan(50.0, 1.0).path == PATHS[1]
+    for _ in range(9):
+        policy.observe(10.0, 50.0)
+    assert policy.plan(50.0, 1.0).path == PATHS[1]
+    policy.observe(10.0, 50.0)
+    assert policy.plan(50.0, 1.0).path == PATHS[2]
