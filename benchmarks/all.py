@@ -108,6 +108,11 @@ BENCHMARKS = (
     Benchmark('first_pass', 20, 'YOLOX-Nano as the first look, by kind of image'),
     Benchmark('several_cameras', 4, 'memory and time of a further camera'),
     Benchmark('two_passes', 20, 'one look against two, by kind of image and size of object'),
+    Benchmark(
+        'replay',
+        40,
+        'our decision, each of its parts off, and its rivals on recorded answers and times',
+    ),
     Benchmark('time_model', 3, 'what each part of the time model earns, over recorded frames'),
     Benchmark(
         'operator_times',

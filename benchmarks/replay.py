@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -60,6 +60,7 @@ from parts.replay_traces import (
 )
 
 from deadline_perception.core.device import use_threads
+from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_reference import load_network
 from deadline_perception.runtime.loading import SetupError
@@ -70,6 +71,7 @@ ORACLE, ORACLE_OF_SET = 'clairvoyant', 'clairvoyant, qualities of these images'
 FIXED_LOOK, FIXED_SEQUENCE = 'best fixed look', 'best fixed sequence'
 FIXED_PUBLIC = f'{PUBLIC}, best fixed size'
 QUICK_IMAGES, QUICK_FRAMES = 4, 250
+TOLD_EVERY_S = 10.0
 # Goals by condition: own answers of those that some look could meet, and AP over the clairvoyant's.
 GOALS = dict(zip(CONDITIONS, ((0.999, 0.98), (0.995, 0.97), (0.98, 0.92), (0.98, 0.92))))
 
@@ -158,7 +160,7 @@ def replay(run: Run, folder: Path, frames: int) -> None:
     ]
     each = max(frames // len(BUDGETS), 2)
     with ProcessPoolExecutor(run.args.processes, get_context('spawn'), _begin, (file,)) as pool:
-        parts = list(pool.map(_replayed, tasks, [each] * len(tasks), chunksize=1))
+        parts = list(_told(pool.map(_replayed, tasks, [each] * len(tasks)), len(tasks)))
     found: dict[tuple[str, str], list[Outcomes]] = {}
     for (condition, name, _), outcomes in zip(tasks, parts):
         found.setdefault((condition, name), []).append(outcomes)
@@ -182,6 +184,16 @@ def replay(run: Run, folder: Path, frames: int) -> None:
         full_path_ms=round(full_ms(recorded), 2),
         conditions=conditions,
     )
+
+
+def _told(parts: Iterable[Outcomes], count: int) -> Iterator[Outcomes]:
+    """The same, with progress."""
+    told_ms = now_ms()
+    for number, part in enumerate(parts, start=1):
+        if now_ms() - told_ms > 1000.0 * TOLD_EVERY_S or number == count:
+            told_ms = now_ms()
+            print(f'{number} of {count} courses', flush=True)
+        yield part
 
 
 def input_file(folder: Path) -> Path:
@@ -287,7 +299,7 @@ def summary(
                 for one in courses
             ]
             drawn = given(recorded, courses, outcomes)
-            ap = overall(recorded.scores, drawn)[0]
+            ap = overall(recorded.scores, drawn, draws=0)[0]
             if ap > most:
                 best, most = (f'{name}: {path}', outcomes, drawn), ap
         found[best[0]], given_of[best[0]] = best[1:]
@@ -329,7 +341,7 @@ def _alone(scores: KindScores, answer: int) -> float:
     """AP of one answer to all images of a kind."""
     table = np.zeros((scores.images, scores.answers + 1))
     table[:, answer] = 1.0
-    return float(scores.precision(table)[0]) if scores.classes else 0.0
+    return float(scores.precision(table, draws=0)[0]) if scores.classes else 0.0
 
 
 def given(

@@ -75,19 +75,18 @@ class KindScores:
                 tables[label].append(matched_images(evaluation, label))
         self._hits = [_class_hits(tables[label], counts[label]) for label in enough]
 
-    def precision(self, given: np.ndarray) -> np.ndarray:
+    def precision(self, given: np.ndarray, draws: int = DRAWS) -> np.ndarray:
         """AP in the mean of the classes; of all images first, then of each draw: float64 `[1 + draws]`, in [0, 1].
 
         Args:
             given: how often each image got each answer, and in the last column none: `[images, answers + 1]`.
+            draws: that are scored, at most `DRAWS`.
         """
-        frames = given.sum(1)
-        return np.mean([self._class_precision(hits, given, frames) for hits in self._hits], axis=0)
+        drawn = self.draws[: 1 + draws]
+        return np.mean([self._class_precision(hits, given, drawn) for hits in self._hits], axis=0)
 
-    def _class_precision(
-        self, hits: ClassHits, given: np.ndarray, frames: np.ndarray
-    ) -> np.ndarray:
-        objects = self.draws @ (hits.objects * frames)
+    def _class_precision(self, hits: ClassHits, given: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        objects = draws @ (hits.objects * given.sum(1))
         weights = given[:, :-1].reshape(-1)
         used = np.flatnonzero(weights)
         lengths = hits.begins[used + 1] - hits.begins[used]
@@ -96,10 +95,10 @@ class KindScores:
         )
         places = np.repeat(used // self.answers, lengths) * BINS + hits.bins[rows]
         weight = np.repeat(weights[used], lengths).astype(np.float64)
-        found = np.cumsum(self.draws @ self._histogram(places, weight), axis=1)
+        found = np.cumsum(draws @ self._histogram(places, weight), axis=1)
         total = np.zeros(len(objects))
         for passed in hits.hits:
-            true = np.cumsum(self.draws @ self._histogram(places, weight * passed[rows]), axis=1)
+            true = np.cumsum(draws @ self._histogram(places, weight * passed[rows]), axis=1)
             total += _area(true, found, objects)
         return total / len(hits.hits)
 
@@ -143,10 +142,12 @@ def _class_hits(table: Sequence[Sequence[dict | None]], objects: np.ndarray) -> 
     )
 
 
-def overall(scores: Mapping[str, KindScores], given: Mapping[str, np.ndarray]) -> np.ndarray:
+def overall(
+    scores: Mapping[str, KindScores], given: Mapping[str, np.ndarray], draws: int = DRAWS
+) -> np.ndarray:
     """AP in the mean of the kinds: `[1 + draws]`."""
     return np.mean(
-        [one.precision(given[kind]) for kind, one in scores.items() if one.classes], axis=0
+        [one.precision(given[kind], draws) for kind, one in scores.items() if one.classes], axis=0
     )
 
 
