@@ -213,7 +213,7 @@ def input_file(folder: Path) -> Path:
         of_kind = [image for image in images if image.kind == kind]
         answers = [
             [
-                of_classes(world.found(image, answer), names[answer[0][0]], image.classes)
+                of_classes(world.found(image, answer), world.passes.class_names, image.classes)
                 for image in of_kind
             ]
             for answer in world.answers

@@ -53,10 +53,10 @@ class Always:
     def __init__(self, path) -> None:
         self._path, self.seen = path, []
 
-    def plan(self, remaining_ms, factor, likely=1.0):
+    def plan(self, remaining_ms, factor, p90_share=1.0):
         return Choice(self._path, 14.0, 14.0 * factor, True, 0.5)
 
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, likely=1.0):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, p90_share=1.0):
         return Choice(path, 10.0, 10.0 * factor, True, 0.5)
 
     def observe(self, latency_ms, remaining_ms):

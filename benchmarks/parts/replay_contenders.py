@@ -20,6 +20,7 @@ from deadline_perception.decision.pass_quality import LookQuality, PassQuality
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice, Policy, Quality
 from deadline_perception.decision.scene import SizeQuality
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_reference import find_weights, load_network
 from deadline_perception.networks.passes import COARSE, FINE, NONE, PassesNetwork, merged
 from deadline_perception.runtime.look_twice import useful_sequences, with_passes
@@ -108,11 +109,10 @@ class World:
         network, weights = load_network(OURS, 'cpu', engine='eager')
         self.passes: PassesNetwork = with_passes(network, weights, load_network)[0]
         fine, space = network.path_space, self.passes.path_space
-        self.costs_ms = {
-            key.removeprefix(f'{OURS} '): ms
-            for key, ms in costs_ms.items()
-            if key.startswith(f'{OURS} ')
-        }
+        self.costs_ms = {}
+        for key, ms in costs_ms.items():
+            name, _, own = key.partition(' ')
+            self.costs_ms[own if name == OURS else f'{COARSE}.{own}'] = ms
         profiled = PathForecast(LatencyProfile.load(PROFILE), fine)
         paths = [fine.parse(path) for path in OUR_PATHS]
         scale = statistics.median(
@@ -135,27 +135,25 @@ class World:
             for label in self.passes.coarse_paths
         ]
         both = [one.replace(coarse=label) for label in self.passes.coarse_paths for one in singles]
-        of_passes = SegmentForecast(space, {key: expected_ms[key] for key in space.carriers()})
+        of_passes = SegmentForecast(
+            space, {key: expected_ms.get(key, self.costs_ms.get(key)) for key in space.carriers()}
+        )
         self.sequences = Space(
             space, [*singles, *firsts, *both], self.costs_ms, of_passes, start, self._answer_of
         )
-        self._overall = PathQuality.load(weights.with_suffix('.quality.json'), fine)
-        self._overall.check(network.weights_hash)
-        self._by_size = SizeQuality.load(
-            weights.with_suffix('.quality.json'), fine, network.class_names, self._overall
-        )
-        self.single_quality: Quality = self._overall
+        self._looks = tuple(_look(one) for one in (self.passes.fine, self.passes.coarse))
+        self.single_quality: Quality = self._looks[0].overall
+        self.public, self.public_quality = _public(costs_ms, start), self._looks[1].overall
         self.kept, _ = useful_sequences(self.passes, paths, self.quality(), of_passes)
-        self.public, self.public_quality = _public(costs_ms, start)
 
     def quality(self) -> PassQuality:
         """Of sequences, with a scene that has seen nothing."""
-        return PassQuality(self.passes, LookQuality(self._overall, self._by_size))
+        return PassQuality(self.passes, *self._looks)
 
     def _answer_of(self, path: ExecutionPath, so_far: bool) -> Answer:
         coarse, fine = self.passes.parts(path)
-        looks = [coarse] if so_far else [look for look in (coarse, fine) if look is not None]
-        return tuple((OURS, str(look)) for look in looks)
+        looks = [(PUBLIC, coarse), (OURS, None if so_far else fine)]
+        return tuple((name, str(look)) for name, look in looks if look is not None)
 
     @cached_property
     def answers(self) -> list[Answer]:
@@ -169,20 +167,32 @@ class World:
 
     def found(self, image: SeenImage, answer: Answer) -> Detections:
         """What an answer holds, labels as of the network."""
-        first, *more = (image.found[look] for look in answer)
-        return merged(first, more[0], image.size, self.passes.rule) if more else first
+        if len(answer) == 1:
+            found = image.found[answer[0]]
+            return self.passes.found_coarse(found) if answer[0][0] == PUBLIC else found
+        coarse, fine = (image.found[look] for look in answer)
+        passes = self.passes
+        return merged(passes.found_coarse(coarse), fine, image.size, passes.rule, passes.fusion)
 
 
-def _public(costs_ms: Mapping[str, float], start: StartRatio) -> tuple[Space, Quality]:
-    network, weights = load_network(PUBLIC, 'cpu', engine='eager')
-    space = network.path_space
+def _look(network: Network) -> LookQuality:
+    """What the shipped table says of a network."""
+    file = find_weights(network.config_name).with_suffix('.quality.json')
+    overall = PathQuality.load(file, network.path_space)
+    overall.check(network.weights_hash)
+    return LookQuality(
+        overall, SizeQuality.load(file, network.path_space, network.class_names, overall)
+    )
+
+
+def _public(costs_ms: Mapping[str, float], start: StartRatio) -> Space:
+    space = load_network(PUBLIC, 'cpu', engine='eager')[0].path_space
     own_ms = {
         key.removeprefix(f'{PUBLIC} '): ms
         for key, ms in costs_ms.items()
         if key.startswith(f'{PUBLIC} ')
     }
-    quality = PathQuality.load(find_weights(PUBLIC).with_suffix('.quality.json'), space)
-    public = Space(
+    return Space(
         space,
         list(space),
         own_ms,
@@ -190,7 +200,6 @@ def _public(costs_ms: Mapping[str, float], start: StartRatio) -> tuple[Space, Qu
         start,
         lambda path, so_far: ((PUBLIC, str(path)),),
     )
-    return public, quality
 
 
 Maker = Callable[[World, Trace, Trace], Contender]
@@ -249,8 +258,7 @@ def contenders(images: Sequence[SeenImage]) -> dict[str, Maker]:
         **{f'ours without {part}': ours(TimeParts(**{part: False})) for part in PARTS},
         'ours without scene': ours(sees=False),
         'ours without second looks': ours(only_singles=True),
-        'ours without results so far': ours(answers_so_far=False),
-        'ours without decisions on the way': ours(maker=KeepsPlan),
+        'ours without decisions on the way': ours(TimeParts(p90=False), maker=KeepsPlan),
         'static p99': on('single', static_table),
         'static p99, sequences': on('sequences', static_table, so_far=True),
         'ALERT': on(
@@ -314,7 +322,7 @@ class KeepsPlan(PassPolicy):
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged."""
         number = self._index[path]
@@ -352,7 +360,7 @@ class Nearest:
             for scale in sorted(scales, reverse=True)
         ]
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; of the largest scale whose shortest recorded path fits, else of the smallest."""
         for policy, paths in self._of_scale:
             least_ms = min(self._space.forecast.forecast_ms(path) for path in paths)
@@ -367,7 +375,7 @@ class Nearest:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """See `Policy.redecide`."""
         space = self._space.space

@@ -53,7 +53,7 @@ class _ChosenOnce:
         remaining_ms: float,
         factor: float,
         elapsed_ms: float = 0.0,
-        likely: float = 1.0,
+        p90_share: float = 1.0,
     ) -> Choice:
         """`path` unchanged; see `Policy.redecide`."""
         left_ms = self._forecast.forecast_ms(path, segment)
@@ -85,9 +85,9 @@ class Alert(_ChosenOnce):
         self._mean, self._variance, self._gain, self._q = 1.0, 0.1, _ALERT_GAIN, _ALERT_Q
         self._innovation = 0.0
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
-        check_time_left(remaining_ms, factor, likely)
+        check_time_left(remaining_ms, factor, p90_share)
         deviation = max(math.sqrt(self._variance), _LEAST_DEVIATION)
         chances = ndtr((max(remaining_ms, 0.0) / self._ms - self._mean) / deviation)
         at = int(np.argmax(chances * self._quality))
@@ -125,9 +125,9 @@ class ConformalPid(_ChosenOnce):
         super().__init__(paths, forecast, quality)
         self._alpha, self._tracked, self._errors, self._frames = alpha, math.log(1.25), 0.0, 0
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; `factor` is not looked at."""
-        check_time_left(remaining_ms, factor, likely)
+        check_time_left(remaining_ms, factor, p90_share)
         bounds_ms = self._ms * math.exp(self._quantile)
         fits = np.flatnonzero(bounds_ms <= remaining_ms)
         at = int(fits[np.argmax(self._quality[fits])]) if len(fits) else 0
@@ -169,9 +169,9 @@ class PressureTiers(_ChosenOnce):
         self._tiers = [int(np.argmin(np.abs(logs - log))) for log in wanted]
         self._tier, self._calm = _RAMS_TIERS - 1, 0
 
-    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`; neither time nor `factor` is looked at."""
-        check_time_left(remaining_ms, factor, likely)
+        check_time_left(remaining_ms, factor, p90_share)
         at = self._tiers[self._tier]
         return self._choice(at, float(self._ms[at] * factor), remaining_ms)
 
