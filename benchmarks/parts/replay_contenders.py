@@ -107,7 +107,9 @@ class World:
 
     def __init__(self, costs_ms: Mapping[str, float]) -> None:
         network, weights = load_network(OURS, 'cpu', engine='eager')
-        self.passes: PassesNetwork = with_passes(network, weights, load_network)[0]
+        self.passes: PassesNetwork = with_passes(
+            network, weights, lambda model: load_network(model, 'cpu', engine='eager')
+        )[0]
         fine, space = network.path_space, self.passes.path_space
         self.costs_ms = {}
         for key, ms in costs_ms.items():

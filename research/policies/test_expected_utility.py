@@ -5,6 +5,7 @@ from copy import copy
 
 import numpy as np
 import pytest
+from continuations import continuations
 from expected_utility import ExpectedUtilityPolicy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,7 +90,7 @@ def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(
         late = chance(belief, forecast.forecast_ms(other, segment) or 1e-9, left_ms)
         return quality.quality(other) * (1.0 - late) - cost * late
 
-    best = max(utility(other) for other in SPACE.continuations(path, segment))
+    best = max(utility(other) for other in continuations(SPACE, path, segment))
     assert utility(choice.path) >= best - 1e-6 or (
         choice.path == path and utility(path) >= best - 0.02 - 1e-6
     )
