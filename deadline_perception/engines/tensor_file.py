@@ -183,20 +183,7 @@ def _unpickled(content: bytes) -> object:
             f'it holds more than tensors,{beside} or is damaged; expected a state dict '
             f'(torch.save(model.state_dict(), file)), not a whole module'
         ) from error
-    except (
-        EOFError,
-        RuntimeError,
-        OSError,
-        KeyError,
-        ValueError,
-        IndexError,
-        TypeError,
-        AttributeError,
-        AssertionError,
-        OverflowError,
-        MemoryError,
-        ImportError,
-    ) as error:
+    except Exception as error:  # each operation of damaged bytes fails in its own way
         raise FileRefused(
             f'it is cut off, damaged or no file of torch.save ({type(error).__name__})'
         ) from error

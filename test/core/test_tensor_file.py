@@ -138,6 +138,7 @@ def compressed(content: bytes) -> bytes:
         (pickled(WEIGHTS)[:-50], 'cut off'),
         (b'', 'cut off'),
         (b'PK', 'cut off'),
+        (b'\x80\x81r\x7f~u', 'cut off'),
         (b'no weights', 'more than tensors|cut off'),
     ],
 )
