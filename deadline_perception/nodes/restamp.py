@@ -9,6 +9,9 @@ from enum import Enum
 import numpy as np
 from rosbags.interfaces import Nodetype
 
+from deadline_perception.core.errors import printable
+from deadline_perception.extras.data.bag_file import BagError, damage_errors
+
 _HEADER = 'std_msgs/msg/Header'
 _TIME = 'builtin_interfaces/msg/Time'
 _BILLION = 1_000_000_000
@@ -70,7 +73,18 @@ class Restamper:
         """The message with its stamps moved: those seen for the first time to now, others to where they went then.
 
         `raw` is in CDR, `now_ns` on the clock of the new stamps.
+
+        Raises:
+            BagError: the message is cut off or damaged.
         """
+        try:
+            return self._restamped(raw, msgtype, now_ns)
+        except damage_errors() as error:
+            raise BagError(
+                f'the bag holds a damaged {msgtype} of {len(raw)} bytes: {printable(error)}'
+            ) from error
+
+    def _restamped(self, raw: bytes, msgtype: str, now_ns: int) -> bytes:
         if msgtype not in self._places:
             self.prepare(msgtype)
         place = self._places[msgtype]

@@ -11,6 +11,7 @@ from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray
 
 from deadline_perception.core.detections import Detections
+from deadline_perception.extras.data.bag_file import BagError
 from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.messages import (
     DetectionsMessage,
@@ -110,3 +111,10 @@ def test_a_prepared_type_is_compiled_before_its_first_message(restamper, monkeyp
         restamper.restamp(serialize_message(message), ARRAY, 7), Detection2DArray
     )
     assert [stamp_to_ns(each.header.stamp) for each in (moved, *moved.detections)] == [7, 7]
+
+
+@pytest.mark.parametrize('msgtype', [INFO, ARRAY])
+@pytest.mark.parametrize('raw', [b'', b'\0\1\0\0', b'\0\1\0\0\1\0\0\0\2\0'])
+def test_a_message_that_ends_within_its_stamp_is_called_damaged(restamper, msgtype, raw):
+    with pytest.raises(BagError, match=f'damaged {msgtype} of {len(raw)} bytes'):
+        restamper.restamp(raw, msgtype, 9)
