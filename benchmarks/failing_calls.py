@@ -32,7 +32,7 @@ from deadline_perception.tools.command_line import exit_status
 
 ERRORS = ('ENOSPC', 'EIO', 'EDQUOT', 'ENOLCK', 'EMFILE', 'ENOMEM')
 _LIBRARY = 'FAILING_CALLS_LIBRARY'
-_QUICK_PATHS, _QUICK_ERRORS = 8, ('EIO',)
+_QUICK_PATHS, _QUICK_ERRORS = 10, ('EIO',)
 Files = dict[str, bytes | None]  # content by name, None of a folder
 
 

@@ -40,31 +40,31 @@ class WritePath:
 
 
 def write_paths() -> list[WritePath]:
-    """All, the quickest first."""
+    """All, ten of different kinds first."""
     return [
         WritePath('a file', _text('new'), _text('old')),
         WritePath('a file in a new folder', lambda folder: _text('new')(folder / 'a' / 'b')),
         WritePath('a file that a killed writer left a part of', _text('new'), _leftover),
         WritePath('calibration', _calibration(2.0), _calibration(1.5)),
+        WritePath('set of models', _model_set('new'), _model_set('old')),
+        WritePath('label log', _label_log, steps=('.jsonl',), reads=_read_label_log),
+        WritePath('copies of labelled images', _label_copy(80), _label_copy(10)),
+        WritePath('annotated image', _picture, _old_picture),
+        WritePath('annotated video', _video),
+        WritePath('bag of one file', _bag('b.mcap')),
         WritePath('latency profile', _profile('2025-02-02'), _profile('2025-01-01')),
         WritePath('path qualities', _qualities(0.4), _qualities(0.3)),
         WritePath('configuration of a network', _configuration),
-        WritePath('set of models', _model_set('new'), _model_set('old')),
         WritePath('weights', _weights(1), _weights(0)),
         WritePath('training state', _training(2), _training(1)),
         WritePath('loss log', _losses(3), _losses(2), ('.jsonl',), _read_losses),
-        WritePath('label log', _label_log, steps=('.jsonl',), reads=_read_label_log),
         WritePath('curves of losses', _curves, _losses(2)),
         WritePath('labels of images', _labels, _label_log),
-        WritePath('copies of labelled images', _label_copy(80), _label_copy(10)),
         WritePath('prepared segments', _segments, steps=('segments.json',), reads=_read_segments),
         WritePath('prepared segments of another device', _segments_anew, _segments),
         WritePath('lock of prepared segments', _lock),
         WritePath('forms that ONNX Runtime optimised', _onnx_runtime, is_needed=False),
         WritePath('found objects', _found),
-        WritePath('annotated image', _picture, _old_picture),
-        WritePath('annotated video', _video),
-        WritePath('bag of one file', _bag('b.mcap')),
         WritePath('bag folder', _bag('b')),
         WritePath('bag in the place of another', _bag('b.mcap', overwrite=True), _bag('b.mcap')),
         WritePath('recording of a bag', _recording, steps=('.mcap',), reads=_read_recording),

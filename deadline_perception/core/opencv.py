@@ -10,6 +10,7 @@ import os
 MOST_PX = 2**26  # of an image; it takes three bytes of memory each
 
 os.environ.setdefault('OPENCV_IO_MAX_IMAGE_PIXELS', str(MOST_PX))
+os.environ.setdefault('OPENCV_FFMPEG_LOGLEVEL', '-8')  # silent: what is wrong comes as an error
 
 import cv2  # noqa: E402
 

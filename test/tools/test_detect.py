@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from deadline_perception.extras.data.shown_source import ShownImage, ShownSource
 from deadline_perception.tools.command_line import main
+from deadline_perception.tools.detect import _Pictures
 
 MODEL = 'invented_networks:make_magnifier'
 AMPLE_MS = '20000'  # nothing is late by accident on a busy machine
@@ -93,3 +96,18 @@ def test_arguments_are_looked_at_before_a_network_is_loaded(words, message, capf
 
     error = capfd.readouterr().err
     assert re.search(message, error) and 'loading' not in error
+
+
+def test_a_video_that_the_disk_does_not_take_is_told_and_leaves_nothing(tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    pictures = _Pictures(tmp_path, ShownSource('drive', None, 10.0))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, limits[1]))
+    try:
+        for _ in range(20):
+            pictures.add(ShownImage('a', 1, image), image)
+        with pytest.raises(OSError, match='drive.mp4 cannot be written'):
+            pictures.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
