@@ -281,6 +281,7 @@ def main(run: Run) -> int:
     ]
     bad = sum(not verdict.fine for _, verdict in verdicts)
     print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line')
+    run.indent = None
     run.write(files=len(rows), not_fine=bad, processor_s=PROCESSOR_S, most_mb=MOST_MB, cases=rows)
     return 1 if bad else 0
 
