@@ -19,6 +19,7 @@ from deadline_perception.core.records import Frame, GroundTruth, Sequence, check
 from deadline_perception.core.untrusted_file import read_text
 
 SPLIT_KEYS = {'val': ('val', 'valid'), 'test': ('test',), 'train': ('train',)}
+_MOST_CLASSES = 10_000
 _FORM = "YOLO's data.yaml (names, and train, val or test)"
 
 
@@ -89,7 +90,10 @@ def _names(content: dict) -> tuple[str, ...]:
         return tuple(str(names[number]) for number in range(len(names)))
     if isinstance(names, list):
         return tuple(str(name) for name in names)
-    return tuple(str(number) for number in range(int(content['nc'])))
+    count = int(content['nc'])
+    if not 0 < count <= _MOST_CLASSES:
+        raise ValueError(f'nc is {count}, expected 1 to {_MOST_CLASSES} classes')
+    return tuple(map(str, range(count)))
 
 
 def _split(data_yaml: Path, content: dict, split: str | None) -> tuple[str, list[Path]]:

@@ -92,3 +92,10 @@ def test_labels_without_a_data_yaml_are_told_and_not_passed_over(root):
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         open_source(str(root / 'valid/images'))
+
+
+@pytest.mark.parametrize('count', [0, 10_001, 10**29])
+def test_a_number_of_classes_without_end_is_refused(root, count):
+    (root / 'data.yaml').write_text(f'nc: {count}\nval: images\n')
+    with pytest.raises(ValueError, match=f'nc is {count}, expected 1 to 10000'):
+        read_yolo(root / 'data.yaml')
