@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-MOST_TOKENS = 142_271
-MOST_TOKENS_A_LINE = 8.11
+MOST_TOKENS = 146_161
+MOST_TOKENS_A_LINE = 8.13
 MOST_PRIVATE_WORDS = 189
 
 

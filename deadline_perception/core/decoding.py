@@ -52,10 +52,12 @@ def decode(content: object, kind: Any, name: str) -> Any:
     try:
         record = msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        words, place = _ERROR.fullmatch(str(error)).groups(default='')
+        parts = _ERROR.fullmatch(str(error))
+        assert parts is not None
+        words, place = parts.groups(default='')
         if error.__cause__ is not None:  # what the record itself refuses
             raise FileRefused(f'{name}{place}: {error.__cause__}') from error
-        value = content
+        value: Any = content
         for key, index in _STEP.findall(place.partition('[...]')[0]):
             value = value[key] if key else value[int(index)]
         expected = printable(words.replace('`', ''), 200)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+
+def _no_ids() -> np.ndarray:
+    return np.array(-1, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +29,13 @@ class Detections:
     boxes_xyxy_px: np.ndarray
     scores: np.ndarray
     labels: np.ndarray
-    ids: np.ndarray = None
+    ids: np.ndarray = field(default_factory=_no_ids)
 
     def __post_init__(self) -> None:
         boxes = np.ascontiguousarray(self.boxes_xyxy_px, dtype=np.float32).reshape(-1, 4)
         scores = np.ascontiguousarray(self.scores, dtype=np.float32)
         labels = np.ascontiguousarray(self.labels, dtype=np.int64)
-        ids = np.broadcast_to(np.int64(-1) if self.ids is None else self.ids, labels.shape)
+        ids = np.broadcast_to(self.ids, labels.shape)
         if scores.shape != (len(boxes),) or labels.shape != (len(boxes),):
             raise ValueError(
                 f'{len(boxes)} boxes with scores {scores.shape} and labels {labels.shape}, '

@@ -15,7 +15,7 @@ from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_store import StoreError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:

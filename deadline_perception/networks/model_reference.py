@@ -142,8 +142,9 @@ def load_network(
         raise ValueError(
             f'classes are {classes!r:.100}, expected none, as the network names its own'
         )
-    if reference is None:
+    if not isinstance(model, (str, Path)):
         return model, Path(model.config_name)
+    assert reference is not None
     if reference.kind is ModelKind.SET:
         return load_weights(reference.file, device, engine), reference.file
     if reference.kind is ModelKind.EXPORT:

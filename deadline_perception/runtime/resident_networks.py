@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines.segment_run import Network
 from deadline_perception.networks.model_reference import ModelKind, ModelReference, load_network
+
+Key: TypeAlias = 'tuple[object, ...]'
 
 
 class ResidentNetworks:
@@ -21,8 +24,8 @@ class ResidentNetworks:
     """
 
     def __init__(self) -> None:
-        self._networks: WeakValueDictionary[tuple, Network] = WeakValueDictionary()
-        self._weights: dict[tuple, Path] = {}
+        self._networks: WeakValueDictionary[Key, Network] = WeakValueDictionary()
+        self._weights: dict[Key, Path] = {}
         self._warm: WeakKeyDictionary[Network, set[str]] = WeakKeyDictionary()
 
     def load(
@@ -65,7 +68,7 @@ def network_key(
     engine: str,
     threads: int,
     classes: str | Sequence[str] = (),
-) -> tuple:
+) -> Key:
     """The same for all who may share a network; empty where each load gives another one."""
     if not isinstance(model, (str, Path)):
         return ()
