@@ -418,11 +418,13 @@ class DeadlineDetector:
             pipeline = self._pipeline
             if pipeline is None:
                 return True
+            streams = self._own_stream, self._stream  # the image at work is theirs until it ends
             self._pipeline = self._own_stream = self._stream = None
             is_free = self._executor.release(pipeline, timeout_s)
             if self._owns_executor:
                 self._executor.stop_unused()
             self._hung = None if is_free else pipeline
+            del streams
             if self._keeper is not None:
                 self._keeper.keep()
                 self._keeper.stop(timeout_s)

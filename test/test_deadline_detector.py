@@ -434,6 +434,20 @@ def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile)
             call()
 
 
+def test_a_late_image_that_ends_while_the_detector_closes_fails_nothing(network, profile, capfd):
+    detector = DeadlineDetector(task_of(network, profile))
+    network.gate.clear()
+    rules = FrameRules(max_coasted=0)  # the network goes on with it to its end
+    assert not detector.stream(rules=rules).detect(IMAGE, 30.0).in_time
+    closing = threading.Thread(target=detector.close)
+    closing.start()
+    wait_until(lambda: detector._pipeline is None)
+    gc.collect()  # what nobody has any more goes
+    network.gate.set()
+    closing.join(WAIT_S)
+    assert not closing.is_alive() and 'ReferenceError' not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize('whole', [True, False])
 def test_a_callback_may_close_the_stream_or_the_detector_that_calls_it(
     network, profile, monkeypatch, caplog, whole
