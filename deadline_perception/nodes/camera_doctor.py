@@ -38,6 +38,7 @@ from deadline_perception.nodes.service_quality import TELLS_NUMBERS, newest
 
 WATCHED_S = 4.0
 _DISCOVERY_S = 1.5  # for the publishers of a topic to be known
+_OTHER_DOMAINS_S = 5.0  # at most, where there are others
 _ASK_AGAIN_S = 0.3
 _DEPTH = 30
 _KINDS = {IMAGE: Image, COMPRESSED: CompressedImage}
@@ -138,7 +139,7 @@ def domains_with(topic: str, own: int) -> list[int]:
             rclpy.init(context=context, domain_id=domain)
             nodes[domain] = Node('camera_doctor', context=context, start_parameter_services=False)
     try:
-        until_s = time.monotonic() + _DISCOVERY_S
+        until_s = time.monotonic() + _OTHER_DOMAINS_S
         found: list[int] = []
         while nodes and not found and time.monotonic() < until_s:
             time.sleep(_ASK_AGAIN_S)

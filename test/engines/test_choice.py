@@ -4,7 +4,7 @@ from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines import segment_store
 from deadline_perception.engines.choice import choose_engine, is_installed
 from deadline_perception.engines.eager import Eager
-from deadline_perception.engines.segment_store import SegmentStore, StoreError, store_origin
+from deadline_perception.engines.segment_store import FORMAT, SegmentStore, StoreError, store_origin
 
 FACTS = read_device_facts('cpu')
 COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors --device cpu'
@@ -39,12 +39,17 @@ def test_without_openvino_auto_is_eager_and_says_what_to_install(prepared, monke
     )
 
 
-def test_segments_of_another_format_are_refused_and_made_anew(prepared, monkeypatch):
+def test_segments_of_another_format_are_refused_and_made_anew(prepared):
     network = prepared.network()
     assert choose_engine('auto', network, FACTS).identity.startswith('openvino ')
-    monkeypatch.setattr(segment_store, 'FORMAT', segment_store.FORMAT + 1)
-    assert 'cannot be used: ' in choose_engine('auto', network, FACTS).notice
-    assert SegmentStore.resume(prepared.folder, store_origin(FACTS)).segments == {}
+    file = prepared.folder / 'segments.json'
+    text = file.read_text()
+    file.write_text(text.replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
+    try:
+        assert 'cannot be used: ' in choose_engine('auto', network, FACTS).notice
+        assert SegmentStore.resume(prepared.folder, store_origin(FACTS)).segments == {}
+    finally:
+        file.write_text(text)
 
 
 def test_an_unknown_engine_is_refused():

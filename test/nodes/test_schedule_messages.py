@@ -23,7 +23,9 @@ def task(name, weight=1.0):
 
 def test_a_schedule_tells_the_quality_of_each_task_without_its_weight():
     allocation = Allocation((Option(1, 100.0, 20.0, 0.8), Option(0, 50.0, 5.0, 0.3)), True)
-    schedule = NetworkSchedule(('front', 'rear'), allocation, {}, 10.0, ((20.0,), (5.0,)))
+    schedule = NetworkSchedule(
+        ('front', 'rear'), allocation, {}, 10.0, ((20.0,), (5.0,)), ((20.0,), (5.0,))
+    )
     message = schedule_message(schedule, [task('front'), task('rear', 0.5)], 'cuda:1', STAMP)
     assert (message.header.frame_id, message.header.stamp, message.feasible) == (
         'cuda:1',
