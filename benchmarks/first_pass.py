@@ -2,7 +2,7 @@
 
     python benchmarks/first_pass.py [--data ../shared/data] [--fit]
 
-Eight kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
+Ten kinds of images, some of which neither network was trained on. Each image is seen by YOLOX-Nano at three sizes and
 by `street` at two, in 8 bit where their segments are prepared for one thread; what each found is kept below
 out/first_pass, so that a run that was stopped goes on. Then each first look is merged with the full path of `street`.
 
@@ -118,6 +118,14 @@ KINDS = {
         ('road_signs/train.json', ALL, 60),
         ('traffic_light', 'traffic_sign'),
     ),
+    'carla': Kind(
+        ('carla/val.json', ODD, 60), ('carla/val.json', EVEN, 60), ('vehicle', 'traffic_light')
+    ),
+    'rendered': Kind(
+        ('drive:seed=12,seconds=32', ALL, 40),
+        ('drive:seed=3,seconds=32', ALL, 60),
+        ('vehicle', 'bike', 'traffic_light', 'traffic_sign'),
+    ),
     NEGATIVES: Kind(('coco_small/train.json', EVEN, 60), ('coco_small/train.json', ODD, 60)),
     VIDEO: Kind((HIGHWAY, ALL, 30)),
 }
@@ -141,7 +149,7 @@ class Images:
     def open(cls, data: Path, kind: str, chosen: tuple[str, slice, int], limit: int | None):
         """Those of a file that show something of `CLASSES`, or of negatives nothing."""
         file, part, count = chosen
-        sequence = open_source(str(data / file))
+        sequence = open_source(file if file.startswith('drive:') else str(data / file))
         if kind == VIDEO:
             frames = spread_evenly(list(sequence.frames), min(count, limit or count))
             return cls(kind, frames, [])
