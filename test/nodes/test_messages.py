@@ -14,6 +14,7 @@ from std_msgs.msg import Header
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.images.image_message import ImageError
+from deadline_perception.nodes import messages
 from deadline_perception.nodes.messages import (
     DetectionsMessage,
     bgr_to_image,
@@ -66,11 +67,17 @@ def test_encodings_that_are_not_known_are_left_to_cv_bridge():
     np.testing.assert_allclose(
         found.astype(int), image, atol=1
     )  # of 8 bit; from 16 to 8 bit it divides by 257
-    grey = to_bgr(deep_image('mono16', image[:, :, 0].astype(np.uint16) * 257))
-    np.testing.assert_array_equal(grey, np.repeat(image[:, :, :1], 3, axis=2))
-    pattern = deep_image('bayer_rggb16', np.full((6, 8), 100 * 257, np.uint16))
-    np.testing.assert_array_equal(to_bgr(pattern), np.full((6, 8, 3), 100, np.uint8))
     assert bgr_to_image(image, header()).header == header()
+
+
+def test_deep_encodings_that_are_known_need_no_cv_bridge_and_give_what_it_gives(monkeypatch):
+    grey = deep_image('mono16', picture(6, 8)[:, :, 0].astype(np.uint16) * 257)
+    pattern = deep_image('bayer_rggb16', np.full((6, 8), 100 * 257, np.uint16))
+    if messages._BRIDGE is not None:
+        np.testing.assert_array_equal(to_bgr(grey), messages._bridge_to_bgr(grey))
+    monkeypatch.setattr(messages, '_BRIDGE', None)
+    np.testing.assert_array_equal(to_bgr(grey), np.repeat(picture(6, 8)[:, :, :1], 3, axis=2))
+    np.testing.assert_array_equal(to_bgr(pattern), np.full((6, 8, 3), 100, np.uint8))
 
 
 @pytest.mark.parametrize(('encoding', 'kind'), [('32FC1', np.float32), ('mono65', np.uint8)])
@@ -81,10 +88,10 @@ def test_an_image_that_is_no_picture_is_refused_with_or_without_cv_bridge(encodi
 
 def test_cut_deep_image_is_refused():
     pytest.importorskip('cv_bridge')
-    message = deep_image('mono16', np.ones((4, 4), np.uint16))
+    message = deep_image('rgb16', np.ones((4, 4, 3), np.uint16))
     message.data = message.data[:-1]
     with pytest.raises(
-        ImageError, match="4 x 4 px with encoding 'mono16' cannot be converted by cv_bridge"
+        ImageError, match="4 x 4 px with encoding 'rgb16' cannot be converted by cv_bridge"
     ):
         to_bgr(message)
 

@@ -16,13 +16,14 @@ from deadline_perception.core.errors import DeadlinePerceptionError, printable
 from deadline_perception.core.images.coded_image import CodedImageError, decoded
 from deadline_perception.core.opencv import cv2
 
-# Encoding -> channels per pixel and OpenCV's conversion to BGR; None: it is BGR already. The names of OpenCV's Bayer
-# patterns start at the second pixel of the second row, those of ROS at the first of the first.
+# Encoding -> bytes of a pixel in a row and OpenCV's conversion to BGR; None: it is BGR already. The names of OpenCV's
+# Bayer patterns start at the second pixel of the second row, those of ROS at the first of the first.
 _ENCODINGS = {
     'bgr8': (3, None),
     '8UC3': (3, None),
     'rgb8': (3, cv2.COLOR_RGB2BGR),
     'bgra8': (4, cv2.COLOR_BGRA2BGR),
+    '8UC4': (4, cv2.COLOR_BGRA2BGR),
     'rgba8': (4, cv2.COLOR_RGBA2BGR),
     'mono8': (1, cv2.COLOR_GRAY2BGR),
     '8UC1': (1, cv2.COLOR_GRAY2BGR),
@@ -30,11 +31,30 @@ _ENCODINGS = {
     'uyvy': (2, cv2.COLOR_YUV2BGR_UYVY),
     'yuv422_yuy2': (2, cv2.COLOR_YUV2BGR_YUY2),
     'yuyv': (2, cv2.COLOR_YUV2BGR_YUY2),
+    'nv12': (1, cv2.COLOR_YUV2BGR_NV12),
+    'nv21': (1, cv2.COLOR_YUV2BGR_NV21),
+    'nv24': (1, cv2.COLOR_YUV2BGR_UYVY),
     'bayer_rggb8': (1, cv2.COLOR_BayerBG2BGR),
     'bayer_bggr8': (1, cv2.COLOR_BayerRG2BGR),
     'bayer_gbrg8': (1, cv2.COLOR_BayerGR2BGR),
     'bayer_grbg8': (1, cv2.COLOR_BayerGB2BGR),
+    'mono16': (2, cv2.COLOR_GRAY2BGR),
+    'bayer_rggb16': (2, cv2.COLOR_BayerBG2BGR),
+    'bayer_bggr16': (2, cv2.COLOR_BayerRG2BGR),
+    'bayer_gbrg16': (2, cv2.COLOR_BayerGR2BGR),
+    'bayer_grbg16': (2, cv2.COLOR_BayerGB2BGR),
 }
+# Rows of a message for two rows of pixels: the plane of chroma stands below that of luma, and `height` does not count it.
+_ROWS_OF_TWO = {'nv12': 3, 'nv21': 3, 'nv24': 6}
+_EVEN_HEIGHT = ('nv12', 'nv21')
+_EVEN_WIDTH = (
+    *_EVEN_HEIGHT,
+    'yuv422',
+    'uyvy',
+    'yuv422_yuy2',
+    'yuyv',
+)
+_TO_8_BITS = 255 / 65535
 ACCEPTED_ENCODINGS = tuple(_ENCODINGS)
 
 
@@ -45,54 +65,86 @@ class ImageError(DeadlinePerceptionError):
 def to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = None) -> np.ndarray:
     """The pixels of a sensor_msgs Image or CompressedImage, uint8 `[height, width, 3]` in OpenCV's channel order.
 
-    For `bgr8` and `8UC3` a view of the message's data (do not write to it), otherwise one copy. Eight-bit samples have
-    no byte order, so `is_bigendian` is of no account.
+    For `bgr8` and `8UC3` a view of the message's data (do not write to it), otherwise a copy. Eight-bit samples have
+    no byte order, so `is_bigendian` is of no account. The full range of 16-bit samples becomes that of 8 bits, as in
+    cv_bridge; a camera that fills the lower 12 bits alone gives dark images. Chroma of `nv24` has rows of twice `step`.
 
     Args:
         message: the image.
         convert: gives the pixels of an Image whose encoding is not among `ACCEPTED_ENCODINGS`, or raises ImageError.
 
     Raises:
-        ImageError: the encoding is not accepted, size, step and data length contradict each other, or compressed data
-            is empty, cut off, of another format than `coded_image.FORMATS`, of too many pixels, or of more than 8
-            bits a sample.
+        ImageError: the encoding is not accepted, size, step and data length contradict each other or the encoding,
+            or compressed data is empty, cut off, of another format than `coded_image.FORMATS`, of too many pixels, or
+            of more than 8 bits a sample.
     """
     return _decompressed(message) if hasattr(message, 'format') else _converted(message, convert)
 
 
 def _converted(message: Any, convert: Callable[[Any], np.ndarray] | None) -> np.ndarray:
-    if message.encoding not in _ENCODINGS:
+    encoding = message.encoding
+    if encoding not in _ENCODINGS:
         if convert is not None:
             return convert(message)
         raise ImageError(
-            f'image encoding is {message.encoding!r}, expected one of {", ".join(ACCEPTED_ENCODINGS)}'
+            f'image encoding is {encoding!r}, expected one of {", ".join(ACCEPTED_ENCODINGS)}'
         )
-    channels, conversion = _ENCODINGS[message.encoding]
-    height, width, step = message.height, message.width, message.step
-    if height < 1 or width < 1:
-        raise ImageError(f'image is {width} x {height} px, expected at least 1 x 1')
-    if step < width * channels:
-        raise ImageError(
-            f'image step is {step} bytes, expected at least {width * channels}: {width} px of '
-            f'{channels} bytes each ({message.encoding})'
-        )
-    if len(message.data) != step * height:
-        raise ImageError(
-            f'image holds {len(message.data)} bytes, expected {step * height}: {height} rows of {step}'
-        )
-    if channels == 2 and width % 2:
-        raise ImageError(f'image is {width} px wide, expected an even width for {message.encoding}')
-    rows = np.frombuffer(message.data, dtype=np.uint8).reshape(height, step)[:, : width * channels]
-    pixels = rows if channels == 1 else rows.reshape(height, width, channels)
+    bytes_a_pixel, conversion = _ENCODINGS[encoding]
+    rows = _rows(message, bytes_a_pixel)
+    height, width = message.height, message.width
+    pixels = rows[:, : width * bytes_a_pixel]
+    if encoding == 'nv24':
+        pixels = _doubled(rows, height, width)
+    elif encoding.endswith('16'):
+        pixels = pixels.view('>u2' if message.is_bigendian else '<u2').astype(np.uint16)
+    elif bytes_a_pixel > 1:
+        pixels = pixels.reshape(height, width, bytes_a_pixel)
     if conversion is None:
         return pixels
     try:
-        return cv2.cvtColor(pixels, conversion)
+        image = cv2.cvtColor(pixels, conversion)
     except cv2.error as error:
         raise ImageError(
-            f'image of {width} x {height} px with encoding {message.encoding} cannot be converted: '
+            f'image of {width} x {height} px with encoding {encoding} cannot be converted: '
             f'{error.err}'
         ) from error
+    if encoding == 'nv24':
+        image = np.ascontiguousarray(image[:, ::2])
+    if encoding.endswith('16'):
+        image = cv2.convertScaleAbs(image, alpha=_TO_8_BITS)
+    return image
+
+
+def _rows(message: Any, bytes_a_pixel: int) -> np.ndarray:
+    """A view of the data, uint8 `[rows, step]`, rows of chroma included."""
+    encoding, step = message.encoding, message.step
+    height, width = message.height, message.width
+    if height < 1 or width < 1:
+        raise ImageError(f'image is {width} x {height} px, expected at least 1 x 1')
+    if step < width * bytes_a_pixel:
+        raise ImageError(
+            f'image step is {step} bytes, expected at least {width * bytes_a_pixel}: {width} px of '
+            f'{bytes_a_pixel} bytes each ({encoding})'
+        )
+    if height % 2 and encoding in _EVEN_HEIGHT:
+        raise ImageError(f'image is {height} px high, expected an even height for {encoding}')
+    if width % 2 and encoding in _EVEN_WIDTH:
+        raise ImageError(f'image is {width} px wide, expected an even width for {encoding}')
+    count = height * _ROWS_OF_TWO.get(encoding, 2) // 2
+    if len(message.data) != step * count:
+        raise ImageError(
+            f'image holds {len(message.data)} bytes, expected {step * count}: {count} rows of {step}'
+        )
+    return np.frombuffer(message.data, np.uint8).reshape(count, step)
+
+
+def _doubled(rows: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Planes of luma and of chroma for each pixel -> `[height, 2 * width, 2]` in the order of UYVY, each pixel twice."""
+    pairs = np.empty((height, width, 4), np.uint8)
+    pairs[:, :, 1::2] = rows[:height, :width, None]
+    chroma = rows[height:].reshape(height, -1)[:, : 2 * width]
+    pairs[:, :, ::2] = chroma.reshape(height, width, 2)
+    return pairs.reshape(height, 2 * width, 2)
 
 
 def _decompressed(message: Any) -> np.ndarray:

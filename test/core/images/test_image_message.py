@@ -38,6 +38,7 @@ def message(pixels, encoding, **changes):
         ('8UC3', None),
         ('rgb8', cv2.COLOR_BGR2RGB),
         ('bgra8', cv2.COLOR_BGR2BGRA),
+        ('8UC4', cv2.COLOR_BGR2BGRA),
         ('rgba8', cv2.COLOR_BGR2RGBA),
         ('mono8', cv2.COLOR_BGR2GRAY),
         ('8UC1', cv2.COLOR_BGR2GRAY),
@@ -87,6 +88,76 @@ def test_bayer_pattern_of_one_colour_gives_that_colour(encoding, pattern):
     assert (bgr == (40, 120, 200)).all()
 
 
+def planes(luma, chroma, pad):
+    """An image of two planes: rows of luma, then those of chroma, each plane's rows padded to whole steps."""
+    step = luma.shape[1] + pad
+    rows = [(luma, step), (chroma, step * (chroma.shape[1] // luma.shape[1]))]
+    return b''.join(
+        np.pad(plane, ((0, 0), (0, length - plane.shape[1])), constant_values=99).tobytes()
+        for plane, length in rows
+    )
+
+
+@pytest.mark.parametrize('pad', [0, 6])
+@pytest.mark.parametrize(
+    ('encoding', 'conversion'),
+    [('nv12', cv2.COLOR_YUV2BGR_NV12), ('nv21', cv2.COLOR_YUV2BGR_NV21)],
+)
+def test_chroma_of_four_pixels_in_a_plane_of_its_own_is_read_as_opencv_reads_it(
+    encoding, conversion, pad
+):
+    both = np.random.default_rng(0).integers(0, 256, (9, 8), np.uint8)
+    sent = message(
+        both[:6], encoding, step=8 + pad, data=array.array('B', planes(both[:6], both[6:], pad))
+    )
+    np.testing.assert_array_equal(to_bgr(sent), cv2.cvtColor(both, conversion))
+
+
+@pytest.mark.parametrize('pad', [0, 6])
+def test_nv24_is_nv12_with_chroma_of_its_own_for_each_pixel(pad):
+    luma, halved = np.split(np.random.default_rng(0).integers(0, 256, (9, 8), np.uint8), [6])
+    full = halved.reshape(3, 4, 2).repeat(2, 0).repeat(2, 1).reshape(6, 16)
+    sent = message(luma, 'nv24', step=8 + pad, data=array.array('B', planes(luma, full, pad)))
+    found = to_bgr(sent)
+    expected = cv2.cvtColor(np.vstack((luma, halved)), cv2.COLOR_YUV2BGR_NV12)
+    assert np.abs(found.astype(int) - expected).max() <= 1  # OpenCV's paths round differently
+    assert found.flags.c_contiguous
+
+
+def test_planes_of_red_are_red():
+    for encoding, rows in (('nv12', 9), ('nv21', 9), ('nv24', 18)):
+        content = np.full((rows, 8), 81, np.uint8)
+        pair = (240, 90) if encoding == 'nv21' else (90, 240)
+        content[6:] = np.tile(np.array(pair, np.uint8), 4)
+        sent = message(content[:6], encoding, data=array.array('B', content.tobytes()))
+        assert np.abs(to_bgr(sent).astype(int) - (0, 0, 255)).max() <= 3
+
+
+@pytest.mark.parametrize('order', ['<', '>'])
+@pytest.mark.parametrize('pad', [0, 3])
+def test_sixteen_bits_of_grey_become_eight_in_either_order_of_bytes(order, pad):
+    deep = np.random.default_rng(0).integers(0, 2**16, (6, 8)).astype(f'{order}u2')
+    rows = np.pad(deep.view(np.uint8), ((0, 0), (0, pad)))
+    sent = message(
+        rows,
+        'mono16',
+        width=8,
+        is_bigendian=int(order == '>'),
+        data=array.array('B', rows.tobytes()),
+    )
+    expected = np.round(deep.astype(float) * 255 / 65535).astype(np.uint8)
+    np.testing.assert_array_equal(to_bgr(sent), np.repeat(expected[:, :, None], 3, 2))
+
+
+@pytest.mark.parametrize('pattern', ['rggb', 'bggr', 'gbrg', 'grbg'])
+def test_bayer_of_sixteen_bits_gives_what_that_of_eight_gives(pattern):
+    coarse = np.random.default_rng(0).integers(0, 256, (6, 8), np.uint8)
+    deep = (coarse.astype(np.uint16) * 257).astype('<u2')
+    sent = message(deep.view(np.uint8), f'bayer_{pattern}16', width=8)
+    expected = to_bgr(message(coarse, f'bayer_{pattern}8'))
+    assert np.abs(to_bgr(sent).astype(int) - expected).max() <= 1
+
+
 def test_bgr_is_a_view_of_the_message_also_with_padded_rows():
     image = picture()
     padded = np.zeros((6, 8 * 3 + 5), np.uint8)
@@ -98,7 +169,7 @@ def test_bgr_is_a_view_of_the_message_also_with_padded_rows():
 
 
 @pytest.mark.parametrize(
-    'encoding', ['16UC1', 'mono16', '32FC1', '64FC3', 'rgb16', 'bayer_rggb16', 'nv12', '']
+    'encoding', ['16UC1', '16SC1', '32FC1', '64FC3', 'rgb16', 'nv16', 'bayer_rggb12', '']
 )
 def test_other_encodings_are_refused_with_the_accepted_ones(encoding):
     with pytest.raises(
@@ -119,6 +190,14 @@ def test_other_encodings_are_refused_with_the_accepted_ones(encoding):
         ({'data': array.array('B', bytes(143))}, r'holds 143 bytes, expected 144: 6 rows of 24'),
         ({'data': array.array('B')}, r'holds 0 bytes, expected 144'),
         ({'encoding': 'yuyv', 'width': 5}, '5 px wide, expected an even width for yuyv'),
+        ({'encoding': 'nv12', 'width': 5}, '5 px wide, expected an even width for nv12'),
+        ({'encoding': 'nv21', 'height': 5}, '5 px high, expected an even height for nv21'),
+        ({'encoding': 'nv12'}, 'holds 144 bytes, expected 216: 9 rows of 24'),
+        ({'encoding': 'nv24'}, 'holds 144 bytes, expected 432: 18 rows of 24'),
+        (
+            {'encoding': 'mono16', 'step': 15, 'data': array.array('B', bytes(90))},
+            r'step is 15 bytes, expected at least 16: 8 px of 2 bytes each \(mono16\)',
+        ),
     ],
 )
 def test_sizes_that_contradict_each_other_are_refused(changes, match):
@@ -137,15 +216,18 @@ def test_sizes_that_contradict_each_other_are_refused(changes, match):
 def test_any_consistent_message_gives_an_image_or_one_clear_error(
     height, width, pad, seed, encoding
 ):
-    channels = {'bgr8': 3, '8UC3': 3, 'rgb8': 3, 'bgra8': 4, 'rgba8': 4}.get(
-        encoding, 2 if encoding.startswith(('yuv', 'uyvy', 'yuyv')) else 1
+    channels = {'bgr8': 3, '8UC3': 3, 'rgb8': 3, 'bgra8': 4, '8UC4': 4, 'rgba8': 4}.get(
+        encoding,
+        2 if encoding.startswith(('yuv', 'uyvy', 'yuyv')) or encoding.endswith('16') else 1,
     )
-    rows = np.random.default_rng(seed).integers(0, 256, (height, width * channels + pad), np.uint8)
+    count = height * {'nv12': 3, 'nv21': 3, 'nv24': 6}.get(encoding, 2) // 2
+    rows = np.random.default_rng(seed).integers(0, 256, (count, width * channels + pad), np.uint8)
     sent = SimpleNamespace(
         height=height,
         width=width,
         encoding=encoding,
         step=rows.shape[1],
+        is_bigendian=seed % 2,
         data=array.array('B', rows.tobytes()),
     )
     try:
