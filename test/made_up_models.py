@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -74,20 +75,23 @@ def export_onnx(
     outputs: tuple[str, ...] = ('output0',),
     dynamic: dict | None = None,
     kind: torch.dtype = torch.float32,
+    batch: int = 1,
+    further: Mapping[str, Tensor] | None = None,
 ) -> Path:
-    """PyTorch's own export of a module."""
-    example = torch.zeros(1, 3, *size, dtype=kind)
+    """PyTorch's own export of a module, with inputs beside the image by name."""
+    example = torch.zeros(batch, 3, *size, dtype=kind)
+    beside = dict(further or {})
     undo = _without_onnx() if importlib.util.find_spec('onnx') is None else None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
             torch.onnx.export(
                 module.eval(),
-                (example,),
+                (example, *beside.values()),
                 str(file),
                 dynamo=False,
                 opset_version=17,
-                input_names=['images'],
+                input_names=['images', *beside],
                 output_names=list(outputs),
                 dynamic_axes=dynamic,
             )

@@ -1,12 +1,15 @@
 """A file that somebody exported: read by OpenVINO (ONNX, OpenVINO IR, TensorFlow Lite), with what it says of itself.
 
 Inputs beside the image that only tell sizes, as DETR's family and PaddleDetection have them, become constants, so that
-boxes come in px of the input. A loop that states no bound, or a large one, is refused before it can run.
+boxes come in px of the input; so does a mask of pixels, all of which are of the image. A batch of several images becomes
+one of one. A loop that states no bound, or a large one, is refused before it can run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +65,8 @@ def read_exported(file: Path) -> ExportedFile:
     """Reads a file; takes some tenths of a second and no torch.
 
     Raises:
-        ModelError: it is missing, cannot be read, has inputs that are no image, or a loop without a small stated bound.
+        ModelError: it is missing, cannot be read, has inputs that are no image, a batch of several images that layers
+            insist on, or a loop without a small stated bound.
         StoreError: OpenVINO is not installed.
     """
     file = Path(file)
@@ -70,6 +74,8 @@ def read_exported(file: Path) -> ExportedFile:
     _take_batches(model)
     image = _image_input(model, file)
     _check_loops(model, file)
+    if sizes_of(image)[0] not in (1, None):
+        _take_single_images(model, image, file)
     shape = sizes_of(image)
     by_planes = shape[1] == 3 or (shape[1] is None and shape[3] != 3)
     sides = shape[2:] if by_planes else shape[1:3]
@@ -107,7 +113,7 @@ def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list
             if one.get_node() == image.get_node()
         }
         shapes |= {
-            one: [1, *(1 if length is None else length for length in sizes_of(one)[1:])]
+            one: [1, *beside_image(_name(one), sizes_of(one)[1:], size)]
             for one in model.inputs
             if one.get_node() != image.get_node()
         }
@@ -145,12 +151,26 @@ def sizes_of(value) -> tuple[int | None, ...]:
     )
 
 
-def size_values(name: str, count: int, size: tuple[int, int]) -> list[float]:
-    """What an input of so many values tells of an image of that height and width in px: its size, or, by its name, the
-    factor by which it was scaled."""
-    if 'scale' in name.lower():
-        return [1.0] * count
-    return list(size[::-1] if name.lower() in _WIDTH_FIRST else size) * (count // 2)
+def beside_image(
+    name: str, lengths: Sequence[int | None], size: tuple[int, int]
+) -> tuple[int, ...]:
+    """The lengths of an input beside the image, without that of the batch, given the image's height and width in px."""
+    usual = size if is_mask(name, len(lengths) + 1) else [1] * len(lengths)
+    return tuple(known or length for known, length in zip(lengths, usual))
+
+
+def is_mask(name: str, dimensions: int) -> bool:
+    """Whether an input `[1, height, width]` tells which pixels are of the image, as in DETR's family."""
+    return 'mask' in name.lower() and dimensions == 3
+
+
+def side_values(name: str, shape: Sequence[int], size: tuple[int, int]) -> np.ndarray:
+    """What an input beside the image holds for an image of that height and width in px: a mask of ones, its size, or,
+    by its name, the factor by which it was scaled."""
+    if is_mask(name, len(shape)) or 'scale' in name.lower():
+        return np.ones(shape)
+    sides = size[::-1] if name.lower() in _WIDTH_FIRST else size
+    return np.resize(np.array(sides), shape)
 
 
 def _read(file: Path):
@@ -203,6 +223,54 @@ def _take_batches(model) -> None:
     model.validate_nodes_and_infer_types()
 
 
+def _take_single_images(model, image, file: Path) -> None:
+    """Makes a batch of one of a larger one.
+
+    Raises:
+        ModelError: layers depend on its size otherwise than by one dimension of what they give.
+    """
+    from openvino import opset13
+
+    batch = sizes_of(image)[0]
+    ops = [op for op in model.get_ordered_ops() if op.get_type_name() != 'Constant']
+    before = [[sizes_of(value) for value in op.outputs()] for op in ops]
+    for op in ops:
+        target = op.input_value(1).get_node() if op.get_type_name() == 'Reshape' else None
+        if target is None or target.get_type_name() != 'Constant':
+            continue
+        lengths = target.get_data().astype(np.int64)
+        if len(lengths) and lengths[0] == batch:
+            lengths[0] = 1
+            op.input(1).replace_source_output(opset13.constant(lengths).output(0))
+    shapes = {
+        value: [1, *(-1 if length is None else length for length in sizes_of(value)[1:])]
+        for value in model.inputs
+        if sizes_of(value)[:1] == (batch,)
+    }
+    try:
+        model.reshape(shapes)
+    except RuntimeError as error:
+        raise ModelError(_of_batches(file, batch)) from error
+    after = [[sizes_of(value) for value in op.outputs()] for op in ops]
+    changes = zip(chain(*before), chain(*after))
+    if not all(_is_shrunk(old, new, batch) for old, new in changes) or any(
+        sizes_of(value)[:1] == (batch,) for value in model.outputs
+    ):
+        raise ModelError(_of_batches(file, batch))
+
+
+def _of_batches(file: Path, batch: int) -> str:
+    return f'{file} takes {batch} images at once, expected one: export it with a batch of 1'
+
+
+def _is_shrunk(old: tuple[int | None, ...], new: tuple[int | None, ...], batch: int) -> bool:
+    """Whether the shape of a layer changes as where images become fewer: in at most one dimension, by the batch."""
+    changed = [place for place, pair in enumerate(zip(old, new)) if pair[0] != pair[1]]
+    if len(old) != len(new) or len(changed) > 1:
+        return False
+    return not changed or old[changed[0]] == (new[changed[0]] or 0) * batch
+
+
 def _image_input(model, file: Path):
     """The input that takes the image."""
     fitting = [value for value in model.inputs if _is_image(sizes_of(value))]
@@ -222,7 +290,7 @@ def _image_input(model, file: Path):
 
 
 def _is_image(shape: tuple[int | None, ...]) -> bool:
-    return len(shape) == 4 and shape[0] in (1, None) and (shape[1] in (3, None) or shape[3] == 3)
+    return len(shape) == 4 and shape[0] != 0 and (shape[1] in (3, None) or shape[3] == 3)
 
 
 def _name(value) -> str:
@@ -231,24 +299,21 @@ def _name(value) -> str:
 
 
 def _fix_sizes(model, image, size: tuple[int, int]) -> None:
-    """Makes constants of the inputs that tell the size of the image, or the factor by which it was scaled."""
+    """Makes constants of the inputs that tell the size of the image, its pixels, or the factor by which it was scaled."""
     from openvino import opset13
 
     for value in list(model.inputs):
         if value.get_node() == image.get_node():
             continue
         shape, name = sizes_of(value), _name(value)
-        if shape not in ((1, 2), (2,), (1, 4)):
+        if shape not in ((1, 2), (2,), (1, 4)) and not is_mask(name, len(shape)):
             raise ModelError(
                 f'input {name} {list(shape)} is not known, expected the image alone, or its size beside '
                 f'it as [1, 2]'
             )
-        values = size_values(name, shape[-1], size)
         parameter = value.get_node()
         kind = value.get_element_type().to_dtype()
-        constant = opset13.constant(
-            np.array(values, kind).reshape([length or 1 for length in shape])
-        )
+        constant = opset13.constant(side_values(name, shape, size).astype(kind))
         parameter.output(0).replace(constant.output(0))
         model.remove_parameter(parameter)
     model.validate_nodes_and_infer_types()

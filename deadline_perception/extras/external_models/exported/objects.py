@@ -1,7 +1,8 @@
 """Heads that end with objects: suppression, if any, has happened in the file.
 
 - `boxes`: outputs for boxes `[N, 4]`, scores `[N]` and labels `[N]` (torchvision, DEIM, D-FINE, RT-DETR), or boxes with
-  a score `[N, 5]` and labels `[N]` (MMDetection, Open Model Zoo).
+  a score `[N, 5]` and labels `[N]` (MMDetection, Open Model Zoo). A fourth, whose name begins with `num`, tells how many
+  rows are filled (TensorRT's suppression, YOLO-NAS, TensorFlow).
 - `detections`: `[1, N, 6]`, corners, score, label (YOLOv10, YOLO26, exports with suppression inside), label, score,
   corners (PaddleDetection), centre, size, score, label (RT-DETR of Ultralytics), or `[N, 7]` with the number of the
   image first (YOLOv7's).
@@ -39,6 +40,10 @@ _PARTS = {
     'scores': ('score', 'conf', 'prob'),
     'labels': ('label', 'class', 'cls'),
 }
+# Of TensorFlow's Object Detection API (Huang et al. 2017), whose boxes are top, left, bottom, right as fractions; an
+# export may also give them before suppression.
+_TENSORFLOW = ('detection_boxes', 'detection_scores', 'detection_classes')
+_COUNT = 'num'
 # Columns of score, label and the first of a box, in rows of objects.
 _ORDERS = {
     6: {'': (4, 5, 0), 'label-first': (1, 0, 2), CENTRES: (4, 5, 0)},
@@ -58,46 +63,73 @@ def _of_parts(outputs: Sequence[Output], input_size: tuple[int, int]) -> list[He
     if parts is None:
         return []
     usual = INTEL if parts[1] is None else PLAIN
+    counts = [
+        place for place, output in enumerate(outputs) if output.name.lower().startswith(_COUNT)
+    ]
+    at_count = counts[0] if len(counts) == 1 else None
+    forms = [*product((CORNERS, CENTRES, ROWS_FIRST), (PX, FRACTION))]
+    if parts == _tensorflow(outputs):
+        forms.sort(key=lambda form: form != (ROWS_FIRST, FRACTION))
     return [
         Head(
             f'boxes {form} {unit}',
             None,
-            partial(_from_parts, places=parts, form=form, unit=unit, input_size=input_size),
+            partial(
+                _from_parts,
+                places=parts,
+                at_count=at_count,
+                form=form,
+                unit=unit,
+                input_size=input_size,
+            ),
             usual=usual,
         )
-        for form, unit in product((CORNERS, CENTRES, ROWS_FIRST), (PX, FRACTION))
+        for form, unit in forms
     ]
+
+
+def _tensorflow(outputs: Sequence[Output]) -> tuple[int, int, int] | None:
+    """Places of TensorFlow's boxes, scores and labels; None where they are not there."""
+    names = [output.name.partition(':')[0] for output in outputs]
+    if not set(_TENSORFLOW) <= set(names):
+        return None
+    at_boxes, at_scores, at_labels = map(names.index, _TENSORFLOW)
+    return at_boxes, at_scores, at_labels
 
 
 def _separate(outputs: Sequence[Output]) -> tuple[int, int | None, int] | None:
     """Places of boxes, scores and labels, by name, else by shape and type; None where they are not there.
 
     The scores have no place of their own where they are the fifth value of the boxes."""
-    flat = [place for place, output in enumerate(outputs) if len(output.shape) <= 2]
-    with_score = [place for place, output in enumerate(outputs) if output.sizes[-1:] == (5,)]
+    known = _tensorflow(outputs)
+    if known is not None:
+        return known
+    given = [
+        (place, output)
+        for place, output in enumerate(outputs)
+        if not output.name.lower().startswith(_COUNT)
+    ]
+    with_score = [place for place, output in given if output.sizes[-1:] == (5,)]
     if len(with_score) == 1:
         labels = [
             place
-            for place in flat
-            if outputs[place].is_integer or 'label' in outputs[place].name.lower()
+            for place, output in given
+            if len(output.shape) <= 2 and (output.is_integer or 'label' in output.name.lower())
         ]
         return (with_score[0], None, labels[0]) if len(labels) == 1 else None
     named = [
-        [
-            place
-            for place, output in enumerate(outputs)
-            if any(word in output.name.lower() for word in words)
-        ]
+        [place for place, output in given if any(word in output.name.lower() for word in words)]
         for words in _PARTS.values()
     ]
     if all(len(places) == 1 for places in named) and len({places[0] for places in named}) == 3:
         places = tuple(places[0] for places in named)
-    elif len(outputs) == 3:
-        boxes = [place for place, output in enumerate(outputs) if output.sizes[-1:] == (4,)]
-        labels = [place for place, output in enumerate(outputs) if output.is_integer]
+    elif len(given) == 3:
+        boxes = [place for place, output in given if output.sizes[-1:] == (4,)]
+        labels = [place for place, output in given if output.is_integer]
         if len(boxes) != 1 or len(labels) != 1 or boxes == labels:
             return None
-        places = (boxes[0], ({0, 1, 2} - {boxes[0], labels[0]}).pop(), labels[0])
+        (at_scores,) = {place for place, _ in given} - {boxes[0], labels[0]}
+        places = (boxes[0], at_scores, labels[0])
     else:
         return None
     one_score = (
@@ -112,6 +144,7 @@ def _from_parts(
     values: Sequence[np.ndarray],
     *,
     places: tuple[int, int | None, int],
+    at_count: int | None,
     form: str,
     unit: str,
     input_size: tuple[int, int],
@@ -125,7 +158,10 @@ def _from_parts(
             f'the model gave {len(boxes)} boxes, {len(scores)} scores and {len(labels)} labels, '
             f'expected as many of each'
         )
-    return _kept(to_corners(boxes[:, :4], form, unit, input_size), scores, labels)
+    filled = slice(None if at_count is None else max(0, int(values[at_count].reshape(-1)[0])))
+    return _kept(
+        to_corners(boxes[filled, :4], form, unit, input_size), scores[filled], labels[filled]
+    )
 
 
 def _of_rows(outputs: Sequence[Output], input_size: tuple[int, int]) -> list[Head]:

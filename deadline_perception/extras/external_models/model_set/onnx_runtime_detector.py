@@ -19,7 +19,8 @@ from deadline_perception.engines.onnx_runtime import (
 )
 from deadline_perception.extras.external_models.exported.exported_file import (
     ExportedFile,
-    size_values,
+    beside_image,
+    side_values,
 )
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import InputForm, read_values
@@ -117,13 +118,25 @@ class OnnxRuntimeDetector(OnnxDetector):
                 f'inputs of {self.config_name} are {", ".join(self._session.inputs)}, expected an image'
             )
         self._image = images[0]
+        shape, _ = self._session.inputs[self._image]
+        if len(shape) == 4 and isinstance(shape[0], int) and shape[0] != 1:
+            raise ModelError(
+                f'{self.config_name} takes {shape[0]} images at once, which ONNX Runtime cannot change: export it '
+                f'with a batch of 1, or run it by OpenVINO'
+            )
 
     def _size_feed(self, name: str, shape: Sequence[int | str | None], kind: str) -> np.ndarray:
-        """The size of the image, or the factor by which it was scaled, for an input that tells it."""
-        values = size_values(name, shape[-1] if isinstance(shape[-1], int) else 2, self.input_size)
-        types = {'tensor(int64)': np.int64, 'tensor(int32)': np.int32, 'tensor(float)': np.float32}
+        """What an input beside the image holds."""
+        types = {
+            'tensor(int64)': np.int64,
+            'tensor(int32)': np.int32,
+            'tensor(float)': np.float32,
+            'tensor(bool)': np.bool_,
+        }
         if kind not in types:
             raise ModelError(
                 f'input {name} of {self.config_name} is of type {kind}, expected the size of the image'
             )
-        return np.array(values, types[kind]).reshape([1] * (len(shape) - 1) + [-1])
+        lengths = [length if isinstance(length, int) else None for length in shape]
+        known = beside_image(name, lengths[1:], self.input_size)
+        return side_values(name, (lengths[0] or 1, *known), self.input_size).astype(types[kind])

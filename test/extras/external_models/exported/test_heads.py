@@ -154,6 +154,63 @@ def test_detr_with_the_size_of_the_image_as_an_input(tmp_path):
     assert read == ('boxes corners px', approx([BOX]), [pytest.approx(0.6)], ['person'])
 
 
+@pytest.mark.parametrize('kind', ['i64', 'f32'])
+def test_detr_with_a_mask_of_pixels(tmp_path, kind):
+    read = found(
+        tmp_path,
+        {
+            'labels': np.int64([[1]]),
+            'boxes': np.float32([[BOX]]),
+            'scores': np.float32([[0.6]]),
+        },
+        further={'pixel_mask': ((1, *SIZE), kind)},
+    )
+    assert read == ('boxes corners px', approx([BOX]), [pytest.approx(0.6)], ['person'])
+
+
+@pytest.mark.parametrize(
+    'names',
+    [
+        ('num_dets', 'det_boxes', 'det_scores', 'det_classes'),
+        ('num_detections', 'boxes', 'scores', 'classes'),
+        ('num_predictions', 'pred_boxes', 'pred_scores', 'pred_classes'),
+    ],
+)
+def test_a_count_tells_how_many_rows_are_filled(tmp_path, names):
+    values = (
+        np.int64([[1]]),
+        np.float32([[BOX, [0, 0, 9, 9]]]),
+        np.float32([[0.6, 0.5]]),  # the second is what an earlier image left there
+        np.int64([[1, 2]]),
+    )
+    assert found(tmp_path, dict(zip(names, values))) == (
+        'boxes corners px',
+        approx([BOX]),
+        [pytest.approx(0.6)],
+        ['person'],
+    )
+
+
+@pytest.mark.parametrize('before_suppression', [False, True])
+def test_boxes_of_tensorflow_are_fractions_with_rows_first(tmp_path, before_suppression):
+    left, top, right, bottom = FRACTION
+    outputs = {
+        'detection_boxes': np.float32([[[top, left, bottom, right], [0, 0, 0, 0]]]),
+        'detection_classes': np.float32([[2.0, 1.0]]),
+        'detection_scores': np.float32([[0.7, 0.0]]),
+        'num_detections': np.float32([1.0]),
+    }
+    if before_suppression:
+        outputs['raw_detection_boxes'] = np.zeros((1, 20, 4), np.float32)
+        outputs['raw_detection_scores'] = np.zeros((1, 20, 4), np.float32)
+    assert found(tmp_path, outputs, kind='u8', by_planes=False) == (
+        'boxes rows-first fraction',
+        approx([BOX]),
+        [pytest.approx(0.7)],
+        ['bike'],
+    )
+
+
 def test_detr_before_its_selection(tmp_path):
     centres = np.float32([40 / 96, 32 / 64, 32 / 96, 32 / 64])
     logits = np.full((1, 20, 3), -9.0, np.float32)

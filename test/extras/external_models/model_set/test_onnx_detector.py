@@ -10,6 +10,9 @@ from deadline_perception.extras.external_models.exported.model_error import Mode
 from deadline_perception.extras.external_models.exported.pixels import InputForm
 from deadline_perception.extras.external_models.exported.suppression import suppress
 from deadline_perception.extras.external_models.model_set.onnx_detector import OnnxDetector
+from deadline_perception.extras.external_models.model_set.onnx_runtime_detector import (
+    OnnxRuntimeDetector,
+)
 
 pytest.importorskip('openvino')
 IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
@@ -80,6 +83,65 @@ def test_separate_outputs_and_an_open_size_are_taken(folder):
         OnnxDetector(file, CLASSES)
     detector = OnnxDetector(file, CLASSES, form=InputForm((96, 128)))
     assert detector.input_size == (96, 128) and len(detector.detect(IMAGE)) > 0
+
+
+class ManyReshapes(SmallYolo):
+    """With the size of the batch in its reshapes, as exports with a fixed one have it."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def forward(self, images):
+        return super().forward(images).reshape(self.sizes)
+
+
+@pytest.mark.parametrize('sizes', [(4, 7, -1), (2, 2, 7, 24), (-1, 7, 4 * 24)])
+def test_of_a_batch_of_several_images_one_is_computed(folder, sizes):
+    torch.manual_seed(1)
+    module = ManyReshapes(sizes)
+    file = export_onnx(module, folder / 'batch.onnx', batch=4)
+    if sizes[0] != 4:
+        with pytest.raises(ModelError, match=r'batch.onnx takes 4 images at once, expected one'):
+            OnnxDetector(file, CLASSES)
+        return
+    module.sizes = (1, 7, -1)
+    single = OnnxDetector(export_onnx(module, folder / 'single.onnx'), CLASSES).detect(IMAGE)
+    found = OnnxDetector(file, CLASSES).detect(IMAGE)
+    assert len(found) > 5
+    np.testing.assert_array_equal(found.boxes_xyxy_px, single.boxes_xyxy_px)
+    np.testing.assert_array_equal(found.scores, single.scores)
+    pytest.importorskip('onnxruntime')
+    with pytest.raises(ModelError, match='4 images at once, which ONNX Runtime cannot change'):
+        OnnxRuntimeDetector(file, CLASSES)
+
+
+class Masked(SmallYolo):
+    """Scores count where the mask holds, as attention in DETR's family does."""
+
+    def forward(self, images, pixel_mask):
+        return super().forward(images) * pixel_mask.float().mean()
+
+
+@pytest.mark.parametrize('engine', ['openvino', 'onnxruntime'])
+@pytest.mark.parametrize('is_open', [False, True])
+def test_a_mask_of_pixels_holds_everywhere(folder, engine, is_open):
+    torch.manual_seed(1)
+    axes = {1: 'height', 2: 'width'}
+    file = export_onnx(
+        Masked(),
+        folder / 'masked.onnx',
+        further={'pixel_mask': torch.ones(1, *SIZE, dtype=torch.int64)},
+        dynamic={'pixel_mask': axes} if is_open else None,
+    )
+    pytest.importorskip(engine)
+    kind = OnnxDetector if engine == 'openvino' else OnnxRuntimeDetector
+    found = kind(file, CLASSES).detect(IMAGE)
+    torch.manual_seed(1)
+    plain = export_onnx(SmallYolo(), folder / 'plain.onnx')
+    expected = kind(plain, CLASSES).detect(IMAGE)
+    assert len(found) > 5
+    np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
 
 
 def test_classes_and_sizes_of_another_file_are_refused_with_the_reason(yolo):
