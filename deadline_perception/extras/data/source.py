@@ -31,6 +31,7 @@ from deadline_perception.extras.data.coco import read_coco
 from deadline_perception.extras.data.coco_layout import COCO_NAMES, find_annotations
 from deadline_perception.extras.data.kitti import kitti_folder, read_kitti
 from deadline_perception.extras.data.pascal_voc import is_voc, read_voc
+from deadline_perception.extras.data.unread_images import unread_images
 from deadline_perception.extras.data.unread_labels import unread_labels
 from deadline_perception.extras.data.yolo import SPLIT_KEYS, is_yolo, read_yolo
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -258,11 +259,15 @@ def _coco(path: Path, split: str | None) -> Read | None:
 
 
 def _images(path: Path, split: str | None) -> Read | None:
-    if split is not None or not path.is_dir() or not image_files(path):
+    if split is not None or not path.is_dir():
         return None
-    labels = unread_labels(path)
-    if labels:
-        warnings.warn(labels, stacklevel=2)
+    images, unread = image_files(path), unread_images(path, path.rglob('*'))
+    if not images:
+        if unread:
+            raise ValueError(unread)
+        return None
+    for line in filter(None, (unread_labels(path), unread)):
+        warnings.warn(line, stacklevel=2)
     return partial(read_image_folder, path)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from deadline_perception.core.images.image_file import (
 from deadline_perception.core.plain_yaml import read_yaml
 from deadline_perception.core.records import Frame, GroundTruth, Sequence, check_class_names
 from deadline_perception.core.untrusted_file import read_text
+from deadline_perception.extras.data.unread_images import unread_images
 
 SPLIT_KEYS = {'val': ('val', 'valid'), 'test': ('test',), 'train': ('train',)}
 _MOST_CLASSES = 10_000
@@ -57,10 +60,14 @@ def read_yolo(data_yaml: Path, split: str | None = None, rate_hz: float = 10.0) 
         check_class_names(names)
     chosen, places = _split(data_yaml, content, split)
     images = [image for place in places for image in _images(place, data_yaml)]
+    unread = [unread_images(place, _files(place)) for place in places]
     if not images:
+        said = '; '.join(filter(None, unread)) or 'expected some'
         raise ValueError(
-            f'{data_yaml}: split {chosen} has no images in {", ".join(map(str, places))}, expected some'
+            f'{data_yaml}: split {chosen} has no images in {", ".join(map(str, places))}, {said}'
         )
+    for line in filter(None, unread):
+        warnings.warn(line, stacklevel=2)
     box_values = 5 if 'kpt_shape' in content else None
     labels = [_label_file(image) for image in images]
     are_known = any(file.is_file() for file in labels)
@@ -130,14 +137,21 @@ def _images(place: Path, data_yaml: Path) -> list[Path]:
     if place.is_dir():
         return image_files(place)
     with expected_format(place, f'a list of images, which {data_yaml} names'):
-        lines = [line.strip() for line in read_text(place).splitlines() if line.strip()]
-        images = [place.parent / line for line in lines]
+        images = list(_files(place))
         missing = [image for image in images if not image.is_file()]
         if missing:
             raise ValueError(
                 f'{len(missing)} of {len(images)} images are missing, the first is {missing[0]}'
             )
         return [image for image in images if image.suffix.lower() in IMAGE_ENDINGS]
+
+
+def _files(place: Path) -> Iterable[Path]:
+    """All that a folder or a list holds."""
+    if place.is_dir():
+        return place.rglob('*')
+    lines = [line.strip() for line in read_text(place).splitlines()]
+    return [place.parent / line for line in lines if line]
 
 
 def _label_file(image: Path) -> Path:
