@@ -14,7 +14,7 @@ from rclpy.task import Future
 from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.bag_types import message_class
 from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
-from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.health import Health, Level, Report, report_of
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
@@ -144,9 +144,14 @@ class BagRecorderNode(Node):
             'dropped': self._writer.dropped,
             **{f'messages {topic}': count for topic, count in self._writer.written.items()},
         }
-        if self._writer.failure:
-            return Report(Level.ERROR, f'messages are not written: {self._writer.failure}', values)
-        return Report(Level.OK, f'recording to {self._values["output"]}', values)
+        dropped, failure = self._writer.dropped, self._writer.failure
+        return report_of(
+            values,
+            f'recording to {self._values["output"]}',
+            concerns=[f'{dropped} messages dropped: the disk takes less than comes']
+            * bool(dropped),
+            faults=[f'messages are not written: {failure}'] * bool(failure),
+        )
 
 
 def main() -> int:

@@ -15,6 +15,8 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 FLUSH_PERIOD_S = (
     0.5  # what a power cut or a killed recorder takes away at most, beside the disk's own delay
 )
+MOST_WAITING_BYTES = 64 * 2**20  # while the disk takes less than comes
+_ENTRY_BYTES = 256  # of a message in the queue, beside its content
 
 
 class RecordingFailed(DeadlinePerceptionError):
@@ -24,6 +26,7 @@ class RecordingFailed(DeadlinePerceptionError):
 class BagWriter:
     """Takes messages from any thread and writes them in the order in which they came.
 
+    Where the disk takes less than comes, up to `MOST_WAITING_BYTES` wait; what comes meanwhile is dropped and counted.
     Whatever ends the process, what was written up to `FLUSH_PERIOD_S` before can be read. After a failure nothing more
     is written.
 
@@ -55,8 +58,10 @@ class BagWriter:
         self._channels: dict[str, int] = {}
         self._schemas: dict[str, int] = {}
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
-        self.written: dict[str, int] = {}
+        self._lock = threading.Lock()  # of the two numbers below that both threads change
+        self._waiting_bytes = 0
         self.dropped = 0
+        self.written: dict[str, int] = {}
         self.failure = ''
         self._thread = threading.Thread(target=self._run, name='bag writer', daemon=True)
         self._thread.start()
@@ -67,7 +72,13 @@ class BagWriter:
         self._queue.put((topic, msgtype, None))
 
     def put(self, topic: str, received_ns: int, raw: bytes) -> None:
-        """Hands over a serialised message. Never blocks."""
+        """Hands over a serialised message, or drops it where too many bytes wait. Never waits for the disk."""
+        size = len(raw) + _ENTRY_BYTES
+        with self._lock:
+            if self._waiting_bytes + size > MOST_WAITING_BYTES:
+                self.dropped += 1
+                return
+            self._waiting_bytes += size
         self._queue.put((topic, received_ns, raw))
 
     @property
@@ -83,9 +94,10 @@ class BagWriter:
         """
         self._queue.put(None)
         self._thread.join()
-        if self.failure:
+        if self.failure or self.dropped:
             raise RecordingFailed(
-                f'recording {self._file} lacks {self.dropped} messages: {self.failure}'
+                f'recording {self._file} lacks {self.dropped} messages: '
+                f'{self.failure or "the disk took less than came"}'
             )
 
     def _run(self) -> None:
@@ -102,12 +114,19 @@ class BagWriter:
                 continue
             if entry is not None:
                 self._attempt(self._write, *entry)
-                self.dropped += bool(self.failure) and entry[2] is not None
+                self._count(entry[2])
         self._attempt(self._writer.finish)
         try:
             self._stream.close()
         except OSError as error:
             self.failure = self.failure or str(error)
+
+    def _count(self, raw: bytes | None) -> None:
+        """Notes that a message, None for an announced topic, waits no longer."""
+        if raw is not None:
+            with self._lock:
+                self._waiting_bytes -= len(raw) + _ENTRY_BYTES
+                self.dropped += bool(self.failure)
 
     def _attempt(self, step, *arguments: object) -> None:
         """Does nothing after a failure: what follows a part of a chunk could not be read."""

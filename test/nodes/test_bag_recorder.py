@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 from deadline_perception.msg import FrameLatency
@@ -11,7 +12,9 @@ from sensor_msgs.msg import CameraInfo
 from vision_msgs.msg import LabelInfo
 
 from deadline_perception.extras.data.bag_file import BagFile
+from deadline_perception.nodes.bag_recorder import BagRecorderNode
 from deadline_perception.nodes.bag_writer import FLUSH_PERIOD_S
+from deadline_perception.nodes.health import Level
 from deadline_perception.nodes.service_quality import LATCHED
 
 BEST_EFFORT = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -98,3 +101,18 @@ def test_a_killed_recorder_leaves_what_it_had_counted_a_second_before(
     ]
     assert len(raws) >= counted > 0
     assert 'run.mcap was cut off' in BagFile(tmp_path / 'run.mcap').ending
+
+
+@pytest.mark.parametrize(
+    ('dropped', 'failure', 'level', 'said'),
+    [
+        (0, '', Level.OK, 'recording to run.mcap'),
+        (3, '', Level.WARN, '3 messages dropped: the disk takes less than comes'),
+        (3, 'No space left', Level.ERROR, 'messages are not written: No space left'),
+    ],
+)
+def test_diagnostics_say_what_is_dropped(dropped, failure, level, said):
+    writer = SimpleNamespace(waiting=0, dropped=dropped, failure=failure, written={})
+    node = SimpleNamespace(_writer=writer, _taken=9, _values={'output': 'run.mcap'})
+    report = BagRecorderNode._report(node)
+    assert (report.level, report.message, report.values['dropped']) == (level, said, dropped)

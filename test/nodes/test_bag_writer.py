@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import resource
+import threading
 
 import pytest
+from mcap.writer import Writer
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
+from waiting import wait_until
 
 from deadline_perception.extras.data.bag_file import BagFile
 from deadline_perception.extras.data.message_definitions import message_types
-from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
+from deadline_perception.nodes.bag_writer import MOST_WAITING_BYTES, BagWriter, RecordingFailed
 
 STRING = 'std_msgs/msg/String'
 
@@ -72,3 +75,30 @@ def test_when_there_is_no_more_room_the_rest_is_counted_and_what_was_written_can
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert writer.dropped >= 60
     assert [time_ns for _, _, time_ns, _ in content(tmp_path / 'bag.mcap')] == list(range(22))
+
+
+def test_while_the_disk_takes_nothing_a_bounded_number_of_bytes_waits(tmp_path, monkeypatch):
+    takes_again = threading.Event()
+    write = Writer.add_message
+
+    def write_later(self, *arguments, **named):
+        takes_again.wait()
+        write(self, *arguments, **named)
+
+    monkeypatch.setattr(Writer, 'add_message', write_later)
+    file = tmp_path / 'bag.mcap'
+    writer = BagWriter(file, message_types())
+    writer.add_topic('/a', STRING)
+    text = 'x' * 2**20
+    for number in range(100):
+        writer.put('/a', number, raw(text))
+    fitting = MOST_WAITING_BYTES // (len(raw(text)) + 256)
+    assert 0 < fitting < 64 and writer.dropped == 100 - fitting
+    takes_again.set()
+    wait_until(lambda: writer.written['/a'] == fitting)
+    writer.put('/a', 100, raw('late'))  # there is room again
+    with pytest.raises(
+        RecordingFailed, match=f'lacks {100 - fitting} messages: the disk took less'
+    ):
+        writer.close()
+    assert [time_ns for _, _, time_ns, _ in content(file)] == [*range(fitting), 100]
