@@ -2,7 +2,7 @@
 
 Inputs beside the image that only tell sizes, as DETR's family and PaddleDetection have them, become constants, so that
 boxes come in px of the input; so does a mask of pixels, all of which are of the image. A batch of several images becomes
-one of one. A loop that states no bound, or a large one, is refused before it can run.
+one of one. A loop that states no bound, or a large one, and layers of gigabytes are refused before they can run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from deadline_perception.core.errors import printable
 from deadline_perception.core.untrusted_file import FileRefused, check_kind
 from deadline_perception.engines.openvino_library import load_openvino, openvino_core
 from deadline_perception.extras.external_models.exported.head import Output
+from deadline_perception.extras.external_models.exported.memory import bodies, check_memory
 from deadline_perception.extras.external_models.exported.model_error import ModelError
 from deadline_perception.extras.external_models.exported.pixels import MOST_SIDE_PX
 from deadline_perception.extras.external_models.exported.stated_facts import (
@@ -66,13 +67,14 @@ def read_exported(file: Path) -> ExportedFile:
 
     Raises:
         ModelError: it is missing, cannot be read, has inputs that are no image, a batch of several images that layers
-            insist on, or a loop without a small stated bound.
+            insist on, layers of gigabytes, or a loop without a small stated bound.
         StoreError: OpenVINO is not installed.
     """
     file = Path(file)
     model = _read(file)
     _take_batches(model)
     image = _image_input(model, file)
+    check_memory(model, file)  # before any constant is computed
     _check_loops(model, file)
     if sizes_of(image)[0] not in (1, None):
         _take_single_images(model, image, file)
@@ -97,7 +99,7 @@ def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list
     """Gives the input its height and width in px, and a batch of one image; returns the outputs as they are then.
 
     Raises:
-        ModelError: the file cannot have that size.
+        ModelError: the file cannot have that size, or would take too much memory with it.
     """
     if any(side not in (None, wanted) for side, wanted in zip(exported.size, size)):
         raise ModelError(
@@ -123,6 +125,7 @@ def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list
         raise ModelError(
             f'{file} cannot take images of {size[0]} x {size[1]} px: {openvino_message(error)}'
         ) from error
+    check_memory(model, file)
     return _outputs(model)
 
 
@@ -322,14 +325,10 @@ def _fix_sizes(model, image, size: tuple[int, int]) -> None:
 def _check_loops(model, file: Path) -> None:
     """Refuses loops, also in bodies of others and in branches, that may go on for longer than a few rounds."""
     for op in model.get_ops():
-        kind = op.get_type_name()
-        if kind == 'Loop':
+        if op.get_type_name() == 'Loop':
             _check_rounds(op, file)
-        if kind in ('Loop', 'TensorIterator'):
-            _check_loops(op.get_function(), file)
-        elif kind == 'If':
-            _check_loops(op.get_then_body(), file)
-            _check_loops(op.get_else_body(), file)
+        for body in bodies(op):
+            _check_loops(body, file)
 
 
 def _check_rounds(loop, file: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from deadline_perception.extras.external_models.exported.exported_file import ( 
     read_exported,
     with_size,
 )
+from deadline_perception.extras.external_models.exported.memory import peak_bytes  # noqa: E402
 from deadline_perception.extras.external_models.exported.model_error import ModelError  # noqa: E402
 from deadline_perception.extras.external_models.exported.stated_facts import StatedFacts  # noqa: E402
 
@@ -160,6 +162,72 @@ def test_a_loop_without_few_stated_rounds_is_refused_before_it_runs(tmp_path, ma
         return
     with pytest.raises(ModelError, match=f'{said}, expected at most 100000 stated rounds'):
         read_exported(tmp_path / 'loop.xml')
+
+
+def broadcast(file, length, side=8, body=False):
+    """An image spread over layers of so many values."""
+    from openvino import Model, PartialShape, Type, save_model
+    from openvino import opset13 as ops
+
+    image = ops.parameter(PartialShape([1, 3, side, side]), Type.f32, name='images')
+    total = ops.reduce_sum(image, ops.constant(np.arange(4)), keep_dims=False)
+    if body:
+        inside, other = (ops.parameter([], Type.f32) for _ in range(2))
+        wide = ops.broadcast(inside, ops.constant(np.int64([length])))
+        spread = ops.result(ops.reduce_sum(wide, ops.constant(np.int64([0])), keep_dims=False))
+        passed = ops.result(ops.relu(other))
+        branch = ops.if_op(ops.constant(np.array(True)))
+        branch.set_then_body(Model([spread], [inside]))
+        branch.set_else_body(Model([passed], [other]))
+        branch.set_input(total.output(0), inside, other)
+        found = branch.set_output(spread, passed)
+    else:
+        wide = ops.broadcast(total, ops.constant(np.int64([length])))
+        found = ops.reduce_sum(ops.relu(wide), ops.constant(np.int64([0])), keep_dims=False)
+    save_model(Model([ops.result(found)], [image]), file, compress_to_fp16=False)
+    assert file.stat().st_size < 10_000
+    return file
+
+
+@pytest.mark.parametrize('body', [False, True])
+def test_layers_of_gigabytes_are_refused_before_they_are_allocated(tmp_path, body):
+    file = broadcast(tmp_path / 'wide.xml', 2_000_000_000, body=body)
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(
+        ModelError, match=r'wide.xml take (8|16).0 GB at once, expected at most 4.3'
+    ):
+        read_exported(file)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before_kb + 500_000
+    read_exported(broadcast(tmp_path / 'fine.xml', 1_000_000, body=body))
+
+
+def test_the_size_of_an_open_input_counts(tmp_path):
+    from openvino import Model, PartialShape, Type, save_model
+    from openvino import opset13 as ops
+
+    image = ops.parameter(PartialShape([1, 3, -1, -1]), Type.f32, name='images')
+    many = ops.concat([image] * 32, 1)
+    save_model(Model([ops.result(ops.relu(many))], [image]), tmp_path / 'open.xml')
+    for size in ((640, 640), (8192, 8192)):
+        read = read_exported(tmp_path / 'open.xml')
+        if size == (640, 640):
+            with_size(read, size, tmp_path / 'open.xml')
+            continue
+        with pytest.raises(ModelError, match='GB at once, expected at most 4.3 GB'):
+            with_size(read, size, tmp_path / 'open.xml')
+
+
+def test_values_that_are_needed_no_longer_take_nothing():
+    from openvino import Model, Type
+    from openvino import opset13 as ops
+
+    image = ops.parameter([1, 3, 8, 8], Type.f32)
+    value = image
+    for _ in range(10):
+        value = ops.relu(value)
+    assert peak_bytes(Model([value], [image])) == 2 * 3 * 8 * 8 * 4
+    kept = ops.concat([ops.relu(image) for _ in range(10)], 1)
+    assert peak_bytes(Model([kept], [image])) >= 20 * 3 * 8 * 8 * 4
 
 
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason='needs the public detectors')
