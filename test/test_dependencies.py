@@ -221,6 +221,25 @@ def test_a_change_passes_the_suite_and_an_audit_of_the_dependencies():
     assert workflow['permissions'] == {'contents': 'read'}
 
 
+def test_readers_are_fuzzed_by_schedule_with_actions_pinned_by_commit():
+    text = (ROOT / '.github' / 'workflows' / 'ci.yml').read_text()
+    job = yaml.safe_load(text)['jobs']['fuzz']
+    runs = [step['run'] for step in job['steps'] if 'run' in step]
+    assert job['if'] == "github.event_name == 'schedule'"
+    assert any(run.startswith('make fuzz') for run in runs)
+    minutes = int(re.search(r'--minutes (\d+)', ' '.join(runs))[1])
+    assert minutes < job['timeout-minutes']
+    for action in re.findall(r'uses: (\S+)', text):
+        assert action == 'ros-industrial/industrial_ci@master' or re.search(
+            '@[0-9a-f]{40}$', action
+        )
+
+
+def test_documents_agree_on_the_days_before_a_fault_is_published():
+    texts = [(ROOT / name).read_text() for name in ('SECURITY.md', 'docs/security.md')]
+    assert [re.findall(r'(\d+) days', text) for text in texts] == [['90'], ['90']]
+
+
 def test_the_package_says_who_made_it_and_what_changed():
     parse = pytest.importorskip('catkin_pkg.package').parse_package
     package = parse(str(ROOT), warnings=(warnings := []))

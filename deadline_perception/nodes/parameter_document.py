@@ -11,6 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from deadline_perception.core.replaced_file import replace_file
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, PLAYER, RECORDER
 from deadline_perception.nodes.parameters import Parameter
 
@@ -65,7 +66,5 @@ def main() -> int:
         )
         return 2
     for entry in (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER):
-        (Path(sys.argv[1]) / f'{entry.name}.yaml').write_text(
-            document_of(entry.name), encoding='utf-8'
-        )
+        replace_file(Path(sys.argv[1]) / f'{entry.name}.yaml', document_of(entry.name))
     return 0

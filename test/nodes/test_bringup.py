@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from deadline_perception.core.child_command import module_command
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.bag_file import BagError
 from deadline_perception.extras.rendered_drive.drive import render_drive
-from deadline_perception.nodes import bringup
+from deadline_perception.nodes import bringup, parameter_document
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, PLAYER, RECORDER
 from deadline_perception.nodes.parameter_document import document_of
@@ -71,6 +72,24 @@ def test_config_is_what_the_declaration_writes(entry, repository):
         for number, line in enumerate(lines)
         if re.match(r' {4}\w', line)
     )
+
+
+def test_a_full_disk_leaves_the_parameter_files_as_they_were(tmp_path, monkeypatch):
+    """A limit on the size of files stands in for a full disk."""
+    monkeypatch.setattr(sys, 'argv', ['parameter_document', str(tmp_path)])
+    assert parameter_document.main() == 0
+    before = {file: file.read_text() for file in tmp_path.iterdir()}
+    assert len(before) == len(ALL)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        with pytest.raises(OSError, match='too large'):
+            parameter_document.main()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
 def test_arguments_become_remaps_parameters_and_namespace():

@@ -45,7 +45,11 @@ _ENCODINGS = {
     'bayer_grbg16': (2, cv2.COLOR_BayerGB2BGR),
 }
 # Rows of a message for two rows of pixels: the plane of chroma stands below that of luma, and `height` does not count it.
-_ROWS_OF_TWO = {'nv12': 3, 'nv21': 3, 'nv24': 6}
+_ROWS_OF_TWO = {
+    'nv12': 3,
+    'nv21': 3,
+    'nv24': 6,
+}
 _EVEN_HEIGHT = ('nv12', 'nv21')
 _EVEN_WIDTH = (
     *_EVEN_HEIGHT,
