@@ -229,6 +229,7 @@ BENCHMARKS = (
     ),
     Benchmark('faults', 45, 'every fault against the running nodes', quick=False),
     Benchmark('hostile', 5, 'files that were made to harm their reader'),
+    Benchmark('mutants', 25, 'faults put into timing, decision and pipeline that the tests find'),
     Benchmark('failing_calls', 10, 'every system call of every write path that fails'),
 )
 
