@@ -3,10 +3,18 @@ from __future__ import annotations
 import math
 import random
 
+import numpy as np
 import pytest
 
 from deadline_perception.timing.calibration import BoundCalibrator, CalibrationFile
-from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.part_bound import (
+    _KEPT,
+    _LEAST_VARIANCE,
+    LEAST_RATIO,
+    MOST_RATIO,
+    PartBound,
+    RemainingBound,
+)
 from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 
 START = StartRatio(0.05, 0.05)
@@ -105,3 +113,89 @@ def test_its_file_keeps_the_window_over_a_restart(tmp_path):
 def test_a_damaged_state_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
         PartBound.from_state({**interrupted(part_bound()).state(), **change}, START)
+
+
+def observed_line(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    """Slope and mean of log progress, by NumPy's weighted moments."""
+    x, y = np.log(np.clip(pairs, LEAST_RATIO, MOST_RATIO)).T
+    weights = _KEPT ** np.arange(len(pairs))[::-1]
+    (variance, covariance), _ = np.cov(x, y, aweights=weights, ddof=0)
+    return covariance / (variance + _LEAST_VARIANCE), np.average(x, weights=weights)
+
+
+def test_what_is_left_goes_by_the_line_through_what_frames_showed():
+    rng = random.Random(0)
+    remaining = RemainingBound(part_bound())
+    pairs = []
+    for _ in range(60):
+        progress = math.exp(rng.gauss(0.1, 0.3))
+        ratio = progress**0.6 * math.exp(rng.gauss(0.0, 0.1))
+        pairs.append((progress, ratio))
+        remaining.observe(progress, 4.0, 4.0 * ratio)
+    slope, mean = observed_line(pairs)
+    assert 0.4 < slope < 0.8
+    for progress in (0.5, 1.0, 3.0):
+        expected = math.exp(slope * (math.log(progress) - mean))
+        assert remaining.progress_factor(progress) == pytest.approx(expected)
+        assert remaining.factor(progress) == pytest.approx(expected * remaining.bound.factor)
+
+
+@pytest.mark.parametrize(
+    'ratios, slope', [((2.0, 0.5), 0.0), ((0.25, 4.0), 1.0), ((1e-9, 1e9), 1.0), ((1.0, 1.0), 0.0)]
+)
+def test_the_power_of_progress_is_from_none_to_all_of_it(ratios, slope):
+    remaining = RemainingBound(part_bound())
+    for _ in range(20):
+        for progress, ratio in zip((0.5, 2.0), ratios, strict=True):
+            remaining.observe(progress, 4.0, 4.0 * ratio)
+    step = remaining.progress_factor(2.0) / remaining.progress_factor(1.0)
+    assert step == pytest.approx(2.0**slope)
+
+
+def test_one_rest_far_beyond_what_was_expected_counts_as_the_ratio_allowed():
+    remaining = RemainingBound(part_bound())
+    pairs = [(1.1, 1.0), (0.9, 1e-6), (1.3, 1e6), (1.0, 20.0), (0.8, 0.9), (1.2, 0.05)] * 4
+    for progress, ratio in pairs:
+        remaining.observe(progress, 4.0, 4.0 * ratio)
+    slope, mean = observed_line(pairs)
+    expected = math.exp(min(max(slope, 0.0), 1.0) * (math.log(1.7) - mean))
+    assert remaining.progress_factor(1.7) == pytest.approx(expected)
+
+
+def test_without_progress_what_is_left_follows_the_bound_alone():
+    remaining = RemainingBound(part_bound(), by_progress=False)
+    for progress in (0.5, 2.0) * 10:
+        remaining.observe(progress, 4.0, 4.0 * progress)
+    assert remaining.progress_factor(3.0) == 1.0
+    assert remaining.factor(3.0) == remaining.bound.factor
+    assert remaining.bound.integral.frames == 20
+
+
+def test_the_bound_of_what_is_left_learns_from_forecasts_times_progress():
+    remaining = RemainingBound(part_bound())
+    for progress in (0.5, 2.0) * 20:
+        remaining.observe(progress, 4.0, 4.0 * progress)
+    expected_ms = 4.0 * remaining.progress_factor(2.0)
+    remaining.observe(2.0, 4.0, 7.0)
+    assert remaining.bound.recent.state()['log_ratios'][-1] == pytest.approx(
+        math.log(7.0 / expected_ms), abs=1e-5
+    )
+    misses, expected_ms = remaining.bound.integral.misses, 4.0 * remaining.progress_factor(2.0)
+    remaining.observe_aborted(2.0, 4.0, 0.99 * remaining.bound.bound_ms(expected_ms))
+    assert remaining.bound.integral.misses == misses
+    remaining.observe_aborted(2.0, 4.0, 1.01 * remaining.bound.bound_ms(expected_ms))
+    assert remaining.bound.integral.misses == misses + 1
+
+
+@pytest.mark.parametrize('late, in_time, begin', [(20, 0, 0.5), (0, 2000, -0.5), (3, 0, None)])
+def test_the_bound_of_a_part_begins_where_the_whole_is_within_its_width(late, in_time, begin):
+    whole = PartBound(
+        BoundCalibrator(0.02, 0.07, 0.5), RecentTimes(0.02, START), interruption=False
+    )
+    for number in range(late + in_time):
+        whole.integral.observe(4.0, None if number < late else 1.0)
+    part = whole.of_rest()
+    assert abs(whole.integral.log_factor) > 0.5 or begin is None
+    assert part.integral.log_factor == (whole.integral.log_factor if begin is None else begin)
+    assert (part.integral.alpha, part.integral.eta) == (0.02, 0.07)
+    assert part.interruption_ms == 0.0
