@@ -159,7 +159,7 @@ class RecentTimes:
         """Of the log ratios, in (0, 1)."""
         if self._limit is None:
             return self.median + self.deviation * NormalDist().inv_cdf(probability)
-        return self._ordered[min(int(probability * len(self._ordered)), len(self._ordered) - 1)]
+        return self._ordered[int(probability * len(self._ordered))]
 
     def state(self) -> dict[str, list[float]]:
         """All that was seen of the newest frames, as plain numbers."""

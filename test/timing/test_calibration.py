@@ -112,6 +112,12 @@ def test_update_rule_by_hand():
     assert calibrator.certificate().misses == 2
 
 
+@pytest.mark.parametrize('forecast_ms', [0.0, -1.0, math.inf, math.nan])
+def test_what_is_no_forecast_has_no_bound(forecast_ms):
+    with pytest.raises(ValueError, match='forecast is .* expected a positive, finite number'):
+        BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0).bound_ms(forecast_ms)
+
+
 def test_a_latency_equal_to_the_bound_is_no_miss():
     calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0)
     calibrator.observe(10.0, calibrator.bound_ms(10.0))

@@ -49,6 +49,22 @@ def test_robust_moments_are_those_of_a_normal_distribution_whatever_the_outliers
     assert median == pytest.approx(0.3, abs=0.01) and deviation == pytest.approx(0.05, rel=0.1)
 
 
+def test_the_limit_is_renewed_at_every_fourth_frame_once_some_were_seen():
+    recent = seen(noisy_ms(8 * LEAST_RATIOS))
+    limits = []
+    for took_ms in noisy_ms(13, seed=1):
+        recent.observe(10.0, took_ms)
+        limits.append(recent.log_limit)
+    renewed = [at for at in range(1, 13) if limits[at] != limits[at - 1]]
+    assert len(renewed) == 3 and {late - early for early, late in zip(renewed, renewed[1:])} == {4}
+
+
+def test_quantiles_are_those_of_the_ratios_seen():
+    recent = seen([10.0 * 1.01**number for number in range(20)])
+    quantiles = [recent.quantile(share) for share in (1e-9, 0.05, 0.5, math.nextafter(1.0, 0.0))]
+    assert quantiles == pytest.approx([number * math.log(1.01) for number in (0, 1, 10, 19)])
+
+
 def test_the_start_decides_until_eight_frames_were_seen():
     start = StartRatio(0.1, 0.05)
     recent = seen(noisy_ms(LEAST_RATIOS - 1), start=start)
