@@ -211,6 +211,16 @@ def test_a_frame_that_began_slowly_is_expected_to_go_on_slowly_once_frames_have_
     assert learnt.rest(6.0) / learnt.rest(4.0) == pytest.approx(1.0, abs=0.06)
 
 
+def test_the_bound_of_the_rest_looks_at_what_the_begin_took(learnt):
+    for progress_factor in (1.0, 1.5) * 60:
+        learnt.take(ran(10.0 * progress_factor, decided_after_ms=4.0 * progress_factor))
+    times = learnt.model.begin(1.0)
+    for spent_ms in (4.0, 6.0):
+        expected_ms = 6.0 * learnt.rest(spent_ms) + times.interruption_from(1)
+        assert times.bound_ms(PATH, 1, spent_ms) == pytest.approx(expected_ms)
+    assert times.bound_ms(PATH, 1, 6.0) > 1.2 * times.bound_ms(PATH, 1, 4.0)
+
+
 def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
     for spent_ms, rest_ms in ((4.0, 6.0), (4.4, 12.0)) * 30:
         learnt.take(ran(spent_ms + rest_ms, decided_after_ms=spent_ms))
