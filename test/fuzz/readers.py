@@ -103,7 +103,12 @@ def _read_message(file: Path) -> None:
     encoding = (*ACCEPTED_ENCODINGS, data[:20].decode('utf-8', 'surrogateescape'))[named]
     to_bgr(
         SimpleNamespace(
-            height=height, width=width, step=step, encoding=encoding, data=data, is_bigendian=0
+            height=height,
+            width=width,
+            step=step,
+            encoding=encoding,
+            data=data,
+            is_bigendian=head[13] % 2,
         )
     )
 
