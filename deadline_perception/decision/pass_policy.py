@@ -6,7 +6,8 @@ time costs what it would have added and no more, so it is begun where that is wo
 
     expected quality of a path = sum over its results of P(done in time) x what each adds.
 
-A frame for which the bound of no mandatory part fits is infeasible: it runs what is expected to be best all the same.
+A frame for which the bound of no mandatory part fits is infeasible: it runs what is expected to be best of the paths with
+an even chance to be in time, since others would be aborted; without any the cheapest.
 (Imprecise computation; an earlier policy of expected utility, research/policies, priced every late frame at three times
 what any path is worth, and so spent its time on being early.)
 """
@@ -31,6 +32,7 @@ _BOUND_DEVIATIONS, _P90_DEVIATIONS = 2.326, 1.282  # of a normal distribution, o
 _LEAST_DEVIATION = 0.01  # of the logarithm of a frame's time
 _NO_TIME_MS = 1e-6
 _NEGLIGIBLE = 1e-4  # quality that is not worth a pass
+_EVEN_CHANCE = 0.5  # of a path that is run though no bound fits
 _HOPELESS = 0.02  # chance of a path below which longer ones are not looked at
 _ALIKE = 0.03  # of quality at some size, by which a path that is better over all may be worse
 _DECIDING_MS = 0.5  # that may pass between a plan and its first decision
@@ -49,7 +51,7 @@ class _Candidates:
         logs: logarithm of the forecast until each result of each path, float64 `[results, N]`; of one that exists
             already, that of no time.
         mandatory_ms: forecast until the first result, or where there is one, 0: `[N]`.
-        cheapest: place of the path with the shortest mandatory part among the members.
+        cheapest: place of the path with the shortest mandatory part among the members, and of those the shortest.
         has_result: one exists already.
         are_alike: a better one over all objects is not worse at any size, so that the scene decides nothing among them.
     """
@@ -230,13 +232,10 @@ class PassPolicy(FrontierPolicy):
         chances = self._chances(candidates.logs, remaining_ms, factor, p90_share)
         expected = (chances * added).sum(axis=0)
         if not candidates.has_result:
-            if any_fits:
-                expected = np.where(fits, expected, -1.0)
-            elif not expected.max() > _NEGLIGIBLE:
-                at = candidates.cheapest
-                return self._choice(
-                    segment, int(members[at]), candidates, at, factor, False, remaining_ms
-                )
+            if not any_fits:
+                fits = chances[-1] >= _EVEN_CHANCE
+                fits[candidates.cheapest] = True
+            expected = np.where(fits, expected, -1.0)
         at = int(expected.argmax())
         if planned is not None:
             here = int(np.searchsorted(members, planned))
@@ -350,7 +349,7 @@ class PassPolicy(FrontierPolicy):
             members,
             np.log(np.maximum(until_ms, _NO_TIME_MS / 2.0)),
             np.zeros(len(members)) if has_result else mandatory_ms,
-            int(np.argmin(until_ms[0] if not has_result else until_ms[-1])),
+            int(np.lexsort(until_ms.round(6)[::-1])[0]),
             has_result,
             self._are_alike(members),
         )
