@@ -225,9 +225,7 @@ class PassPolicy(FrontierPolicy):
         fits = candidates.mandatory_ms * factor <= remaining_ms
         any_fits = bool(fits.any())
         if len(members) == 1:
-            return self._choice(
-                segment, int(members[0]), candidates, 0, factor, any_fits, remaining_ms
-            )
+            return self._choice(segment, candidates, 0, factor, any_fits, remaining_ms)
         added = self._added_now()[:, members]
         chances = self._chances(candidates.logs, remaining_ms, factor, p90_share)
         expected = (chances * added).sum(axis=0)
@@ -245,20 +243,18 @@ class PassPolicy(FrontierPolicy):
                 is_worth_it = expected[here] - added[exists, here].sum() > _NEGLIGIBLE
             if is_worth_it and expected[at] - expected[here] <= self._keep_epsilon:
                 at = here
-        return self._choice(
-            segment, int(members[at]), candidates, at, factor, any_fits, remaining_ms
-        )
+        return self._choice(segment, candidates, at, factor, any_fits, remaining_ms)
 
     def _choice(
         self,
         segment: int,
-        chosen: int,
         candidates: _Candidates,
         at: int,
         factor: float,
         feasible: bool,
         remaining_ms: float,
     ) -> Choice:
+        chosen = candidates.members.item(at)
         forecast_ms = self._remaining_ms.item(segment, chosen)
         bound_ms = candidates.mandatory_ms.item(at) * factor
         if (
@@ -348,7 +344,7 @@ class PassPolicy(FrontierPolicy):
         candidates = _Candidates(
             members,
             np.log(np.maximum(until_ms, _NO_TIME_MS / 2.0)),
-            np.zeros(len(members)) if has_result else mandatory_ms,
+            mandatory_ms,
             int(np.lexsort(until_ms.round(6)[::-1])[0]),
             has_result,
             self._are_alike(members),

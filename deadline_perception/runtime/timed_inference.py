@@ -375,9 +375,11 @@ class InferenceRun:
 
 
 def _expected_factor(plan: Choice, times: FrameTimes) -> float:
-    """From the forecasts of the policy, which may be worst cases, to expected times."""
+    """From the forecasts of the policy, which may be worst cases, to expected times. A median of recent frames below the
+    slowdown says that this is too high; one above it changes nothing, since aborted frames would never lower it again."""
     if times.bounds != WCET or plan.forecast_ms <= 0.0:
-        return times.slowdown
+        median = 0.0 if times.whole is None else times.whole.recent.median
+        return times.slowdown * math.exp(min(median, 0.0))
     return times.expected_ms(plan.path) / plan.forecast_ms
 
 

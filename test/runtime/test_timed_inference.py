@@ -12,6 +12,9 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.runtime.job import Job, Outcome, StampReading
 from deadline_perception.runtime.timed_inference import ImagePeriod, NextImages, TimedInference
+from deadline_perception.timing.calibration import BoundCalibrator
+from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from deadline_perception.timing.time_model import CALIBRATED, WCET, FrameReserve, FrameTimes
 
 SPACE = multi_path_space(
@@ -131,6 +134,7 @@ def run(
     interruption_ms=0.0,
     next_images=None,
     worst=None,
+    whole=None,
 ):
     """The record of a job as its network ends, and what became of its image."""
     job, late = Job(IMAGE, network.now_ms, StampReading(0.0, '', 0)), late or Late(network)
@@ -148,6 +152,7 @@ def run(
         interruption_ms,
         worst=worst,
         bounds=CALIBRATED if worst is None else WCET,
+        whole=whole,
     )
     inference = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms)
     ran = inference.begin(
@@ -307,6 +312,16 @@ class WorstCases(CountedForecast):
 
     def segment_ms(self, segment, path):
         return 3.0 * super().segment_ms(segment, path)
+
+
+@pytest.mark.parametrize(('median', 'is_run'), [(-0.5, True), (0.0, False), (0.5, False)])
+def test_a_slowdown_above_the_pace_of_recent_frames_aborts_nothing_that_fits(median, is_run):
+    """Under load it was 3.5 where frames took 1.9 times their forecast."""
+    whole = PartBound(BoundCalibrator(0.01, 0.05, 2.0), RecentTimes(0.01, StartRatio(median, 0.1)))
+    budget_ms = 1.5 * FORECAST.forecast_ms(SPACE.smallest)
+    frame, late = run(CountingNetwork(), budget_ms, slowdown=2.0, whole=whole)
+    assert not frame.plan.feasible
+    assert (late.given_up_after is None) == is_run
 
 
 def test_a_frame_planned_by_worst_cases_is_aborted_by_its_expected_time():
