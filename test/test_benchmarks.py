@@ -179,3 +179,52 @@ def test_size_counts_lines_of_code_tokens_and_parts(load_benchmark, tmp_path):
     )
     assert found['docs'] == size.Size(files=1, lines=3) and found['test'] == size.Size()
     assert size.parts(tmp_path / 'deadline_perception') == ['inner', 'one']
+
+
+def test_mutants_change_one_place_and_neither_annotations_nor_words_of_errors(load_benchmark):
+    mutants = load_benchmark('mutants')
+    source = """
+@dataclass(frozen=True)
+class Limit:
+    most: int | None = 3
+
+    def holds(self, value: float) -> bool:
+        if not value > 0.0:
+            raise ValueError(f'{value + 1}')
+        self.seen += 1
+        return value < self.most and min(value, 2) >= -1
+"""
+    number = len(list(mutants.sites(ast.parse(source))))
+    found = [mutants.mutate(source, at) for at in range(number)]
+    original = ast.unparse(ast.parse(source)).splitlines()
+    for tree, _ in found:
+        lines = ast.unparse(tree).splitlines()
+        assert sum(one != other for one, other in zip(lines, original, strict=True)) == 1
+    changes = {(change['before'], change['after']) for _, change in found}
+    assert {
+        ('value > 0.0', 'value >= 0.0'),
+        ('not value > 0.0', 'value > 0.0'),
+        ('self.seen += 1', 'self.seen -= 1'),
+        ('value < self.most', 'value <= self.most'),
+        ('min(value, 2)', 'max(value, 2)'),
+        ('3', '4'),
+    } <= changes
+    assert not {('True', 'False'), ('value + 1', 'value - 1')} & changes
+
+
+def test_a_mutant_is_killed_by_a_test_that_fails_or_does_not_end(load_benchmark, tmp_path):
+    mutants = load_benchmark('mutants')
+    name = 'core/replaced_file'
+    test = tmp_path / 'test_one.py'
+    test.write_text(
+        'from deadline_perception.core import replaced_file\n\n\n'
+        'def test_number():\n    while replaced_file.NUMBER == 3:\n        pass\n'
+        '    assert replaced_file.NUMBER == 1\n'
+    )
+    survived = [
+        mutants.passes(name, compile(f'NUMBER = {number}', name, 'exec'), [str(test)], 120.0)
+        for number in (1, 2)
+    ]
+    assert survived == [True, False]
+    endless = compile('NUMBER = 3', name, 'exec')
+    assert not mutants.passes(name, endless, [str(test)], 3.0)
