@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
-from deadline_perception.decision.scene import SIZE_NAMES, Scene
 
 # A first look of 5 ms, then a closer one of 10 ms and of 10 more where its skip runs; or the closer one alone.
 SPACE = PathSpace(
@@ -124,6 +122,12 @@ def test_an_infeasible_frame_runs_what_has_an_even_chance_or_the_shortest(policy
     assert not choice.feasible and choice.path == SPACE.parse('crun-alone')
 
 
+def test_a_bound_of_exactly_the_time_that_is_left_fits(policy):
+    path, bound_ms = SPACE.parse('crun-s1'), 10.0 * FACTOR
+    assert policy.redecide(path, 1, bound_ms, FACTOR, 5.0, LIKELY).feasible
+    assert not policy.redecide(path, 1, math.nextafter(bound_ms, 0), FACTOR, 5.0, LIKELY).feasible
+
+
 def test_with_all_the_time_there_is_the_best_path_is_taken(policy):
     assert policy.plan(math.inf, FACTOR, LIKELY).path == SPACE.largest
 
@@ -150,29 +154,6 @@ def test_one_look_alone_is_decided_as_by_the_frontier():
     frontier = FrontierPolicy(SPACE, Times(), Qualities(), paths=singles)
     for remaining_ms in (13.0, 15.0, 26.0, 27.0):
         assert passes.plan(remaining_ms, FACTOR).path == frontier.plan(remaining_ms, FACTOR).path
-
-
-def test_the_scene_weighs_classes_and_sizes_and_forgets_what_is_gone():
-    scene = Scene(('vehicle', 'person'), {'person': 3.0})
-    bins = len(SIZE_NAMES)
-    assert scene.weights.sum() == pytest.approx(1.0)
-    assert scene.weights[bins:].sum() == pytest.approx(0.75)
-    near = Detections([[0, 0, 180, 90]], [0.9], [0])
-    for _ in range(20):
-        scene.update(near, (100, 200))
-    assert scene.weights[:bins].argmax() == bins - 1
-    before = scene.weights[bins - 1]
-    for _ in range(20):
-        scene.update(Detections.none(), (100, 200))
-    assert scene.weights[bins - 1] < before
-    with pytest.raises(ValueError, match='expected numbers above 0'):
-        Scene(('vehicle',), {'cat': 1.0})
-
-
-def test_a_box_beyond_the_image_counts_to_the_largest_size():
-    scene = Scene(('vehicle',))
-    scene.update(Detections([[-50, -50, 400, 300]], [1.0], [0]), (100, 200))
-    assert scene.weights.argmax() == len(SIZE_NAMES) - 1
 
 
 def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_anew(policy):

@@ -5,9 +5,17 @@ import json
 import numpy as np
 import pytest
 
+from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import Operator, PathSpace, Segment
 from deadline_perception.decision.path_quality import PathQuality, QualityTableError
-from deadline_perception.decision.scene import SIZE_EDGES, SIZE_NAMES, SizeQuality, typical_sizes
+from deadline_perception.decision.scene import (
+    SIZE_EDGES,
+    SIZE_NAMES,
+    Scene,
+    SizeQuality,
+    _shrunk,
+    typical_sizes,
+)
 
 SPACE = PathSpace(
     (
@@ -17,6 +25,7 @@ SPACE = PathSpace(
     (Segment('all', 'conv', 'scale', ('scale',)), Segment('rest', 'conv', 'width', ('width',))),
 )
 SMALL, LARGE = SPACE.parse('r0.50-w1.00'), SPACE.parse('r1.00-w1.00')
+HALVES = [(r, w) for r in ('0.50', '1.00') for w in ('0.50', '1.00')]
 OVERALL = PathQuality({path: 0.3 + 0.1 * path['scale'] * path['width'] for path in SPACE})
 BY_SIZE = {
     SMALL: np.array([[0.05, 0.2, 0.4, 0.6, 0.8], [np.nan] * 5]),
@@ -52,6 +61,7 @@ def test_typical_sizes_lie_within_their_bins():
     sizes = typical_sizes()
     assert len(sizes) == len(SIZE_NAMES) and (np.diff(sizes) > 0).all()
     assert np.searchsorted(SIZE_EDGES, sizes).tolist() == [0, 1, 2, 3, 4]
+    assert sizes[[0, 2, 4]] == pytest.approx([0.02, 0.08 * 2**0.5, 0.7])
 
 
 def test_tables_with_and_without_sizes_are_read_and_others_refused(tmp_path):
@@ -84,3 +94,40 @@ def test_tables_with_and_without_sizes_are_read_and_others_refused(tmp_path):
 def test_what_is_no_quality_is_refused(wrong):
     with pytest.raises(ValueError, match='expected'):
         SizeQuality(wrong, OBJECTS, OVERALL)
+
+
+def test_few_objects_are_drawn_to_all_classes_and_those_to_the_quality_over_all():
+    nothing = np.nan
+    table = np.array([[0.2, nothing], [0.6, nothing]])
+    found = _shrunk(table, np.array([[20.0, 5.0], [60.0, 5.0]]), 0.3)
+    pooled = (20 * 0.2 + 60 * 0.6 + 20 * 0.3) / 100
+    assert found[:, 0] == pytest.approx([(4 + 20 * pooled) / 40, (36 + 20 * pooled) / 80])
+    assert found[:, 1] == pytest.approx([0.3, 0.3])
+
+
+def test_effects_of_each_setting_are_told_apart():
+    rows = SizeQuality._features([SPACE.parse(f'r{r}-w{w}') for r, w in HALVES])
+    assert rows.tolist() == [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
+
+
+def test_the_scene_weighs_classes_and_sizes_and_forgets_what_is_gone():
+    scene = Scene(('vehicle', 'person'), {'person': 3.0})
+    bins = len(SIZE_NAMES)
+    assert scene.weights.sum() == pytest.approx(1.0)
+    assert scene.weights[bins:].sum() == pytest.approx(0.75)
+    near = Detections([[0, 0, 180, 90]], [0.9], [0])
+    for _ in range(20):
+        scene.update(near, (100, 200))
+    assert scene.weights[:bins].argmax() == bins - 1
+    before = scene.weights[bins - 1]
+    for _ in range(20):
+        scene.update(Detections.none(), (100, 200))
+    assert scene.weights[bins - 1] < before
+    with pytest.raises(ValueError, match='expected numbers above 0'):
+        Scene(('vehicle',), {'cat': 1.0})
+
+
+def test_a_box_beyond_the_image_counts_to_the_largest_size():
+    scene = Scene(('vehicle',))
+    scene.update(Detections([[-50, -50, 400, 300]], [1.0], [0]), (100, 200))
+    assert scene.weights.argmax() == len(SIZE_NAMES) - 1
