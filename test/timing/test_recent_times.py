@@ -59,6 +59,24 @@ def test_the_limit_is_renewed_at_every_fourth_frame_once_some_were_seen():
     assert len(renewed) == 3 and {late - early for early, late in zip(renewed, renewed[1:])} == {4}
 
 
+def test_the_limit_follows_every_frame_of_the_first_31():
+    recent, limits = seen(noisy_ms(LEAST_RATIOS)), []
+    for took_ms in noisy_ms(27, seed=1):
+        recent.observe(10.0, took_ms)
+        limits.append(recent.log_limit)
+    renewed = [LEAST_RATIOS + 1 + at for at in range(1, 27) if limits[at] != limits[at - 1]]
+    assert renewed == [*range(LEAST_RATIOS + 2, 4 * LEAST_RATIOS), 35]
+
+
+def test_chances_go_by_ratios_and_nothing_takes_no_time():
+    recent = seen(noisy_ms(100))
+    assert 0.0 < recent.probability_within(10.0, 9.9) < 1.0
+    assert recent.probability_within(0.01, 0.0099) == recent.probability_within(10.0, 9.9)
+    answers = [recent.probability_within(*one) for one in ((0.0, 0.0), (0.0, -1.0), (0.5, 0.0))]
+    assert answers == [1.0, 0.0, 0.0]
+    assert recent.probability_within(0.0, 0.5) == 1.0
+
+
 def test_quantiles_are_those_of_the_ratios_seen():
     recent = seen([10.0 * 1.01**number for number in range(20)])
     quantiles = [recent.quantile(share) for share in (1e-9, 0.05, 0.5, math.nextafter(1.0, 0.0))]
