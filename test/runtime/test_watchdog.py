@@ -117,3 +117,10 @@ def test_an_act_that_exits_neither_ends_its_thread_nor_the_watch(watchdog):
     watch(watchdog, Due(*[end] * 50, acted.set))
     assert acted.wait(WAIT_S)
     assert watchdog.fault == ''
+
+
+def test_stop_returns_once_idle_threads_have_ended(watchdog):
+    threads = watchdog.threads
+    assert threads and all(thread.is_alive() for thread in threads)
+    watchdog.stop()
+    assert not any(thread.is_alive() for thread in threads)
