@@ -40,7 +40,12 @@ from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.evaluation.average_precision import average_precision
 from deadline_perception.extras.evaluation.reliability import scored_detections
 from deadline_perception.extras.external_models.public_yolox import FACTS
-from deadline_perception.networks.look_fusion import FEATURES, LookFusion, box_features
+from deadline_perception.networks.look_fusion import (
+    FEATURES,
+    LookFusion,
+    box_features,
+    overlaps_of_class,
+)
 from deadline_perception.networks.model_reference import (
     find_weights,
     load_network,
@@ -342,7 +347,7 @@ def fit_fusion(fitted: Sequence[Images], seen: Sequence[Found]) -> LookFusion:
         marked = KINDS[images.kind].classes or CLASSES
         for first, (fine, weight) in itertools.product(FIRST_LOOKS, FINE_LOOKS.items()):
             for frame, known, *looks in zip(images.frames, images.known, found[first], found[fine]):
-                features = box_features(*looks, frame_size(frame))
+                features = box_features(*looks, frame_size(frame), overlaps_of_class(*looks))
                 for at, (look, of_look) in enumerate(zip(looks, features)):
                     is_object, counts = objects_of(look, known)
                     for label in map(CLASSES.index, marked):

@@ -44,8 +44,10 @@ class LookFusion:
             class_names: that labels index.
 
         Raises:
-            ValueError: a class is unknown, or has other than `FEATURES` finite numbers.
+            ValueError: a look is missing or unknown, a class is unknown, or one has other than `FEATURES` finite numbers.
         """
+        if set(record) != {'coarse', 'fine'}:
+            raise ValueError(f'fusion is of {sorted(record)}, expected coarse and fine')
         own_score = [1.0, *[0.0] * (FEATURES - 1)]
         tables = []
         for look in ('coarse', 'fine'):
@@ -71,10 +73,11 @@ class LookFusion:
             coarse, fine: what the looks found; labels index the same classes.
             image_size: height and width in px.
         """
-        of_coarse, of_fine = box_features(coarse, fine, image_size)
+        overlap = overlaps_of_class(coarse, fine)
+        of_coarse, of_fine = box_features(coarse, fine, image_size, overlap)
         coarse_scores = _logistic((of_coarse * self.coarse[coarse.labels]).sum(axis=1))
         fine_scores = _logistic((of_fine * self.fine[fine.labels]).sum(axis=1))
-        first, second = _pairs(coarse, fine)
+        first, second = _pairs(overlap)
         best = np.maximum(coarse_scores[first], fine_scores[second])
         is_small = box_sizes(fine.boxes_xyxy_px[second], image_size) < SIDE
         coarse_scores[first] = np.where(is_small, 0.0, best)
@@ -83,15 +86,19 @@ class LookFusion:
 
 
 def box_features(
-    coarse: Detections, fine: Detections, image_size: tuple[int, int]
+    coarse: Detections, fine: Detections, image_size: tuple[int, int], overlap: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a score is made of, for the boxes of both looks: float64 `[coarse, FEATURES]`, `[fine, FEATURES]`."""
+    """What a score is made of, for the boxes of both looks: float64 `[coarse, FEATURES]`, `[fine, FEATURES]`.
+
+    Args:
+        coarse, fine, image_size: see `LookFusion.fused`.
+        overlap: of their boxes, see `overlaps_of_class`.
+    """
     sizes = [_log_sizes(found, image_size) for found in (coarse, fine)]
     certain = [np.where(found.scores > _CERTAIN, found.scores, 0.0) for found in (coarse, fine)]
     objects = sum(one.sum() for one in certain) + 0.3
     mean_size = sum((one * size).sum() for one, size in zip(certain, sizes)) / objects
     crowd = np.log1p(objects) - 1.5
-    overlap = _overlaps_of_class(coarse, fine)
     return (
         _features(coarse.scores, sizes[0], _covering(overlap, fine.scores), mean_size, crowd),
         _features(fine.scores, sizes[1], _covering(overlap.T, coarse.scores), mean_size, crowd),
@@ -116,9 +123,8 @@ def _covering(overlap: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return np.where(overlap.max(axis=1) >= MATCH, scores[overlap.argmax(axis=1)], 0.0)
 
 
-def _pairs(coarse: Detections, fine: Detections) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Boxes of both looks that are the best of the other for each other."""
-    overlap = _overlaps_of_class(coarse, fine)
     if not overlap.size:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     first = np.arange(len(overlap))
@@ -127,7 +133,8 @@ def _pairs(coarse: Detections, fine: Detections) -> tuple[np.ndarray, np.ndarray
     return first[is_pair], second[is_pair]
 
 
-def _overlaps_of_class(coarse: Detections, fine: Detections) -> np.ndarray:
+def overlaps_of_class(coarse: Detections, fine: Detections) -> np.ndarray:
+    """Intersection over union of boxes of one class, 0 for others: float64 `[coarse, fine]`."""
     same = coarse.labels[:, None] == fine.labels[None]
     return pairwise_iou(coarse.boxes_xyxy_px, fine.boxes_xyxy_px) * same
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from deadline_perception.core.detections import Detections
-from deadline_perception.networks.look_fusion import FEATURES, LookFusion, box_features
+from deadline_perception.networks.look_fusion import (
+    FEATURES,
+    LookFusion,
+    box_features,
+    overlaps_of_class,
+)
 from deadline_perception.networks.passes import MergeRule, PassesFile, merged
 
 NAMES = ('vehicle', 'person')
@@ -61,7 +66,7 @@ def test_what_the_other_look_saw_raises_a_score_as_its_coefficient_says():
 def test_features_are_those_of_the_box_then_of_what_the_image_shows():
     coarse = Detections([[0, 0, 20, 10]], [0.5], [0])  # a tenth of the image's side: size 0
     fine = Detections([[0, 0, 200, 100]], [0.8], [0])
-    (of_coarse,), (of_fine,) = box_features(coarse, fine, SIZE)
+    (of_coarse,), (of_fine,) = box_features(coarse, fine, SIZE, overlaps_of_class(coarse, fine))
     objects = 0.5 + 0.8 + 0.3
     mean_size, crowd = 0.8 * np.log(10.0) / objects, np.log1p(objects) - 1.5
     assert of_coarse == pytest.approx(
@@ -81,6 +86,7 @@ def test_nothing_found_by_either_or_both_looks_is_no_error():
 @pytest.mark.parametrize(
     ('record', 'said'),
     [
+        ({'coarse': {}}, "fusion is of .'coarse'., expected coarse and fine"),
         (
             {'coarse': {'tram': [0.0] * FEATURES}, 'fine': {}},
             'classes tram, expected some of vehicle',
