@@ -53,9 +53,15 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     Raises:
         MeasurementFailed: see there.
     """
+    found = _ensure_own(weights, device, threads, shipped)
     first_look = first_look_model(weights)
-    if first_look:
+    if first_look:  # whose profile the command above measured as well, where it measured
         ensure_profile(find_weights(first_look), device, threads, shipped)
+    return found
+
+
+def _ensure_own(weights: Path, device: str, threads: int, shipped: Path) -> ProfileAtHand:
+    """The profile of the network alone; see `ensure_profile`."""
     use_threads(threads)
     facts = read_device_facts(device, environment={**os.environ, **process_environment(threads)})
     network = load_weights(weights, device if is_set(weights) else 'cpu')
