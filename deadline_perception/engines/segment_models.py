@@ -1,8 +1,8 @@
 """What conversion and quantisation gave for the segments of some weights, kept beside them as `WEIGHTS.quantised`.
 
 So a device compiles, checks and times segments, in seconds, and needs no quantiser: that is done once, where the
-weights were made. Models are OpenVINO's IR, its description and its values compressed; several keys may share one,
-since the same layers serve other sizes of image and numbers of regions. Nothing in the file is trusted: a segment is
+weights were made. Models are OpenVINO's IR, its description and its values compressed. Several keys may share a model, and
+several models their values, since the same layers serve other sizes of image and numbers of regions. Nothing in the file is trusted: a segment is
 checked against the eager one before it is used, in a process that may end (`tools/support/segment_preparation.py`).
 Needs no OpenVINO but to read a model, and to add one.
 """
@@ -27,7 +27,7 @@ from deadline_perception.engines.segment_store import Form
 from deadline_perception.engines.tensor_file import read_header, read_tensors, write_tensors
 
 SUFFIX = '.quantised'
-_FORMAT = '1'
+_FORMAT = '2'
 _MOST_BYTES = 256 * MIB  # of one model, once it is not compressed
 _NEAREST = 3  # models of other keys that are tried for one that has none of its own
 
@@ -46,7 +46,7 @@ class SegmentModels:
     def __init__(self, weights_hash: str) -> None:
         self.weights_hash = weights_hash
         self.forms: dict[str, list[tuple[Form, str]]] = {}
-        self._contents: dict[str, tuple[bytes, bytes]] = {}  # compressed description and values
+        self._parts: dict[str, bytes] = {}  # descriptions and values, compressed, by their hashes
 
     @classmethod
     def load(cls, file: Path, weights_hash: str) -> SegmentModels:
@@ -70,11 +70,13 @@ class SegmentModels:
             models.forms = decode(
                 parse_json(header.metadata['forms']), dict[str, list[tuple[Form, str]]], 'forms'
             )
-            names = {name for forms in models.forms.values() for _, name in forms}
-            models._contents = {
-                name: (_bytes(tensors[f'{name}.xml']), _bytes(tensors[f'{name}.bin']))
-                for name in sorted(names)
+            parts = {
+                part
+                for forms in models.forms.values()
+                for _, name in forms
+                for part in _split(name)
             }
+            models._parts = {part: _bytes(tensors[part]) for part in sorted(parts)}
         except (KeyError, ValueError) as error:
             raise FileRefused(f'it lists no models of segments ({type(error).__name__})') from error
         return models
@@ -85,12 +87,10 @@ class SegmentModels:
         Raises:
             OSError: the file cannot be written.
         """
-        tensors = {}
-        for name, parts in self._contents.items():
-            for suffix, content in zip(('xml', 'bin'), parts):
-                tensors[f'{name}.{suffix}'] = torch.from_numpy(
-                    np.frombuffer(content, np.uint8).copy()
-                )
+        tensors = {
+            part: torch.from_numpy(np.frombuffer(content, np.uint8).copy())
+            for part, content in self._parts.items()
+        }
         forms = {
             key: [[form.value, name] for form, name in of_key] for key, of_key in self.forms.items()
         }
@@ -105,16 +105,17 @@ class SegmentModels:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / 'model.xml'
             load_openvino().serialize(model, place)
-            parts = place.read_bytes(), place.with_suffix('.bin').read_bytes()
-        name = hashlib.sha256(b''.join(parts)).hexdigest()[:16]
-        if name not in self._contents:
-            self._contents[name] = zlib.compress(parts[0], 9), zlib.compress(parts[1], 9)
-        self.forms.setdefault(key, []).append((form, name))
+            contents = place.read_bytes(), place.with_suffix('.bin').read_bytes()
+        parts = [hashlib.sha256(content).hexdigest()[:16] for content in contents]
+        for part, content in zip(parts, contents):
+            if part not in self._parts:
+                self._parts[part] = zlib.compress(content, 9)
+        self.forms.setdefault(key, []).append((form, '.'.join(parts)))
 
     def join(self, others: SegmentModels) -> None:
         """Takes over what others hold."""
         self.forms |= others.forms
-        self._contents |= others._contents
+        self._parts |= others._parts
 
     def of(self, key: str) -> Iterator[tuple[Form, str]]:
         """Form and name of the models of a key, or of those of its segment that share most settings with it."""
@@ -137,8 +138,14 @@ class SegmentModels:
             FileRefused: it is larger than any segment.
             RuntimeError: OpenVINO cannot read it.
         """
-        description, values = (_inflated(part) for part in self._contents[name])
+        description, values = (_inflated(self._parts[part]) for part in _split(name))
         return openvino_core().read_model(model=description, weights=values)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Hashes of a model's description and values."""
+    description, _, values = name.partition('.')
+    return description, values
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:

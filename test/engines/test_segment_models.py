@@ -18,14 +18,14 @@ from deadline_perception.engines.openvino_library import openvino_core
 from deadline_perception.engines.preparation import prepare
 from deadline_perception.engines.segment_models import SegmentModels
 from deadline_perception.engines.segment_store import Form, SegmentStore, store_origin
-from deadline_perception.engines.tensor_file import write_tensors
+from deadline_perception.engines.tensor_file import read_header, write_tensors
 
 ops = openvino.opset13
 
 
-def product(factor: float):
-    x = ops.parameter([2, 3], np.float32)
-    return openvino.Model([ops.multiply(x, np.full((2, 3), factor, np.float32))], [x])
+def product(factor: float, rows: int = 2):
+    x = ops.parameter([rows, 3], np.float32)
+    return openvino.Model([ops.multiply(x, np.full((1, 3), factor, np.float32))], [x])
 
 
 def result(model) -> float:
@@ -38,13 +38,16 @@ def test_models_come_back_and_each_is_kept_once(tmp_path):
     models, shared = SegmentModels('abc'), product(2.0)
     models.add('stage1@r1.00-w1.00', Form.INT8, shared)
     models.add('stage1@r0.50-w1.00', Form.INT8, shared)
+    models.add('stage1@r0.25-w1.00', Form.INT8, product(2.0, rows=4))
     models.add('post', Form.EXACT, product(3.0))
     models.save(tmp_path / 'x.quantised')
     read = SegmentModels.load(tmp_path / 'x.quantised', 'abc')
     assert (
         read.forms == models.forms
-        and len({name for forms in read.forms.values() for _, name in forms}) == 2
+        and len({name for forms in read.forms.values() for _, name in forms}) == 3
     )
+    header = read_header(tmp_path / 'x.quantised')
+    assert len(header.tensors) == 5, 'two models of other shapes share their values'
     ((form, name),) = read.of('post')
     assert form is Form.EXACT and result(read.model(name)) == 3.0
     other = SegmentModels('abc')
@@ -78,15 +81,15 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
     (tmp_path / 'cut').write_bytes((tmp_path / 'x').read_bytes()[:-9])
     with pytest.raises(FileRefused):
         SegmentModels.load(tmp_path / 'cut', 'abc')
-    known = {'format': '1', 'weights_hash': 'abc'}
+    known = {'format': '2', 'weights_hash': 'abc'}
     for forms in (
         '{"post": [["8 bit", "gone"]]}',
-        '{"post": [["9 bit", "x"]]}',
+        '{"post": [["9 bit", "x.x"]]}',
         '{"post": 3}',
         '[]',
         '{',
     ):
-        write_tensors(tmp_path / 'wrong', {'x.xml': torch.zeros(1)}, known | {'forms': forms})
+        write_tensors(tmp_path / 'wrong', {'x': torch.zeros(1)}, known | {'forms': forms})
         with pytest.raises(FileRefused):
             SegmentModels.load(tmp_path / 'wrong', 'abc')
     monkeypatch.setattr(segment_models, '_MOST_BYTES', 1 << 20)
@@ -97,11 +100,11 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
     ):
         write_tensors(
             tmp_path / 'bomb',
-            {'x.xml': content, 'x.bin': content.clone()},
-            known | {'forms': '{"post": [["8 bit", "x"]]}'},
+            {'x': content},
+            known | {'forms': '{"post": [["8 bit", "x.x"]]}'},
         )
         with pytest.raises(FileRefused, match=said):
-            SegmentModels.load(tmp_path / 'bomb', 'abc').model('x')
+            SegmentModels.load(tmp_path / 'bomb', 'abc').model('x.x')
 
 
 def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_path, monkeypatch):
