@@ -107,7 +107,6 @@ BENCHMARKS = (
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),
     Benchmark('first_pass', 20, 'YOLOX-Nano as the first look, by kind of image'),
     Benchmark('several_cameras', 4, 'memory and time of a further camera'),
-    Benchmark('two_passes', 20, 'one look against two, by kind of image and size of object'),
     Benchmark(
         'replay',
         40,

@@ -54,7 +54,7 @@ from deadline_perception.networks.multi_path.score_calibration import (
     ScoreCalibration,
     fit_calibration,
 )
-from deadline_perception.networks.passes import SUFFIX, MergeRule, PassesFile, merged
+from deadline_perception.networks.passes import SUFFIX, PassesFile, merged
 from deadline_perception.networks.yolox.checkpoint import load_yolox, save_yolox
 
 FINE, FIRST = 'street', 'yolox-nano'
@@ -270,7 +270,7 @@ def pair(
 ) -> list[Detections]:
     """A first look, and a closer one after it."""
     return [
-        merged(coarse, after, frame_size(frame), MergeRule(), fusion)
+        merged(coarse, after, frame_size(frame), fusion)
         for frame, coarse, after in zip(images.frames, seen[first], seen[fine])
     ]
 

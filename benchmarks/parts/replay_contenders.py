@@ -174,7 +174,7 @@ class World:
             return self.passes.found_coarse(found) if answer[0][0] == PUBLIC else found
         coarse, fine = (image.found[look] for look in answer)
         passes = self.passes
-        return merged(passes.found_coarse(coarse), fine, image.size, passes.rule, passes.fusion)
+        return merged(passes.found_coarse(coarse), fine, image.size, passes.fusion)
 
 
 def _look(network: Network) -> LookQuality:

@@ -9,8 +9,8 @@ import numpy as np
 
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.decision.policy import Quality
-from deadline_perception.decision.scene import SIZE_NAMES, Scene, SizeQuality, typical_sizes
-from deadline_perception.networks.passes import MergeRule, PassesNetwork
+from deadline_perception.decision.scene import SIZE_NAMES, Scene, SizeQuality
+from deadline_perception.networks.passes import PassesNetwork
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +59,7 @@ class PassQuality:
             [part[0] for part in parts], self._coarse, self._network.coarse.class_names
         )
         fine = self._looks([part[1] for part in parts], self._fine, self._network.fine.class_names)
-        if self._network.fusion is not None:  # each object keeps the look that sees it better
-            joined = np.maximum(coarse, fine)
-        else:
-            joined = joined_quality(coarse, fine, self._network.rule)
+        joined = np.maximum(coarse, fine)  # each object keeps the look that sees it better
         has_coarse = np.array([part[0] is not None for part in parts])[:, None, None]
         has_fine = np.array([part[1] is not None for part in parts])[:, None, None]
         found = np.where(has_coarse & has_fine, joined, np.where(has_coarse, coarse, fine))
@@ -96,18 +93,3 @@ class PassQuality:
             if path is not None:
                 found[number, places] = table[row[path]]
         return found
-
-
-def joined_quality(coarse: np.ndarray, fine: np.ndarray, rule: MergeRule) -> np.ndarray:
-    """Average precision of two looks together, by size.
-
-    The look that is believed less at a size adds its boxes with lower scores: they cost little and help where the other
-    sees nothing. So the better one stands as far as it is believed.
-
-    Args:
-        coarse, fine: of each look alone, `[..., bins]`.
-        rule: how both are merged.
-    """
-    of_coarse, of_fine = rule.weights(typical_sizes())
-    together = (of_coarse**2 * coarse + of_fine**2 * fine) / (of_coarse**2 + of_fine**2)
-    return together

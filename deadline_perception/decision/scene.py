@@ -22,19 +22,12 @@ from deadline_perception.decision.policy import Quality
 # Sizes of objects, as roots of their shares of the image, that tell bins apart: below the first to above the last.
 SIZE_EDGES = (0.04, 0.08, 0.16, 0.32)
 SIZE_NAMES = ('below 4 %', '4 to 8 %', '8 to 16 %', '16 to 32 %', 'above 32 %')
-_SMALLEST, _LARGEST = 0.02, 0.7  # typical sizes of the outermost bins
 _ENTERING = 1.0  # objects of each size that may enter
 _NEWEST = 0.3  # share that the newest frame has in what is known of the last ones
 _ENOUGH = 20.0  # objects of a class and size that weigh as much as those of all classes
 _RIDGE = 0.5  # keeps effects of settings small that few measured paths tell apart
 _TRUST = 0.5  # of what a path was measured to be beyond what its settings say; the rest is chance
 _LIMIT = 1e-3
-
-
-def typical_sizes() -> np.ndarray:
-    """A size within each bin: float64 `[bins]`."""
-    edges = np.array([_SMALLEST**2 / SIZE_EDGES[0], *SIZE_EDGES, _LARGEST**2 / SIZE_EDGES[-1]])
-    return np.sqrt(edges[:-1] * edges[1:])
 
 
 class Scene:

@@ -1,10 +1,10 @@
 """What conversion and quantisation gave for the segments of some weights, kept beside them as `WEIGHTS.quantised`.
 
 So a device compiles, checks and times segments, in seconds, and needs no quantiser: that is done once, where the
-weights were made. Models are OpenVINO's IR, its description and its values compressed. Several keys may share a model, and
-several models their values, since the same layers serve other sizes of image and numbers of regions. Nothing in the file is trusted: a segment is
-checked against the eager one before it is used, in a process that may end (`tools/support/segment_preparation.py`).
-Needs no OpenVINO but to read a model, and to add one.
+weights were made. Models are OpenVINO's IR, its description and its values compressed. Several keys may share a model,
+and several models their values, since the same layers serve other sizes of image and numbers of regions. Nothing in the
+file is trusted: a segment is checked against the eager one before it is used, in a process that may end
+(`tools/support/segment_preparation.py`). Needs no OpenVINO but to read a model, and to add one.
 """
 
 from __future__ import annotations

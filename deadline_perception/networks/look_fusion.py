@@ -7,7 +7,7 @@ and what the image as a whole shows, such as the mean size of its objects. Measu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,14 @@ _LEAST_SCORE = 1e-4
 _CERTAIN = 0.25  # score from which a box tells what the image shows
 
 
+FusionRecord = dict[str, dict[str, list[float]]]  # see `LookFusion.from_record`
+
+
+def unfitted() -> FusionRecord:
+    """Of looks whose scores stay as they are."""
+    return {'coarse': {}, 'fine': {}}
+
+
 @dataclass(frozen=True, eq=False)
 class LookFusion:
     """See the module.
@@ -36,7 +44,7 @@ class LookFusion:
     fine: np.ndarray
 
     @classmethod
-    def from_record(cls, record: Mapping, class_names: Sequence[str]) -> LookFusion:
+    def from_record(cls, record: FusionRecord, class_names: Sequence[str]) -> LookFusion:
         """Reads `{"coarse": {CLASS: [15 numbers], ...}, "fine": {...}}`.
 
         Args:

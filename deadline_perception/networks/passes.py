@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 
-from deadline_perception.core.detections import Detections, box_sizes
+from deadline_perception.core.detections import Detections
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.execution_path import (
     PASS,
@@ -32,73 +32,26 @@ from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.eager import Engine
 from deadline_perception.engines.segment_run import Network, check_image
 from deadline_perception.networks.fixed_path import InnerRun
-from deadline_perception.networks.look_fusion import LookFusion
+from deadline_perception.networks.look_fusion import FusionRecord, LookFusion, unfitted
 
 COARSE, FINE = 'coarse', 'fine'  # operators, results, and phase of the first
 NONE, RUN = 'none', 'run'
 SUFFIX = '.passes.json'  # of the file beside weights that declares their passes
-FORMAT = 1
+FORMAT = 2
+SAME_OBJECT_IOU = (
+    0.6  # boxes of one class that overlap more are one object, of which the most certain stays
+)
 
 
 class PassesError(DeadlinePerceptionError):
     """Passes that cannot be made of these networks, and why."""
 
 
-@dataclass(frozen=True)
-class MergeRule:
-    """How far a look is believed, by the size of what it found.
-
-    The size of a box is the root of its share of the image. The closer look is believed less the larger the box, the
-    first look less the smaller, each by a logistic function of the logarithm of the size; both are scaled so that the
-    one that is believed more keeps its scores.
-
-    Attributes:
-        side: size at which both are believed equally, in (0, 1].
-        log_width: of the logistic functions, in natural logarithms of the size, > 0.
-        least: score that is left of a box that its look is not believed, as a share, in [0, 1].
-        iou: boxes of one class that overlap more are one object, of which the most certain box stays, in (0, 1].
-
-    Raises:
-        ValueError: a value lies outside its range.
-    """
-
-    side: float = 0.1  # measured: benchmarks/two_passes.py, as are the others
-    log_width: float = 0.3
-    least: float = 0.3
-    iou: float = 0.6
-
-    def __post_init__(self) -> None:
-        if not (0.0 < self.side <= 1.0 and 0.0 < self.iou <= 1.0):
-            raise ValueError(
-                f'side is {self.side} and iou {self.iou}, expected shares of the image and of a box in (0, 1]'
-            )
-        if not (self.log_width > 0.0 and 0.0 <= self.least <= 1.0):
-            raise ValueError(
-                f'log_width is {self.log_width} and least {self.least}, expected a width above 0 and a share '
-                f'in [0, 1]'
-            )
-
-    def weights(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What is left of the scores of the first and of the closer look, in [least, 1], for objects of some sizes.
-
-        Args:
-            sizes: roots of shares of the image, >= 0.
-        """
-        logs = np.log(np.maximum(np.asarray(sizes, np.float64), 1e-6) / self.side) / self.log_width
-        large = 1.0 / (1.0 + np.exp(-np.clip(logs, -50.0, 50.0)))
-        more = np.maximum(large, 1.0 - large)
-        return (
-            np.maximum(large / more, self.least),
-            np.maximum((1.0 - large) / more, self.least),
-        )
-
-
 def merged(
     coarse: Detections,
     fine: Detections,
     image_size: tuple[int, int],
-    rule: MergeRule,
-    fusion: LookFusion | None = None,
+    fusion: LookFusion,
 ) -> Detections:
     """What two looks at one image found, most certain first; labels of both index the same classes.
 
@@ -106,20 +59,13 @@ def merged(
         coarse: of the first look.
         fine: of the closer one.
         image_size: height and width in px.
-        rule: how far each is believed.
-        fusion: gives the boxes new scores, in the place of what the rule believes.
+        fusion: gives the boxes of both scores that compare.
     """
     if not len(coarse) and not len(fine):
         return fine
     boxes = np.concatenate([coarse.boxes_xyxy_px, fine.boxes_xyxy_px])
     labels = np.concatenate([coarse.labels, fine.labels])
-    if fusion is not None:
-        scores = np.concatenate(fusion.fused(coarse, fine, image_size))
-    else:
-        of_coarse, of_fine = rule.weights(box_sizes(boxes, image_size))
-        is_coarse = np.arange(len(boxes)) < len(coarse)
-        believed = np.where(is_coarse, of_coarse, of_fine)
-        scores = np.concatenate([coarse.scores, fine.scores]) * believed
+    scores = np.concatenate(fusion.fused(coarse, fine, image_size))
     corners_and_sides = boxes.copy()
     corners_and_sides[:, 2:] -= boxes[:, :2]
     kept = cv2.dnn.NMSBoxesBatched(
@@ -127,7 +73,7 @@ def merged(
         scores.astype(np.float32),
         labels.astype(np.int32),
         0.0,
-        rule.iou,
+        SAME_OBJECT_IOU,
     )
     kept = np.asarray(kept, np.intp).reshape(-1)
     kept = kept[np.argsort(-scores[kept], kind='stable')]
@@ -141,20 +87,18 @@ class PassesFile:
     Attributes:
         format: of the file.
         coarse: paths of the first look by their labels, ascending in work.
-        merge: how both looks are merged.
         model: of another network that takes the first look, a model string or a file beside; empty: the same network.
-        fusion: coefficients of `LookFusion` by look and class; none where the rule alone merges.
+        fusion: see `LookFusion.from_record`.
     """
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     coarse: dict[str, str]
-    merge: MergeRule = MergeRule()
     model: str = ''
-    fusion: dict[str, dict[str, list[float]]] | None = None
+    fusion: FusionRecord = field(default_factory=unfitted)
 
     @classmethod
     def load(cls, file: Path) -> PassesFile:
-        """Reads `{"format": 1, "coarse": {"0.36": "r0.36-..."}, "merge": {"side": 0.16, ...}, "model": ""}`.
+        """Reads `{"format": 2, "coarse": {"0.36": "r0.36-..."}, "model": "", "fusion": {...}}`.
 
         Raises:
             PassesError: the file cannot be read, or holds something else.
@@ -175,8 +119,7 @@ class PassesNetwork(Network):
         fine: takes the closer look, on any of its paths.
         coarse_paths: paths of the first look by their labels, ascending in work, at least one.
         coarse: takes the first look; None: `fine` does.
-        rule: how both are merged.
-        fusion: gives what both found new scores; see `LookFusion.from_record`.
+        fusion: gives what both found scores that compare; see `LookFusion.from_record`. None: each keeps its own.
 
     Raises:
         ValueError: the fusion does not fit the classes.
@@ -192,11 +135,10 @@ class PassesNetwork(Network):
         coarse_paths: Mapping[str, ExecutionPath],
         *,
         coarse: Network | None = None,
-        rule: MergeRule = MergeRule(),
-        fusion: dict[str, dict[str, list[float]]] | None = None,
+        fusion: FusionRecord | None = None,
     ) -> None:
         self.fine, self.coarse = fine, fine if coarse is None else coarse
-        self.coarse_paths, self.rule = dict(coarse_paths), rule
+        self.coarse_paths = dict(coarse_paths)
         self._check()
         self.path_space = passes_space(
             fine.path_space,
@@ -205,7 +147,7 @@ class PassesNetwork(Network):
             '' if self.is_one_network else f'{COARSE}.',
         )
         self.class_names = tuple(dict.fromkeys((*fine.class_names, *self.coarse.class_names)))
-        self.fusion = None if fusion is None else LookFusion.from_record(fusion, self.class_names)
+        self.fusion = LookFusion.from_record(fusion or unfitted(), self.class_names)
         self._coarse_labels = np.array(
             [self.class_names.index(name) for name in self.coarse.class_names], np.int64
         )
@@ -365,8 +307,7 @@ class PassesRun(InnerRun):
         found = self._inner.finish()
         if self._coarse is None:
             return found
-        network = self._network
-        return merged(self._coarse, found, self._image.shape[:2], network.rule, network.fusion)
+        return merged(self._coarse, found, self._image.shape[:2], self._network.fusion)
 
 
 class _BothEngines(Engine):

@@ -50,9 +50,7 @@ def with_passes(
         coarse, coarse_weights = load(first_look_model(weights))
     try:
         paths = {label: coarse.path_space.parse(path) for label, path in declared.coarse.items()}
-        passes = PassesNetwork(
-            network, paths, coarse=coarse, rule=declared.merge, fusion=declared.fusion
-        )
+        passes = PassesNetwork(network, paths, coarse=coarse, fusion=declared.fusion)
     except ValueError as error:
         raise PassesError(f'passes {file} cannot be used: {error}') from error
     return passes, coarse_weights

@@ -14,7 +14,6 @@ from deadline_perception.decision.scene import (
     Scene,
     SizeQuality,
     _shrunk,
-    typical_sizes,
 )
 
 SPACE = PathSpace(
@@ -55,13 +54,6 @@ def test_a_path_that_was_not_measured_follows_its_settings_and_its_quality_over_
 def test_a_class_of_which_nothing_was_seen_has_what_all_classes_have():
     values = table().table([SMALL]).reshape(2, 5)
     assert values[1] == pytest.approx(values[0], abs=0.05)
-
-
-def test_typical_sizes_lie_within_their_bins():
-    sizes = typical_sizes()
-    assert len(sizes) == len(SIZE_NAMES) and (np.diff(sizes) > 0).all()
-    assert np.searchsorted(SIZE_EDGES, sizes).tolist() == [0, 1, 2, 3, 4]
-    assert sizes[[0, 2, 4]] == pytest.approx([0.02, 0.08 * 2**0.5, 0.7])
 
 
 def test_tables_with_and_without_sizes_are_read_and_others_refused(tmp_path):

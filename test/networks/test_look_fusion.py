@@ -12,7 +12,7 @@ from deadline_perception.networks.look_fusion import (
     box_features,
     overlaps_of_class,
 )
-from deadline_perception.networks.passes import MergeRule, PassesFile, merged
+from deadline_perception.networks.passes import PassesFile, merged
 
 NAMES = ('vehicle', 'person')
 SIZE = (100, 200)
@@ -42,7 +42,7 @@ def test_scores_stay_where_the_coefficients_say_so():
 def test_of_a_pair_the_look_that_sees_its_size_better_keeps_the_box(side, kept):
     coarse = Detections([[0, 0, side, side]], [0.6], [0])
     fine = Detections([[0, 0, side, side * 0.9]], [0.8], [0])
-    found = merged(coarse, fine, SIZE, MergeRule(), fusion())
+    found = merged(coarse, fine, SIZE, fusion())
     assert len(found) == 1 and found.scores == pytest.approx([0.8], abs=1e-6)
     expected = {'coarse': coarse, 'fine': fine}[kept]
     assert found.boxes_xyxy_px.tolist() == expected.boxes_xyxy_px.tolist()
@@ -51,7 +51,7 @@ def test_of_a_pair_the_look_that_sees_its_size_better_keeps_the_box(side, kept):
 def test_boxes_of_other_classes_are_no_pair():
     coarse = Detections([[0, 0, 10, 10]], [0.6], [1])
     fine = Detections([[0, 0, 10, 10]], [0.8], [0])
-    assert len(merged(coarse, fine, SIZE, MergeRule(), fusion())) == 2
+    assert len(merged(coarse, fine, SIZE, fusion())) == 2
 
 
 def test_what_the_other_look_saw_raises_a_score_as_its_coefficient_says():
@@ -78,9 +78,9 @@ def test_features_are_those_of_the_box_then_of_what_the_image_shows():
 
 def test_nothing_found_by_either_or_both_looks_is_no_error():
     fine = Detections([[0, 0, 10, 10]], [0.8], [0])
-    assert len(merged(NONE, NONE, SIZE, MergeRule(), fusion())) == 0
+    assert len(merged(NONE, NONE, SIZE, fusion())) == 0
     for looks in ((NONE, fine), (fine, NONE)):
-        assert merged(*looks, SIZE, MergeRule(), fusion()).scores == pytest.approx([0.8], abs=1e-6)
+        assert merged(*looks, SIZE, fusion()).scores == pytest.approx([0.8], abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
 from deadline_perception.networks.multi_path.declaration import multi_path_space
 from deadline_perception.networks.passes import (
-    MergeRule,
     PassesError,
     PassesFile,
     PassesNetwork,
@@ -121,7 +120,7 @@ def test_the_result_of_two_looks_is_what_both_found_merged():
     run = network.start(IMAGE, network.path_space.largest)
     found = run.finish()
     coarse, fine = inner.found(coarse_paths()['0.50']), inner.found(SPACE.largest)
-    expected = merged(coarse, fine, SIZE, network.rule)
+    expected = merged(coarse, fine, SIZE, network.fusion)
     assert found.boxes_xyxy_px.tolist() == expected.boxes_xyxy_px.tolist()
     assert found.scores.tolist() == expected.scores.tolist() == [pytest.approx(0.9)]
 
@@ -186,56 +185,19 @@ def test_networks_that_cannot_be_passes_are_refused():
         PassesNetwork(network, {'x': network.path_space.smallest})
 
 
-def test_each_look_keeps_its_scores_where_it_is_believed_more_and_the_least_where_it_is_not():
-    rule = MergeRule(side=0.16, log_width=0.3, least=0.3)
-    coarse, fine = rule.weights(np.array([0.0, 0.02, 0.16, 0.8]))
-    assert coarse == pytest.approx([0.3, 0.3, 1.0, 1.0])
-    assert fine == pytest.approx([1.0, 1.0, 1.0, 0.3])
-    sizes = np.geomspace(0.01, 1.0, 50)
-    coarse, fine = rule.weights(sizes)
-    assert (np.diff(coarse) >= 0).all() and (np.diff(fine) <= 0).all()
-    assert (np.maximum(coarse, fine) == 1.0).all()
-
-
-def test_of_one_object_the_box_of_the_look_that_sees_its_size_stays():
-    near, far = [0, 0, 180, 90], [5, 5, 9, 9]
-    coarse = Detections([near, far], [0.7, 0.7], [0, 0])
-    fine = Detections([near, far], [0.8, 0.8], [0, 0])
-    found = merged(coarse, fine, SIZE, MergeRule(side=0.16))
-    assert found.scores.tolist() == pytest.approx([0.8, 0.7])
-    assert found.boxes_xyxy_px.tolist() == [far, near]
-    other = Detections([near], [0.6], [1])
-    assert (
-        len(merged(coarse, other, SIZE, MergeRule(side=0.16))) == 3
-    )  # another class is another object
-    none = Detections.none()
-    assert len(merged(none, none, SIZE, MergeRule(side=0.16))) == 0
-    assert merged(coarse, none, SIZE, MergeRule(side=0.16)).scores.tolist() == pytest.approx(
-        [0.7, 0.21]
-    )
-
-
 def test_the_size_of_a_box_is_the_root_of_its_share_of_the_image():
     assert box_sizes([[0, 0, 200, 100], [0, 0, 50, 25], [9, 9, 9, 20]], SIZE) == pytest.approx(
         [1.0, 0.25, 0.0]
     )
 
 
-@pytest.mark.parametrize(
-    'values', [{'side': 0.0}, {'log_width': 0.0}, {'least': 1.1}, {'iou': 0.0}, {'side': 2.0}]
-)
-def test_a_rule_out_of_its_range_is_refused(values):
-    with pytest.raises(ValueError, match='expected'):
-        MergeRule(**values)
-
-
 def test_a_file_declares_the_passes_of_weights(tmp_path):
     file = tmp_path / 'street.passes.json'
-    content = {'format': 1, 'coarse': {'0.36': 'r0.36'}, 'merge': {'side': 0.2}, 'model': 'small'}
+    content = {'format': 2, 'coarse': {'0.36': 'r0.36'}, 'model': 'small'}
     file.write_text(json.dumps(content))
     declared = PassesFile.load(file)
-    assert declared == PassesFile(1, {'0.36': 'r0.36'}, MergeRule(side=0.2), 'small')
-    for wrong in ({'format': 2}, {'coarse': [1]}, {'merge': {'size': 1}}, {'merge': {'side': -1}}):
+    assert declared == PassesFile(2, {'0.36': 'r0.36'}, 'small')
+    for wrong in ({'format': 1}, {'coarse': [1]}, {'merge': {'side': 0.2}}, {'fusion': 3}):
         file.write_text(json.dumps(content | wrong))
         with pytest.raises(PassesError, match='cannot be used'):
             PassesFile.load(file)

@@ -45,7 +45,7 @@ def test_shipped_weights_name_the_network_of_their_first_look(repository, tmp_pa
     assert first_look_model(models / 'street.safetensors') == 'yolox-nano'
     assert first_look_model(models / 'yolox-nano.safetensors') == ''
     (tmp_path / 'own.passes.json').write_text(
-        json.dumps({'format': 1, 'model': 'near.onnx', 'coarse': {}})
+        json.dumps({'format': 2, 'model': 'near.onnx', 'coarse': {}})
     )
     (tmp_path / 'near.onnx').touch()
     assert first_look_model(tmp_path / 'own.safetensors') == str(tmp_path / 'near.onnx')
