@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from itertools import chain, takewhile
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.subscription import Subscription
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
@@ -88,6 +90,20 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     observe(message.idle_forecast_ms, message.network_ms, message.bound_ms)
 
 
+def take_waiting(subscription: Subscription) -> list[tuple[bytes, dict]]:
+    """Messages that wait with what the middleware says of each, no more than the queue holds.
+
+    Whoever publishes faster than they are taken would keep the node at it.
+    """
+    with subscription.handle as handle:
+        found = (handle.take_message(subscription.msg_type, True) for _ in range(FRAMES.depth))
+        return list(takewhile(lambda one: one is not None, found))
+
+
+def _published_ns(one: tuple[bytes, dict]) -> int:
+    return one[1]['source_timestamp']
+
+
 class ContentionMonitorNode(ManagedNode):
     """While active, publishes `~/state` by timer. No sensor has to exist.
 
@@ -103,6 +119,7 @@ class ContentionMonitorNode(ManagedNode):
         self._readings = Readings()
         self._timer = self._priority = None
         self._frames_in = []
+        self._flooded: list[str] = []  # topics with more frames than their queue holds
         # `_take_frames` takes them, and they wake no executor: for each, rclpy would make a wait set of all that the
         # node has, which takes longer than all that is done with a frame (measured: benchmarks/monitor_cost.py).
         self._taken = WhileWanted(lambda: False)
@@ -161,19 +178,14 @@ class ContentionMonitorNode(ManagedNode):
 
     def _take_frames(self) -> bool:
         """Takes in the frames that came since the last call, as the executor would have. Returns whether any came."""
-        taken = []
-        for subscription in self._frames_in:
-            with subscription.handle:
-                while (
-                    one := subscription.handle.take_message(subscription.msg_type, subscription.raw)
-                ) is not None:
-                    taken.append(one)
+        waiting = {entry.topic_name: take_waiting(entry) for entry in self._frames_in}
+        self._flooded = [topic for topic, found in waiting.items() if len(found) == FRAMES.depth]
         # In the order in which they were reported: a late frame takes the place of what was said of it just before.
-        for raw, _ in sorted(taken, key=lambda one: one[1]['source_timestamp']):
+        for raw, _ in sorted(chain(*waiting.values()), key=_published_ns):
             message = self._intake.message_in(raw, FrameLatency, 'detector/latency')
             if message is not None:
                 observe_frame(self._estimator, message)
-        return bool(taken)
+        return any(waiting.values())
 
     def _measure(self) -> None:
         self._run_probe()
@@ -236,9 +248,12 @@ class ContentionMonitorNode(ManagedNode):
             'refused_messages': self._intake.refused,
             'priority': self._priority.in_force,
         }
-        return report_of(
-            values, f'slowdown {slowdown:.2f}', concerns=(readings.reason, self._intake.concern)
-        )
+        floods = [
+            f'{topic}: more than {FRAMES.depth * RATE_HZ:.0f} messages a second'
+            for topic in self._flooded
+        ]
+        concerns = (readings.reason, self._intake.concern, *floods)
+        return report_of(values, f'slowdown {slowdown:.2f}', concerns=concerns)
 
 
 def main() -> int:

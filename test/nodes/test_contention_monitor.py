@@ -6,8 +6,10 @@ from functools import partial
 
 import pytest
 from deadline_perception.msg import ContentionState, FrameLatency
+from rclpy.serialization import serialize_message
 
-from deadline_perception.nodes.contention_monitor import gpu_index, observe_frame
+from deadline_perception.nodes.contention_monitor import gpu_index, observe_frame, take_waiting
+from deadline_perception.nodes.service_quality import FRAMES
 from deadline_perception.timing.contention.slowdown import SlowdownEstimator
 
 
@@ -92,6 +94,31 @@ def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its
         latencies.publish(latency(network_ms=400.0))
     wait_for(lambda: heard[-1].slowdown > 5.0, 'a state after all frames')
     assert len(heard) <= before + 35
+
+
+class Flooded:
+    """A subscription in whose queue there is always another message."""
+
+    raw, msg_type, topic_name = True, FrameLatency, '/detector/latency'
+
+    def __init__(self):
+        self.handle, self.taken = self, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def take_message(self, kind, raw):
+        self.taken += 1
+        assert self.taken <= 1000, 'it is never done'
+        return serialize_message(latency()), {'source_timestamp': self.taken}
+
+
+def test_a_flood_of_frames_is_left_after_as_many_as_the_queue_holds():
+    flooded = Flooded()
+    assert len(take_waiting(flooded)) == flooded.taken == FRAMES.depth
 
 
 def test_frames_that_are_told_late_raise_the_slowdown_too(start_node, observer, wait_for, repeat):

@@ -322,26 +322,37 @@ def _fix_sizes(model, image, size: tuple[int, int]) -> None:
     model.validate_nodes_and_infer_types()
 
 
-def _check_loops(model, file: Path) -> None:
-    """Refuses loops, also in bodies of others and in branches, that may go on for longer than a few rounds."""
+def _check_loops(model, file: Path, outer: int = 1) -> None:
+    """Refuses loops, also in bodies of others and in branches, that may go on for longer than a few rounds.
+
+    Args:
+        outer: rounds of the loops that the model is a body of, multiplied.
+    """
     for op in model.get_ops():
-        if op.get_type_name() == 'Loop':
-            _check_rounds(op, file)
+        rounds = outer * _rounds(op, file)
+        if rounds > _MOST_ROUNDS:
+            raise _too_long(file, f'of {rounds} rounds')
         for body in bodies(op):
-            _check_loops(body, file)
+            _check_loops(body, file, rounds)
 
 
-def _check_rounds(loop, file: Path) -> None:
-    rounds = _constant(loop.input_value(0))
+def _rounds(op, file: Path) -> int:
+    """How often a layer runs its body; 1 of one that has none, or as many rounds as an open length."""
+    kind = op.get_type_name()
+    if kind == 'TensorIterator':
+        return max(1, op.get_num_iterations())
+    if kind != 'Loop':
+        return 1
+    rounds = _constant(op.input_value(0))
     if rounds is None:
-        said = 'whose number of rounds is computed'
-    elif rounds < 0:
-        said = 'without end'
-    elif rounds > _MOST_ROUNDS:
-        said = f'of {rounds} rounds'
-    else:
-        return
-    raise ModelError(f'{file} has a loop {said}, expected at most {_MOST_ROUNDS} stated rounds')
+        raise _too_long(file, 'whose number of rounds is computed')
+    if rounds < 0:
+        raise _too_long(file, 'without end')
+    return max(1, rounds)
+
+
+def _too_long(file: Path, said: str) -> ModelError:
+    return ModelError(f'{file} has a loop {said}, expected at most {_MOST_ROUNDS} stated rounds')
 
 
 def _constant(value) -> int | None:

@@ -107,12 +107,14 @@ def test_an_input_without_pixels_is_refused(tmp_path):
         read_exported(tmp_path / 'empty.xml')
 
 
-def looping(rounds, value, ops):
-    """A value doubled so often."""
+def looping(rounds, value, ops, inner=0):
+    """A value doubled so often; in each round as often as a loop within says."""
     from openvino import Model, Type
 
     inside, on = ops.parameter([1, 3, 8, 8], Type.f32), ops.constant(np.array(True))
     doubled = ops.add(inside, inside)
+    if inner:
+        doubled = looping(ops.constant(np.int64(inner)), inside.output(0), ops).get_node()
     loop = ops.loop(rounds, ops.constant(np.array(True)))
     loop.set_function(Model([doubled, on], [inside]))
     loop.set_special_body_ports([-1, 1])
@@ -162,6 +164,21 @@ def test_a_loop_without_few_stated_rounds_is_refused_before_it_runs(tmp_path, ma
         return
     with pytest.raises(ModelError, match=f'{said}, expected at most 100000 stated rounds'):
         read_exported(tmp_path / 'loop.xml')
+
+
+@pytest.mark.parametrize(('inner', 'fits'), [(300, True), (400, False)])
+def test_rounds_of_a_loop_within_a_loop_multiply(tmp_path, inner, fits):
+    from openvino import Model, Type, save_model
+    from openvino import opset13 as ops
+
+    image = ops.parameter([1, 3, 8, 8], Type.f32, name='images')
+    found = looping(ops.constant(np.int64(300)), image.output(0), ops, inner)
+    save_model(Model([ops.result(found)], [image]), tmp_path / 'nested.xml')
+    if fits:
+        read_exported(tmp_path / 'nested.xml')
+        return
+    with pytest.raises(ModelError, match='has a loop of 120000 rounds, expected at most 100000'):
+        read_exported(tmp_path / 'nested.xml')
 
 
 def broadcast(file, length, side=8, body=False):
