@@ -141,13 +141,17 @@ def _class_names(facts: Mapping[str, object]) -> tuple[str, ...]:
 
 def _by_number(names: Mapping[object, object]) -> list[object]:
     """Names in the order of their labels, whatever that of the text; empty where the keys are no labels."""
-    by_label: dict[int, object] = {}
-    for key, name in names.items():
-        is_label = type(key) is int or (isinstance(key, str) and key.isascii() and key.isdecimal())
-        if not is_label or not 0 <= int(str(key)) < _MOST_NAMES or int(str(key)) in by_label:
-            return []
-        by_label[int(str(key))] = name
+    by_label = {_label(key): name for key, name in names.items()}
+    if None in by_label or len(by_label) < len(names):
+        return []
     return [by_label.get(label, unnamed(label)) for label in range(max(by_label) + 1)]
+
+
+def _label(key: object) -> int | None:
+    """The number that a key says; None of one that is no label. Python makes no text of very long numbers, nor back."""
+    is_short = isinstance(key, str) and len(key) <= len(str(_MOST_NAMES))
+    label = int(key) if is_short and key.isascii() and key.isdecimal() else key
+    return label if type(label) is int and 0 <= label < _MOST_NAMES else None
 
 
 def unnamed(label: int) -> str:
@@ -156,12 +160,13 @@ def unnamed(label: int) -> str:
 
 
 def _usable(names: object) -> tuple[str, ...]:
-    if not isinstance(names, (list, tuple)) or len(set(map(str, names))) < len(names):
+    if not isinstance(names, (list, tuple)) or not all(map(_is_name, names)):
         return ()
-    usable = all(
-        isinstance(name, str) and name.isprintable() and 1 <= len(name) <= 100 for name in names
-    )
-    return tuple(names) if usable else ()
+    return tuple(names) if len(set(names)) == len(names) else ()
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.isprintable() and 1 <= len(name) <= 100
 
 
 def _size(size: object) -> tuple[int, int] | None:
