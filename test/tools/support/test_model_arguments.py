@@ -31,12 +31,23 @@ def test_classes_are_read_from_the_files_that_teams_have(tmp_path, name, text):
     assert read_classes(['car', 'person']) == ('car', 'person')
 
 
+def test_a_number_without_a_name_moves_no_other_name(tmp_path):
+    (tmp_path / 'data.yaml').write_text('names: {0: car, 2: person}\n')
+    assert read_classes(str(tmp_path / 'data.yaml')) == ('car', 'class_1', 'person')
+
+
 def test_the_classes_of_coco_are_known():
     names = read_classes('coco')
     assert (len(names), names[0], names[2], names[-1]) == (80, 'person', 'car', 'toothbrush')
 
 
-@pytest.mark.parametrize('text', ['{"names": 3}', '{"a": {"b": 1}}', '[]', '[1, 2]', '{'])
+@pytest.mark.parametrize(
+    'text',
+    [
+        *('{"names": 3}', '{"a": {"b": 1}}', '[]', '[1, 2]', '{', '{}', '{"names": {}}'),
+        pytest.param('{"names": {"' + '9' * 5000 + '": "car"}}', id='a long number'),
+    ],
+)
 def test_files_that_hold_no_names_are_refused(tmp_path, text):
     (tmp_path / 'names.json').write_text(text)
     with pytest.raises(ValueError, match='names'):

@@ -15,6 +15,7 @@ from deadline_perception.core.untrusted_file import (
     read_text,
 )
 from deadline_perception.extras.external_models.exported.coco_names import COCO_NAMES
+from deadline_perception.extras.external_models.exported.stated_facts import names_by_number
 from deadline_perception.networks.kinds import SET_SUFFIXES
 
 COCO = 'coco'
@@ -39,11 +40,7 @@ def read_classes(given: str | Sequence[str], told_as: str = 'classes') -> tuple[
         return COCO_NAMES
     names: object = _names_of(given, told_as) if isinstance(given, str) else list(given)
     if isinstance(names, Mapping):  # by number, as in the data.yaml of a YOLO
-        names = (
-            [names[key] for key in sorted(names, key=int)]
-            if all(str(key).isdecimal() for key in names)
-            else None
-        )
+        names = names_by_number(names)
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f'{told_as} is {given!r}, expected {CLASSES_HELP}')
     check_class_names(tuple(names))

@@ -132,17 +132,17 @@ def _class_names(facts: Mapping[str, object]) -> tuple[str, ...]:
     """Names as Ultralytics writes them (`{0: 'person', ...}`), or OpenVINO's Model API (`person traffic_light`)."""
     names = _value(facts.get('names'))
     if names:
-        return _usable(_by_number(names) if isinstance(names, Mapping) else names)
+        return _usable(names_by_number(names) if isinstance(names, Mapping) else names)
     words = facts.get('labels')
     listed = _usable(words.split()) if isinstance(words, str) else ()
     is_coco = listed == tuple(name.replace(' ', '_') for name in COCO_NAMES)
     return COCO_NAMES if is_coco else listed
 
 
-def _by_number(names: Mapping[object, object]) -> list[object]:
+def names_by_number(names: Mapping[object, object]) -> list[object]:
     """Names in the order of their labels, whatever that of the text; empty where the keys are no labels."""
     by_label = {_label(key): name for key, name in names.items()}
-    if None in by_label or len(by_label) < len(names):
+    if not by_label or None in by_label or len(by_label) < len(names):
         return []
     return [by_label.get(label, unnamed(label)) for label in range(max(by_label) + 1)]
 
