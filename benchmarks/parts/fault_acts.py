@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import resource
 import signal
 import struct
 import subprocess
@@ -17,10 +18,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+import cv2
+import numpy as np
 import rclpy.time
 from deadline_perception.msg import TimeBudget
 from geometry_msgs.msg import Twist, TwistStamped, Vector3
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import Image
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelInfo
 
@@ -541,6 +545,7 @@ def started(
     says: str,
     end: signal.Signals | None = None,
     after_s: float = 4.0,
+    before: tuple[str, ...] = (),
 ) -> Callable[[Stand], str]:
     """Starts a node with further arguments; it must end with a status (None: run on), say something, and no traceback.
 
@@ -551,12 +556,13 @@ def started(
         says: a word of its output.
         end: signal that it is sent after a while, instead of nothing.
         after_s: the while; a process that is to end by itself has longer on a busy machine.
+        before: command that starts the node's.
     """
 
     def inflict(stand: Stand) -> str:
         command, environment = stand.order(node)
         log = stand.folder / f'start{time.monotonic_ns()}.log'
-        process = NodeProcess(node, (*command, *words(stand)), environment, log)
+        process = NodeProcess(node, (*before, *command, *words(stand)), environment, log)
         found = None
         try:
             found = process.process.wait(25.0 if end is None and status is not None else after_s)
@@ -667,6 +673,108 @@ def flood(kind: type, topic: str, **values: object) -> Callable[[Stand], str]:
         return ''
 
     return inflict
+
+
+def endless(kind: str, topic: str, values: str) -> Callable[[Stand], str]:
+    """Another process publishes as fast as it can for four seconds."""
+    lines = (
+        f'from deadline_perception.msg import {kind}\n'
+        f'out, message = node.create_publisher({kind}, "{topic}", 1000), {kind}({values})\n'
+        'time.sleep(1.0)\nuntil = time.monotonic() + 4.0\n'
+        'while time.monotonic() < until:\n    out.publish(message)\ntime.sleep(1.0)'
+    )
+
+    def inflict(stand: Stand) -> str:
+        other_program(stand, lines, 'flood').end()
+        return ''
+
+    return inflict
+
+
+def long_message(count: int) -> Callable[[Stand], str]:
+    """Detections of so many objects, ten times in two seconds."""
+    raw = serialize_message(Detection2DArray(detections=[Detection2D()] * count))
+
+    def inflict(stand: Stand) -> str:
+        publish(stand, Detection2DArray, 'detector/detections', 5.0, lambda: raw)
+        return ''
+
+    return inflict
+
+
+def claiming_jpeg(width: int, height: int) -> array:
+    """A JPEG of some hundred bytes that states so many pixels."""
+    content = cv2.imencode('.jpg', np.zeros((16, 16, 3), np.uint8))[1].tobytes()
+    at = content.find(b'\xff\xc0')
+    return array('B', content[: at + 5] + struct.pack('>HH', height, width) + content[at + 9 :])
+
+
+def other_format() -> array:
+    """A TIFF, which no camera publishes."""
+    return array('B', cv2.imencode('.tiff', np.zeros((16, 16, 3), np.uint8))[1].tobytes())
+
+
+def padded(image: object, _number: int) -> None:
+    """The whole buffer of a driver, with zeros behind the JPEG."""
+    image.data = array('B', bytes(image.data) + bytes(4096))
+
+
+def memory_kept(seconds: float, most_mb: float = 300.0) -> Callable[[Stand], str]:
+    """The detector's memory must stay where it is meanwhile."""
+
+    def inflict(stand: Stand) -> str:
+        before_kb = most_kb = stand.figures()['detector'].memory_kb
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            most_kb = max(most_kb, stand.figures()['detector'].memory_kb)
+            time.sleep(0.05)
+        grown_mb = (most_kb - before_kb) / 1024.0
+        return f'memory grew by {grown_mb:.0f} MB' if grown_mb > most_mb else ''
+
+    return inflict
+
+
+def memory_short(stand: Stand) -> str:
+    """The detector gets no more than 60 MB of addresses while 8k images come for 4 s; then all it asks for."""
+    pid = stand.pids()['detector']
+    used = int(Path(f'/proc/{pid}/statm').read_text().split()[0]) * resource.getpagesize()
+    _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+    resource.prlimit(pid, resource.RLIMIT_AS, (used + 60 * 2**20, hard))
+    large = Image(**sized(7680, 4320))
+    publish(stand, Image, 'image', 2.0, lambda: large)
+    time.sleep(2.0)
+    if stand.processes['detector'].exit_status is None:
+        resource.prlimit(pid, resource.RLIMIT_AS, (hard, hard))
+    return ''
+
+
+_PROGRAM = """
+import os, signal, sys, time
+import numpy as np
+from deadline_perception.deadline_detector import DeadlineDetector
+image = np.zeros((380, 640, 3), np.uint8)
+detector = DeadlineDetector(sys.argv[1], profile=sys.argv[2])
+detector.detect(image, 20000.0)
+"""
+
+
+def program(name: str, does: str, lines: str, *, status: int, says: str) -> Fault:
+    """A program of Python with a detector, which does something and ends with a status and a word."""
+
+    def inflict(stand: Stand) -> str:
+        command = [sys.executable, '-c', _PROGRAM + lines, DEFAULT_MODEL, str(stand.profile)]
+        try:
+            found = subprocess.run(
+                command, cwd=stand.folder, capture_output=True, text=True, timeout=240.0
+            )
+        except subprocess.TimeoutExpired:
+            return 'it does not end within 240 s'
+        said = found.stdout + found.stderr
+        if found.returncode != status or 'terminate called' in said:
+            return f'ended with {found.returncode}, expected {status}: {said[-200:]!r}'
+        return '' if says in said else f'{says!r} is missing in {said[-300:]!r}'
+
+    return Fault(name, 'programs', 'start', does, Images.NONE, inflict, lasts_s=0.0)
 
 
 def struck(

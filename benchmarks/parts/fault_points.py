@@ -4,7 +4,8 @@
 
 The node's code is untouched. Around each of four functions that it calls stands another one, which reads FILE: an
 object of POINT to {"calls": how many calls are struck, "hang_s": time that each sleeps (without Python's lock, as a
-driver that hangs), "error": text of the RuntimeError that it then raises, empty for none}. Writing FILE anew gives new
+driver that hangs), "error": text of the RuntimeError that it then raises, empty for none, "exits": whether it calls
+sys.exit()}. Writing FILE anew gives new
 orders. The points of struck calls are appended to a file beside it, so that whoever gave the orders knows that they
 were reached.
 """
@@ -60,6 +61,8 @@ class Orders:
             with self._file.with_suffix('.struck').open('a', encoding='utf-8') as struck:
                 struck.write(f'{point}\n')
         time.sleep(order['hang_s'])
+        if order.get('exits'):
+            sys.exit(3)
         if order['error']:
             raise RuntimeError(order['error'])
 

@@ -29,7 +29,9 @@ from parts.fault_acts import (
     budget_of,
     calibration,
     camera_leaves,
+    claiming_jpeg,
     clock,
+    endless,
     file_given,
     flood,
     foreign_topic,
@@ -39,11 +41,17 @@ from parts.fault_acts import (
     images_of,
     killed_again_and_again,
     late_comer,
+    long_message,
+    memory_kept,
+    memory_short,
     misfit_reader,
     nan_times,
+    other_format,
+    padded,
     parameter_file,
     parameters,
     profile,
+    program,
     put,
     reader,
     rejected,
@@ -71,6 +79,7 @@ from parts.node_stand import BUDGET_MS
 # What the nodes of each stand are, and their parameters.
 STANDS = {
     'detector': {'names': ('detector',)},
+    'compressed': {'names': ('detector',), 'compressed': True},
     'points': {'names': ('detector',), 'points': True},
     'inputs': {'names': ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer')},
     'simulated': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'simulated': True},
@@ -227,6 +236,44 @@ FAULTS = (
         camera_leaves,
         counted=False,
     ),
+    Fault(
+        'image bomb',
+        'images',
+        'compressed',
+        'JPEG of some hundred bytes that states 65,500 x 16,000 px',
+        Images.REJECTED,
+        memory_kept(2.0),
+        feed={'image': put(data=claiming_jpeg(65_500, 16_000))},
+        lasts_s=0.0,
+        says='65500 x 16000 px',
+    ),
+    Fault(
+        'other format',
+        'images',
+        'compressed',
+        'a TIFF that is called a JPEG',
+        Images.REJECTED,
+        feed={'image': put(data=other_format())},
+        says='expected a JPEG, PNG, BMP or WebP',
+    ),
+    Fault(
+        'padded JPEG',
+        'images',
+        'compressed',
+        padded.__doc__,
+        Images.IN_TIME,
+        feed={'image': padded},
+    ),
+    Fault(
+        'memory short',
+        'images',
+        'detector',
+        memory_short.__doc__,
+        Images.AFTERWARDS,
+        memory_short,
+        counted=False,
+        recovers_s=60.0,
+    ),
     budget_of('budget zero', 'budgets of 0 ms', put(budget_ms=0.0)),
     budget_of('budget negative', 'budgets of -100 ms', put(budget_ms=-100.0)),
     budget_of('budget NaN', 'budgets of NaN', put(budget_ms=NAN)),
@@ -296,6 +343,48 @@ FAULTS = (
         '1000 foreign diagnostics a second',
         inflict=flood(DiagnosticArray, '/diagnostics'),
         lasts_s=0.2,
+    ),
+    Fault(
+        'budgets without end',
+        'floods',
+        'detector',
+        'another process publishes budgets as fast as it can',
+        Images.AFTERWARDS,
+        endless('TimeBudget', 'time_budget/budget', 'budget_ms=200.0, min_budget_ms=100.0'),
+        counted=False,
+        says='time_budget/budget: .* messages a second',
+    ),
+    Fault(
+        'states without end',
+        'floods',
+        'detector',
+        'another process publishes contention states as fast as it can',
+        Images.AFTERWARDS,
+        endless('ContentionState', 'contention_monitor/state', 'slowdown=1.0'),
+        counted=False,
+        says='contention_monitor/state: .* messages a second',
+    ),
+    Fault(
+        'frames without end',
+        'floods',
+        'inputs',
+        'another process publishes latencies as fast as it can',
+        Images.NONE,
+        endless('FrameLatency', 'detector/latency', 'idle_forecast_ms=9.0, network_ms=9.0'),
+        says='detector/latency: .* messages a second',
+        speed='known',
+        lasts_s=0.5,
+    ),
+    Fault(
+        'long detections',
+        'floods',
+        'inputs',
+        'detections of 30,000 objects',
+        Images.NONE,
+        long_message(30_000),
+        says='bytes, expected at most',
+        speed='known',
+        lasts_s=0.5,
     ),
     parameters('legal parameter', '', {'min_score': 0.1}),
     parameters('illegal parameter', 'out of range', {'threads': -1}),
@@ -550,6 +639,15 @@ FAULTS = (
         1.0,
         record={'error': 'no middleware'},
     ),
+    *(
+        struck(f'{point} exits', f'one {what} calls sys.exit()', 1.0, **{point: {'exits': True}})
+        for point, what in (
+            ('network', 'segment'),
+            ('conversion', 'conversion'),
+            ('publication', 'publication of detections'),
+            ('record', 'publication of the latency'),
+        )
+    ),
     Fault(
         'activated while hung',
         'hangs',
@@ -803,5 +901,62 @@ FAULTS = (
         )
         for number in (signal.SIGINT, signal.SIGTERM)
         for after_s in (2.5, 5.0)
+    ),
+    start_of(
+        'recorder without disk',
+        'a recorder whose disk takes 2,000 bytes',
+        started(
+            'bag_recorder',
+            lambda stand: ['-p', f'output:={stand.folder}/full.mcap'],
+            status=1,
+            says='File too large',
+            end=signal.SIGINT,
+            after_s=12.0,
+            before=('prlimit', '--fsize=2000'),
+        ),
+    ),
+    program(
+        'fork',
+        'a detector is used in a fork of its process',
+        """
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    try:
+        detector.detect(image, 200.0)
+    except Exception as error:
+        print(error, flush=True)
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+""",
+        status=0,
+        says='expected a detector of its own in each process',
+    ),
+    program(
+        'exit in a callback',
+        'sys.exit() in the callback of ten images',
+        """
+with detector.stream(lambda answer: sys.exit(3)) as stream:
+    for number in range(1, 11):
+        stream.submit(image, number, 1000.0)
+        time.sleep(0.2)
+print('answered', detector.detect(image, 20000.0).outcome, detector.fault)
+""",
+        status=0,
+        says='answered',
+    ),
+    program(
+        'ends without close',
+        'a program ends while the network is at work on a late image',
+        'detector.detect(image, 2.0)\n',
+        status=0,
+        says='',
+    ),
+    program(
+        'error without close',
+        'a program fails while the network is at work on a late image',
+        "detector.detect(image, 2.0)\nraise ValueError('own error')\n",
+        status=1,
+        says='own error',
     ),
 )

@@ -65,6 +65,9 @@ class _Touch:
         return os.system, (f'touch {self._place / MARK}',)
 
 
+_ANY_GROUP = 54_321
+
+
 def all_cases(folder: Path, weights: Path) -> list[Case]:
     """Writes all files.
 
@@ -102,7 +105,25 @@ def all_cases(folder: Path, weights: Path) -> list[Case]:
             for number, (name, content) in enumerate(own)
         ]
         found += list(_damaged(place, kind, suffix, own[0][1]))
-    return found
+    return found + list(_shared_segments(folder / 'segmentsjson'))
+
+
+def _shared_segments(place: Path) -> Iterator[Case]:
+    """Prepared segments, which are code, where somebody else may have written them."""
+    for name, mode, changed in (
+        ('that everybody may write', 0o777, 'folder'),
+        ('that a group may write', 0o770, 'folder'),
+        ('whose manifest everybody may write', 0o666, 'manifest'),
+        ('whose manifest a group may write', 0o660, 'manifest'),
+    ):
+        file = place / name.replace(' ', '_') / 'segments.json'
+        file.parent.mkdir()
+        file.write_text((place / '00' / 'segments.json').read_text())
+        target = file if changed == 'manifest' else file.parent
+        if os.geteuid() == 0:  # whose own group is root's
+            os.chown(target, 0, _ANY_GROUP)
+        target.chmod(mode)
+        yield Case('segments', f'a folder {name}', file)
 
 
 def _write(

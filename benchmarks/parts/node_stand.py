@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import cv2
 import rclpy
 import yaml
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
@@ -31,7 +32,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.core.stopwatch import now_ms
@@ -96,6 +97,7 @@ class Stand:
         points: the detector runs behind `fault_points`.
         stepped: the processes' system clock can be stepped.
         simulated: the nodes take their time from /clock.
+        compressed: the camera publishes JPEG.
     """
 
     def __init__(
@@ -110,8 +112,10 @@ class Stand:
         points: bool = False,
         stepped: bool = False,
         simulated: bool = False,
+        compressed: bool = False,
     ) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
+        self.compressed = compressed
         self.namespace = f'/stand{os.getpid()}'
         self.sent: list[SentImage] = []
         self.within_ms = BUDGET_MS
@@ -146,6 +150,7 @@ class Stand:
             {
                 'namespace': self.namespace,
                 'image_topic': f'{self.namespace}/image',
+                'image_transport': 'compressed' if compressed else 'raw',
                 'profile': str(profile or ''),
                 'params_file': str(file),
                 'use_sim_time': str(simulated),
@@ -163,7 +168,10 @@ class Stand:
 
     def __enter__(self) -> Stand:
         frames = render_drive(seconds=IMAGES / 10, rate_hz=10.0).frames
-        self._images = [array('B', frame.load_bgr().tobytes()) for frame in frames]
+        images = [frame.load_bgr() for frame in frames]
+        if self.compressed:
+            images = [cv2.imencode('.jpg', image)[1] for image in images]
+        self._images = [array('B', image.tobytes()) for image in images]
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node('stand', namespace=self.namespace, context=self.context)
@@ -290,7 +298,7 @@ class Stand:
     def strike(self, **points: dict) -> None:
         """Orders hangs and failures, see `fault_points`."""
         orders = {
-            point: {'calls': 1, 'hang_s': 0.0, 'error': ''} | order
+            point: {'calls': 1, 'hang_s': 0.0, 'error': '', 'exits': False} | order
             for point, order in points.items()
         }
         draft = self.orders.with_suffix('.draft')
@@ -302,11 +310,13 @@ class Stand:
         self.feed = replace(self.feed, **changes)
         time.sleep(seconds)
 
-    def make_image(self, number: int) -> Image:
+    def make_image(self, number: int) -> Image | CompressedImage:
         """An image as the camera gives it; its number stands in its frame, whatever becomes of its stamp."""
-        image = Image(
-            height=380, width=640, encoding='bgr8', step=1920, data=self._images[number % IMAGES]
-        )
+        data = self._images[number % IMAGES]
+        if self.compressed:
+            image = CompressedImage(format='jpeg', data=data)
+        else:
+            image = Image(height=380, width=640, encoding='bgr8', step=1920, data=data)
         image.header.frame_id = f'camera {number}'
         image.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
         return image
@@ -316,8 +326,11 @@ class Stand:
         with self._camera:
             if self._image_out is not None:
                 self.node.destroy_publisher(self._image_out)
+            kind, topic = (
+                (CompressedImage, 'image/compressed') if self.compressed else (Image, 'image')
+            )
             self._image_out = self.node.create_publisher(
-                Image, 'image', QoSProfile(depth=10, reliability=reliability)
+                kind, topic, QoSProfile(depth=10, reliability=reliability)
             )
 
     def _connect(self) -> None:
