@@ -152,15 +152,21 @@ class InTurn(MutuallyExclusiveCallbackGroup):
 
     What is not taken is replaced by newer messages in the middleware. Executors look at it as often as they wake.
 
-    Attributes:
+    Args:
+        clock_ms: monotonic.
+        publishers: how many the topic has; each numbers its own messages.
     """
 
-    def __init__(self, clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(
+        self,
+        clock_ms: Callable[[], float] = now_ms,
+        publishers: Callable[[], int] = lambda: 1,
+    ) -> None:
         super().__init__()
-        self._clock_ms = clock_ms
+        self._clock_ms, self._publishers = clock_ms, publishers
         self._begin_ms = self._second_ms = self._flooded_ms = -math.inf
         self._taken, self._sent, self._sent_hz = 0, 0, 0.0
-        self._last_number: int | None = None
+        self._numbers: list[int] = []  # the last of each publisher, that of the newest message last
 
     def can_execute(self, entity) -> bool:
         return self._has_turn() and super().can_execute(entity)
@@ -176,15 +182,26 @@ class InTurn(MutuallyExclusiveCallbackGroup):
         self._taken += 1
         if self._taken >= _MOST_AT_ONCE:
             self._flooded_ms = time_ms
-        last, self._last_number = self._last_number, number
-        self._sent += max(1, number - last) if number is not None and last is not None else 1
+        self._sent += 1 if number is None else self._since_last(number)
         if time_ms - self._second_ms >= 1000.0:
             self._sent_hz = self._sent / (time_ms - self._second_ms) * 1000.0
             self._second_ms, self._sent = time_ms, 0
 
+    def _since_last(self, number: int) -> int:
+        """How many messages its publisher has sent since the one before that was taken: that of the next lower number,
+        unless there is a publisher of whom none was taken yet."""
+        last = max((known for known in self._numbers if known < number), default=None)
+        is_first = last is None or number > last + 1 and len(self._numbers) < self._publishers()
+        if not is_first:
+            self._numbers.remove(last)
+        self._numbers.append(number)
+        if last is None:  # or one that has begun anew
+            del self._numbers[: -self._publishers()]
+        return 1 if is_first else number - last
+
     @property
     def sent_hz(self) -> float:
-        """Messages a second, as long as one publisher numbers them; 0 where none came in the last seconds."""
+        """Messages a second; 0 where none came in the last seconds."""
         return self._sent_hz if self._clock_ms() - self._second_ms <= TOLD_MS else 0.0
 
     @property
@@ -223,7 +240,8 @@ class MessageIntake:
         meaning = meaning or topic
         assert meaning in RANGES
 
-        turns = InTurn(self._clock_ms)
+        name = self._node.resolve_topic_name(topic)
+        turns = InTurn(self._clock_ms, lambda: max(1, self._node.count_publishers(name)))
 
         def on_message(raw: bytes, info: Mapping[str, object]) -> None:
             turns.take(info.get('publication_sequence_number'))
@@ -297,9 +315,7 @@ class MessageIntake:
         return '; '.join(filter(None, concerns))
 
     def _flood(self, topic: str, turns: InTurn) -> str:
-        # Each publisher numbers its own messages.
-        sent_hz = turns.sent_hz if self._node.count_publishers(topic) == 1 else 0.0
-        if not turns.is_flooded and sent_hz <= MOST_HZ:
+        if not turns.is_flooded and turns.sent_hz <= MOST_HZ:
             return ''
-        rate = f'{sent_hz:,.0f}' if sent_hz > MOST_HZ else f'more than {MOST_HZ:,.0f}'
+        rate = f'{turns.sent_hz:,.0f}' if turns.sent_hz > MOST_HZ else f'more than {MOST_HZ:,.0f}'
         return f'{topic}: {rate} messages a second, expected at most {MOST_HZ:,.0f}'

@@ -160,6 +160,27 @@ def test_a_topic_is_served_so_often_and_no_more_and_then_again():
     assert not turns.is_flooded
 
 
+def rate_of(batches, publishers):
+    """What is said of messages that were taken over one second, by the numbers that their publishers gave them."""
+    now_ms = [0.0]
+    turns = InTurn(lambda: now_ms[0], lambda: publishers)
+    numbers = [number for batch in batches for number in batch]
+    for number in numbers:
+        turns.take(number)
+        now_ms[0] += 1001.0 / (len(numbers) - 1)
+    assert not turns.is_flooded
+    return turns.sent_hz
+
+
+def test_a_flood_beside_the_usual_publisher_is_counted_by_the_numbers_of_each():
+    usual, flood = [60, 61, 62, 63, 64], [1, 9000, 18_000, 27_000, 36_000]
+    assert rate_of(zip(usual, flood), 2) == pytest.approx(36_000, rel=0.01)
+    late = [50_000 + number for number in range(5)]  # of whom the first was not taken
+    assert rate_of(zip(usual, late), 2) < 20.0
+    restarted = [[60, 61, 62], [1, 2, 3], [1, 2, 3]]
+    assert rate_of(restarted, 1) < 20.0
+
+
 def test_a_flood_is_named_and_what_was_published_last_is_taken(observer, wait_for, namespace):
     now_ms = [0.0]
     intake, heard = MessageIntake(observer.node, lambda: now_ms[0]), []
