@@ -32,6 +32,7 @@ from parts.hostile_files import MARK, Case, all_cases
 
 from deadline_perception.core.images.image_file import load_image
 from deadline_perception.core.images.image_message import to_bgr
+from deadline_perception.core.speed_trace import read_speed_trace
 from deadline_perception.core.untrusted_file import MIB, read_bytes
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.engines.segment_store import SegmentStore
@@ -51,7 +52,10 @@ from deadline_perception.networks.model_reference import (
     load_weights,
 )
 from deadline_perception.networks.multi_path.checkpoint import load_detector
+from deadline_perception.timing.calibration import CalibrationFile
+from deadline_perception.timing.part_bound import PartBound
 from deadline_perception.timing.profile import LatencyProfile
+from deadline_perception.timing.recent_times import StartRatio
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.model_conventions import inspect_file
 from deadline_perception.tools.support.file_arguments import DEFAULT_WEIGHTS
@@ -112,7 +116,15 @@ def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
         'video': lambda file: [frame.load_bgr() for frame in read_video(file).frames[:50]],
         'onnx': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car',))),
         'detector': lambda file: inspect_file(file, classes=1),
+        'network': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car', 'bike'))),
+        'speeds': read_speed_trace,
+        'calibration': _read_calibration,
     }
+
+
+def _read_calibration(file: Path) -> None:
+    state = CalibrationFile(file, {'profile': 'a'}).load(alpha=0.01, eta=0.05)
+    PartBound.from_state(state, StartRatio(0.0, 0.1))
 
 
 def _read_segments(file: Path) -> None:

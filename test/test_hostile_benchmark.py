@@ -54,6 +54,9 @@ def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
             'image',
             'video',
             'detector',
+            'network',
+            'speeds',
+            'calibration',
         )
     }
 

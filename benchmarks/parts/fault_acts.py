@@ -753,7 +753,7 @@ import os, signal, sys, time
 import numpy as np
 from deadline_perception.deadline_detector import DeadlineDetector
 image = np.zeros((380, 640, 3), np.uint8)
-detector = DeadlineDetector(sys.argv[1], profile=sys.argv[2])
+detector = DeadlineDetector(sys.argv[1])
 detector.detect(image, 20000.0)
 """
 
@@ -762,7 +762,7 @@ def program(name: str, does: str, lines: str, *, status: int, says: str) -> Faul
     """A program of Python with a detector, which does something and ends with a status and a word."""
 
     def inflict(stand: Stand) -> str:
-        command = [sys.executable, '-c', _PROGRAM + lines, DEFAULT_MODEL, str(stand.profile)]
+        command = [sys.executable, '-c', _PROGRAM + lines, DEFAULT_MODEL]
         try:
             found = subprocess.run(
                 command, cwd=stand.folder, capture_output=True, text=True, timeout=240.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -77,6 +78,59 @@ def odd_detectors() -> Iterator[tuple[str, bytes]]:
             {'same': (1, 5, 100)},
         ),
     )
+
+
+def odd_networks(place: Path) -> Iterator[tuple[str, bytes]]:
+    """Files of OpenVINO IR with their values beside them; the first is a YOLO of two classes."""
+    import openvino
+    from openvino import opset13 as ops
+
+    image = ops.parameter([1, 3, 64, 64], openvino.Type.f32, name='images')
+    rows = ops.reshape(image, np.int64([1, 6, 2048]), False)
+    whole = place / 'whole.xml'
+
+    def saved(value, names: str = '{0: "car", 1: "bike"}') -> bytes:
+        model = openvino.Model([ops.result(value)], [image])
+        model.set_rt_info(names, ['framework', 'names'])
+        openvino.save_model(model, whole)
+        return whole.read_bytes()
+
+    loops = saved(_looping(image.output(0), 1000, 1000))
+    wide = saved(ops.broadcast(ops.reduce_sum(rows, np.int64([0, 1, 2])), np.int64([2 * 10**9])))
+    digits = saved(rows.output(0), f'{{"{"9" * 5000}": "car"}}')
+    plain = saved(rows.output(0))
+    for number in range(200):  # under the names that the files get
+        (place / f'{number:02}.bin').write_bytes(whole.with_suffix('.bin').read_bytes())
+    yield 'as it should be', plain
+    yield 'a loop within a loop', loops
+    yield 'a layer of 8 GB', wide
+    yield 'a label of 5,000 digits', digits
+    for name, offset, size in (('behind the end', 10**12, 24), ('without end', 0, 2**62)):
+        content = plain.replace(b'offset="0"', b'offset="%d"' % offset, 1)
+        yield f'values {name}', content.replace(b'size="24"', b'size="%d"' % size, 1)
+    entities = b''.join(
+        b'<!ENTITY a%d "%s">' % (number, b'&a%d;' % (number - 1) * 10) for number in range(1, 30)
+    )
+    for name, entity in (
+        ('entities that multiply', b'<!ENTITY a0 "a">' + entities),
+        ('a file as entity', b'<!ENTITY a29 SYSTEM "file:///dev/zero">'),
+    ):
+        head, _, body = plain.partition(b'<net name="')
+        yield name, head + b'<!DOCTYPE net [' + entity + b']><net name="&a29;' + body
+
+
+def _looping(value, rounds: int, inner: int = 0):
+    """A value doubled so often; in each round as often as a loop within says."""
+    import openvino
+    from openvino import opset13 as ops
+
+    inside, on = ops.parameter([1, 3, 64, 64], openvino.Type.f32), ops.constant(np.array(True))
+    body = _looping(inside.output(0), inner) if inner else ops.add(inside, inside).output(0)
+    loop = ops.loop(ops.constant(np.int64(rounds)), ops.constant(np.array(True)))
+    loop.set_function(openvino.Model([body.get_node(), on], [inside]))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inside, value, body)
+    return loop.get_iter_value(body, -1)
 
 
 def _with_outputs(

@@ -27,8 +27,11 @@ from safetensors.torch import save
 
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.rendered_drive.drive import render_drive
+from deadline_perception.timing.calibration import FORMAT, BoundCalibrator
+from deadline_perception.timing.part_bound import PartBound
+from deadline_perception.timing.recent_times import RecentTimes, StartRatio
 from parts.hostile_bags import hostile_bags
-from parts.hostile_detectors import ESCAPE, damaged_models, odd_detectors
+from parts.hostile_detectors import ESCAPE, damaged_models, odd_detectors, odd_networks
 
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 30))
 MARK = 'code_was_run'  # a file that code in a hostile file would make
@@ -96,6 +99,9 @@ def all_cases(folder: Path, weights: Path) -> list[Case]:
         ('video', '.avi', _videos),
         ('onnx', '.onnx', lambda place: damaged_models()),
         ('detector', '.onnx', lambda place: odd_detectors()),
+        ('network', '.xml', odd_networks),
+        ('speeds', '.csv', _speeds),
+        ('calibration', '.json', _calibrations),
     ):
         place = folder / f'{kind}{suffix[1:]}'
         place.mkdir()
@@ -373,6 +379,39 @@ def _segments(place: Path) -> Iterator[tuple[str, str]]:
             json.dumps({**content, 'segments': {'stem': {**record, name: value}}}),
         )
     yield 'origin of controls', json.dumps({**content, 'origin': {'network': ESCAPE}})
+
+
+def _speeds(place: Path) -> Iterator[tuple[str, str]]:
+    head = 'stamp_s,speed_mps\n'
+    yield 'as it should be', head + ''.join(f'{number},{number}\n' for number in range(500))
+    for name, row in (
+        ('NaN', '0,nan'),
+        ('infinite', 'inf,1'),
+        ('a speed of 400 digits', f'0,{"9" * 400}'),
+        ('a row of controls', f'0,{ESCAPE}'),
+        ('a quote without end', f'0,"{"x" * 2_000_000}'),
+        ('a row of a million values', '0,' * 1_000_000),
+        ('zeros in the text', '0,\0'),
+    ):
+        yield name, f'{head}{row}\n'
+    yield 'backwards', f'{head}1,1\n0,1\n'
+    yield 'a million rows', head + '1,1\n' * 1_000_000
+
+
+def _calibrations(place: Path) -> Iterator[tuple[str, str]]:
+    bound = PartBound(BoundCalibrator(0.01, 0.05, 0.02), RecentTimes(0.01, StartRatio(0.0, 0.1)))
+    content = {'format': FORMAT, 'origin': {'profile': 'a'}, **bound.state()}
+    yield 'as it should be', json.dumps(content)
+    for key, kept in content.items():
+        for name, value in (
+            ('NaN', float('nan')),
+            ('huge', 1e300),
+            ('text', ESCAPE),
+            ('null', None),
+            ('nested', [[[kept]]]),
+            ('a long list', [1.0] * 1_000_000),
+        ):
+            yield f'{key}: {name}', json.dumps({**content, key: value})
 
 
 def _safetensors(header: object, rest: bytes = b'') -> bytes:

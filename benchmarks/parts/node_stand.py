@@ -39,7 +39,7 @@ from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.bringup import NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
-from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
+from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES, RECORDER
 from parts.node_listener import NodeListener
 from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
 
@@ -227,7 +227,8 @@ class Stand:
             ]
             return (sys.executable, '-m', 'deadline_perception.nodes', 'bringup', *words), {}
         order = process_order(
-            next(entry for entry in NODES + OPTIONAL_NODES if entry.name == name), self.values
+            next(entry for entry in (*NODES, *OPTIONAL_NODES, RECORDER) if entry.name == name),
+            self.values,
         )
         command, environment = list(order.command), dict(order.environment)
         if self.orders is not None and name == 'detector':
