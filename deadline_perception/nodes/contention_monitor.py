@@ -95,7 +95,8 @@ def take_waiting(subscription: Subscription) -> list[tuple[bytes, dict]]:
 
     Whoever publishes faster than they are taken would keep the node at it.
     """
-    with subscription.handle as handle:
+    handle = subscription.handle
+    with handle:
         found = (handle.take_message(subscription.msg_type, True) for _ in range(FRAMES.depth))
         return list(takewhile(lambda one: one is not None, found))
 
