@@ -28,6 +28,7 @@ from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import Odometry
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.client import Client
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -482,10 +483,13 @@ class Stand:
     def _listen(self) -> None:
         executor = SingleThreadedExecutor(context=self.context)
         executor.add_node(self.node)
-        try:
-            executor.spin()
-        except ExternalShutdownException:
-            pass
+        while self.context.ok():
+            try:
+                executor.spin()
+            except ExternalShutdownException:
+                return
+            except InvalidHandle:  # of a publisher that a fault has just destroyed
+                pass
 
     @property
     def refusal(self) -> str:
