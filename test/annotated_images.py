@@ -10,6 +10,13 @@ import cv2
 import numpy as np
 
 
+def turn(file: Path) -> None:
+    """Notes in a JPEG file that its camera was held on its side (orientation 6 of Exif)."""
+    note = b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'
+    content, length = file.read_bytes(), (len(note) + 2).to_bytes(2, 'big')
+    file.write_bytes(content[:2] + b'\xff\xe1' + length + note + content[2:])
+
+
 def write_coco(
     file: Path,
     images: Mapping[str, np.ndarray],

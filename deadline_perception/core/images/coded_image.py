@@ -17,9 +17,10 @@ from deadline_perception.core.opencv import MOST_PX, cv2
 
 FORMATS = 'JPEG, PNG, BMP or WebP'
 IMAGE_ENDINGS = ('.jpg', '.jpeg', '.png', '.bmp', '.webp')
-_JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
+JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_EXIF_SEGMENT, _ORIENTATION_TAG, _QUARTER_TURNS = 0xE1, 0x0112, range(5, 9)
 _MOST_SCANS = (
     100  # of a progressive JPEG; each takes the time of the whole image, and encoders make ten
 )
@@ -46,7 +47,7 @@ def decoded(content: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
     width, height = size
     if width * height > MOST_PX:
         raise CodedImageError(f'is {width} x {height} px, expected at most {MOST_PX} px')
-    if content.startswith(_JPEG_START):
+    if content.startswith(JPEG_START):
         _check_scans(content)
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
@@ -61,7 +62,7 @@ def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
     """Width and height in px that the header states, before any turning; None of what is none of `FORMATS`."""
     head = stream.read(30)
     try:
-        if head[:2] == _JPEG_START:
+        if head[:2] == JPEG_START:
             return _jpeg_size(stream)
         if head[:8] == b'\x89PNG\r\n\x1a\n' and head[12:16] == b'IHDR':
             return struct.unpack_from('>II', head, 16)
@@ -72,6 +73,34 @@ def stated_size(stream: BinaryIO) -> tuple[int, int] | None:
     except struct.error:
         pass
     return None
+
+
+def upright_size(stream: BinaryIO) -> tuple[int, int] | None:
+    """The same of the image as its camera was held, where a JPEG notes that by Exif; no other format is turned here."""
+    size = stated_size(stream)
+    stream.seek(0)
+    is_jpeg = stream.read(2) == JPEG_START
+    return size[::-1] if size and is_jpeg and _orientation(stream) in _QUARTER_TURNS else size
+
+
+def _orientation(stream: BinaryIO) -> int:
+    """Of the first Exif segment (Exif 2.32, section 4.6.4); 1, as stored, where none is noted."""
+    for code, content in _jpeg_segments(stream):
+        if code != _EXIF_SEGMENT or content[:6] != b'Exif\0\0':
+            continue
+        tiff = content[6:]
+        order = '<' if tiff[:2] == b'II' else '>'
+        try:
+            (start,) = struct.unpack_from(f'{order}4xI', tiff)
+            (count,) = struct.unpack_from(f'{order}H', tiff, start)
+            for number in range(count):
+                tag, value = struct.unpack_from(f'{order}H6xH', tiff, start + 2 + 12 * number)
+                if tag == _ORIENTATION_TAG:
+                    return value
+        except struct.error:
+            pass
+        break
+    return 1
 
 
 def _jpeg_size(stream: BinaryIO) -> tuple[int, int] | None:

@@ -11,9 +11,11 @@ import numpy as np
 from deadline_perception.core.images.coded_image import (
     FORMATS,
     IMAGE_ENDINGS,
+    JPEG_START,
     CodedImageError,
     decoded,
     stated_size,
+    upright_size,
 )
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, Sequence
@@ -27,8 +29,8 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
 
     Args:
         file: where it lies.
-        upright: turned as the camera noted that it was held; else as stored, which is what boxes belong to and what
-            `image_size` counts.
+        upright: turned as the camera noted that it was held, as people see a photograph; else as stored, which is
+            what boxes of many data sets belong to.
 
     Raises:
         ValueError: the file is missing, no image of `coded_image.FORMATS`, cut off, or too large.
@@ -37,7 +39,9 @@ def load_image(file: Path, *, upright: bool = False) -> np.ndarray:
         content = read_bytes(file, _MOST_BYTES)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
-    flags = cv2.IMREAD_COLOR if upright else cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+    flags = cv2.IMREAD_COLOR
+    if not (upright and content.startswith(JPEG_START)):
+        flags |= cv2.IMREAD_IGNORE_ORIENTATION
     try:
         return decoded(content, flags)
     except CodedImageError as error:
@@ -51,15 +55,19 @@ def file_of(load_bgr: Callable[[], np.ndarray]) -> Path | None:
     return None
 
 
-def image_size(file: Path) -> tuple[int, int]:
+def image_size(file: Path, *, upright: bool = False) -> tuple[int, int]:
     """Width and height in px; as stored, from the header alone.
+
+    Args:
+        file: where it lies.
+        upright: see `load_image`.
 
     Raises:
         ValueError: the file is missing or no image.
     """
     try:
         with open_file(file) as (stream, _):
-            size = stated_size(stream)
+            size = upright_size(stream) if upright else stated_size(stream)
     except (OSError, FileRefused) as error:
         raise _unreadable(file, error) from error
     return size or load_image(file).shape[1::-1]  # which says what is wrong
@@ -77,7 +85,7 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
-    """Images in the order of their names, with stamps made up at a rate > 0; neither speed nor boxes are known."""
+    """Images in the order of their names, upright, with stamps made up at a rate > 0; neither speed nor boxes are known."""
     return Sequence(
         folder.absolute().name,
         (),
@@ -85,7 +93,7 @@ def read_image_folder(folder: Path, rate_hz: float = 10.0) -> Sequence:
             Frame(
                 file.relative_to(folder).as_posix(),
                 round(index * 1e9 / rate_hz),
-                partial(load_image, file),
+                partial(load_image, file, upright=True),
             )
             for index, file in enumerate(image_files(folder))
         ),

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.core.annotation_file import MAX_IMAGE_PX, GroundTruthCollector
-from deadline_perception.core.images.coded_image import stated_size
+from deadline_perception.core.images.coded_image import upright_size
 from deadline_perception.core.images.image_message import ImageError, to_bgr
 from deadline_perception.core.opencv import cv2
 from deadline_perception.core.records import Frame, Sequence
@@ -253,17 +253,11 @@ def _size_px(bag: BagFile, raw: bytes, msgtype: str) -> tuple[int, int]:
     """Width and height of an image, as it states; the largest there can be where it cannot be used."""
     with suppress(BagError, ImageError, AttributeError):  # reported when that image is asked for
         image = bag.parse(raw, msgtype)
-        size = _coded_size_px(image) if hasattr(image, 'format') else (image.width, image.height)
+        coded = hasattr(image, 'format')
+        size = upright_size(io.BytesIO(bytes(image.data))) if coded else (image.width, image.height)
         if size and 0 < min(size) and max(size) <= MAX_IMAGE_PX:
             return size
     return MAX_IMAGE_PX, MAX_IMAGE_PX
-
-
-def _coded_size_px(image: object) -> tuple[int, int] | None:
-    content = bytes(image.data)
-    if b'Exif' in content:  # which may have it turned by a quarter
-        return to_bgr(image).shape[1::-1]
-    return stated_size(io.BytesIO(content))
 
 
 def _select(bag: BagFile, wanted: Callable[[BagTopic], bool]) -> list[BagTopic]:

@@ -149,7 +149,7 @@ def _pictures(
             continue
         stated = _stated_size(image, size)
         load_bgr = partial(load_image, path)
-        if stated == size[::-1] != size and _is_turned(path):  # boxes were drawn on it upright
+        if size != stated == image_size(path, upright=True):  # boxes were drawn on it upright
             size, load_bgr = stated, partial(load_image, path, upright=True)
         if size != stated:
             raise ValueError(
@@ -171,13 +171,6 @@ def _stated_size(image: dict, stored: tuple[int, int]) -> tuple[int, int]:
     if not width and not height:
         return stored
     return _number(width), _number(height)
-
-
-def _is_turned(path: Path) -> bool:
-    try:
-        return load_image(path, upright=True).shape[1::-1] != image_size(path)
-    except ValueError:
-        return False
 
 
 def _number(value: object) -> object:

@@ -52,11 +52,13 @@ def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> S
         folder / ANNOTATIONS / f'{image.stem}.xml' if in_folders else image.with_suffix('.xml')
         for image in images
     ]
-    marked = [_boxes(file) if file.is_file() else None for file in files]
-    names = tuple(sorted({name for boxes in marked for name, _, _ in boxes or ()}))
+    marked = [_boxes(file) if file.is_file() else (None, None) for file in files]
+    names = tuple(sorted({name for boxes, _ in marked for name, _, _ in boxes or ()}))
     collector = GroundTruthCollector(str(folder))
     frames = []
-    for index, (image, boxes) in enumerate(zip(images, marked)):
+    for index, (image, (boxes, stated)) in enumerate(zip(images, marked)):
+        # Boxes were drawn on it upright where the file says so.
+        upright = image_size(image) != stated == image_size(image, upright=True)
         ground_truth = (
             boxes
             if boxes is None
@@ -64,14 +66,14 @@ def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> S
                 [box for _, box, _ in boxes],
                 [names.index(name) for name, _, _ in boxes],
                 [difficult for _, _, difficult in boxes],
-                *image_size(image),
+                *image_size(image, upright=upright),
             )
         )
         frames.append(
             Frame(
                 image.stem if in_folders else image.relative_to(folder).as_posix(),
                 round(index * 1e9 / rate_hz),
-                partial(load_image, image),
+                partial(load_image, image, upright=upright),
                 None,
                 ground_truth,
             )
@@ -88,7 +90,8 @@ def _listed(file: Path, images: list[Path]) -> list[Path]:
     return [image for image in images if image.stem in wanted]
 
 
-def _boxes(file: Path) -> list[Box]:
+def _boxes(file: Path) -> tuple[list[Box], tuple[int, int] | None]:
+    """With width and height of the image that they were drawn on, where the file states them."""
     with expected_format(file, _FORM):
         content = read_bytes(file, _MOST_BYTES)
         if b'<!DOCTYPE' in content or b'<!ENTITY' in content:
@@ -99,7 +102,10 @@ def _boxes(file: Path) -> list[Box]:
             raise ValueError(f'it is no XML: {error}') from error
         if root.tag != 'annotation':
             raise ValueError(f'its root is {root.tag!r}, expected annotation')
-        return [_box(element) for element in root.iter('object')]
+        sides = [root.findtext(f'size/{side}', '') for side in ('width', 'height')]
+        are_known = all(side.isascii() and side.isdecimal() and len(side) < 7 for side in sides)
+        stated = (int(sides[0]), int(sides[1])) if are_known else None
+        return [_box(element) for element in root.iter('object')], stated
 
 
 def _box(element: ElementTree.Element) -> Box:

@@ -190,7 +190,7 @@ def _video(path: Path, split: str | None) -> Read | None:
 def _image(path: Path, split: str | None) -> Read | None:
     if path.is_file() and path.suffix.lower() in IMAGE_ENDINGS:
         return lambda rate_hz: Sequence(
-            path.stem, (), (Frame(path.name, 0, partial(load_image, path)),)
+            path.stem, (), (Frame(path.name, 0, partial(load_image, path, upright=True)),)
         )
     return None
 

@@ -76,7 +76,7 @@ def read_yolo(data_yaml: Path, split: str | None = None, rate_hz: float = 10.0) 
         Frame(
             image.as_posix() if len(places) > 1 else image.relative_to(_root(places[0])).as_posix(),
             round(index * 1e9 / rate_hz),
-            partial(load_image, image),
+            partial(load_image, image, upright=True),  # as YOLO draws its boxes
             None,
             _ground_truth(image, file, names, box_values, collector) if are_known else None,
         )
@@ -170,7 +170,7 @@ def _ground_truth(
     box_values: int | None,
     collector: GroundTruthCollector,
 ) -> GroundTruth:
-    width, height = image_size(image)
+    width, height = image_size(image, upright=True)
     boxes, labels = [], []
     if file.is_file():
         with expected_format(file, "YOLO's labels (class, then shares of the image)"):

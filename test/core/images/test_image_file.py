@@ -7,6 +7,7 @@ import zlib
 import cv2
 import numpy as np
 import pytest
+from annotated_images import turn
 
 from deadline_perception.core.images.image_file import (
     file_of,
@@ -37,17 +38,46 @@ def test_says_whether_a_file_is_absent_or_broken(tmp_path):
             reader(tmp_path / 'b.jpg')
 
 
+@pytest.mark.parametrize('order', ['II', 'MM'])
+@pytest.mark.parametrize('orientation', range(10))
+def test_how_a_camera_was_held_is_known_without_decoding_and_folders_are_upright(
+    tmp_path, orientation, order
+):
+    note = struct.pack(
+        f'{"<" if order == "II" else ">"}2sHIHHHIHHI',
+        order.encode(),
+        42,
+        8,
+        1,
+        0x112,
+        3,
+        1,
+        orientation,
+        0,
+        0,
+    )
+    note = b'Exif\0\0' + note
+    stored = cv2.imencode('.jpg', np.full((37, 53, 3), 80, np.uint8))[1].tobytes()
+    content = stored[:2] + b'\xff\xe1' + struct.pack('>H', len(note) + 2) + note + stored[2:]
+    (tmp_path / 'a.jpg').write_bytes(content)
+    (frame,) = read_image_folder(tmp_path).frames
+    shape = frame.load_bgr().shape
+    assert shape == ((53, 37, 3) if 5 <= orientation <= 8 else (37, 53, 3))
+    assert image_size(tmp_path / 'a.jpg', upright=True) == shape[1::-1]
+    assert image_size(tmp_path / 'a.jpg') == (53, 37)
+    for length in range(len(note)):  # what a note lacks is no orientation
+        cut = note[:length]
+        content = stored[:2] + b'\xff\xe1' + struct.pack('>H', length + 2) + cut + stored[2:]
+        (tmp_path / 'a.jpg').write_bytes(content)
+        size = image_size(tmp_path / 'a.jpg', upright=True)
+        assert size == load_image(tmp_path / 'a.jpg', upright=True).shape[1::-1], length
+
+
 def test_how_a_camera_was_held_does_not_turn_the_pixels(tmp_path):
     """Size and pixels of a photograph that should be shown upright are those that its boxes were marked on."""
     file = tmp_path / 'a.jpg'
     cv2.imwrite(str(file), np.full((37, 53, 3), 80, np.uint8))
-    stored = file.read_bytes()
-    turned = (
-        b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'  # orientation 6
-    )
-    file.write_bytes(
-        stored[:2] + b'\xff\xe1' + (len(turned) + 2).to_bytes(2, 'big') + turned + stored[2:]
-    )
+    turn(file)
     assert cv2.imread(str(file)).shape == (53, 37, 3), 'the note is there'
     assert image_size(file) == (53, 37) and load_image(file).shape == (37, 53, 3)
     assert load_image(file, upright=True).shape == (53, 37, 3)

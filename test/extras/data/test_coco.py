@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from annotated_images import turn
 from json_damage import reads_or_refuses_in_one_line
 
 from deadline_perception.extras.data.coco import read_coco
@@ -348,9 +349,7 @@ def test_a_mark_of_byte_order_is_no_fault(tmp_path):
 def test_boxes_that_were_drawn_on_the_upright_image_get_it_upright(tmp_path):
     objects(tmp_path, 'val.json', 'a.jpg')
     plain = (tmp_path / 'a.jpg').read_bytes()
-    note = b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'
-    turned = plain[:2] + b'\xff\xe1' + (len(note) + 2).to_bytes(2, 'big') + note + plain[2:]
-    (tmp_path / 'a.jpg').write_bytes(turned)
+    turn(tmp_path / 'a.jpg')
     assert read_coco(tmp_path / 'val.json').frames[0].load_bgr().shape == (48, 64, 3)
     content = json.loads((tmp_path / 'val.json').read_text())
     content['images'][0].update(width=48, height=64)

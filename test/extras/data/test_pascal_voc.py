@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from annotated_images import turn
 
 from deadline_perception.extras.data.pascal_voc import read_voc
 from deadline_perception.extras.data.source import open_source
@@ -42,6 +43,19 @@ def test_pixels_count_from_0_and_difficult_objects_are_crowd_regions(root):
     assert known.labels.tolist() == [1, 0] and known.crowd.tolist() == [True, False]
     assert [frame.name for frame in open_source(str(root), split='train').frames] == ['b']
     assert len(read_voc(root).frames) == 2
+
+
+@pytest.mark.parametrize(
+    ('sides', 'shape'), [('', (50, 100, 3)), ((100, 50), (50, 100, 3)), ((50, 100), (100, 50, 3))]
+)
+def test_an_image_is_upright_where_its_boxes_were_drawn_on_it_so(root, sides, shape):
+    turn(root / 'JPEGImages/a.jpg')
+    size = sides and '<size><width>{}</width><height>{}</height></size>'.format(*sides)
+    text = annotation(('car', 0, 11, 6, 30, 90)).replace('<annotation>', f'<annotation>{size}')
+    (root / 'Annotations/a.xml').write_text(text)
+    frame = read_voc(root).frames[0]
+    assert frame.load_bgr().shape == shape
+    assert frame.ground_truth.boxes_xyxy_px.tolist() == [[10, 5, 30, min(90, shape[0])]]
 
 
 def test_files_beside_the_images_as_labelimg_writes_them(root, tmp_path):

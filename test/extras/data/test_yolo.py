@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from annotated_images import turn
 
 from deadline_perception.extras.data.source import open_source
 from deadline_perception.extras.data.yolo import read_yolo
@@ -35,6 +36,13 @@ def test_boxes_and_outlines_become_corners_in_px(root):
     np.testing.assert_allclose(known.boxes_xyxy_px, [[40, 15, 60, 35], [10, 10, 30, 30]], atol=1e-4)
     assert known.labels.tolist() == [1, 0]
     assert len(sequence.frames[1].ground_truth) == 0  # known to hold nothing
+
+
+def test_boxes_are_shares_of_the_image_upright(root):
+    turn(root / 'valid/images/a.jpg')
+    frame = open_source(str(root)).frames[0]
+    assert frame.load_bgr().shape == (100, 50, 3)
+    np.testing.assert_allclose(frame.ground_truth.boxes_xyxy_px[0], [20, 30, 30, 70], atol=1e-4)
 
 
 def test_splits_and_the_file_itself_are_sources(root):
