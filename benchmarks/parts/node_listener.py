@@ -56,8 +56,11 @@ class NodeListener:
         self.budgets: list[tuple[float, float, bool]] = []
         self.speeds: list[tuple[float, float]] = []
         self.not_finite: list[tuple[float, str]] = []
+        if {'detector', 'bringup'} & set(computed):  # else they are the stand's own, at any length
+            node.create_subscription(
+                Detection2DArray, 'detector/detections', self._on_detections, 200
+            )
         for kind, topic, callback in (
-            (Detection2DArray, 'detector/detections', self._on_detections),
             (FrameLatency, 'detector/latency', self._on_latency),
             (DiagnosticArray, '/diagnostics', self._on_status),
             (TimeBudget, 'time_budget/budget', self._on_budget),
