@@ -635,6 +635,7 @@ def test_a_fork_is_told_to_make_a_detector_of_its_own(detector):
             lambda: stream.submit(IMAGE, 1, 200.0),
             lambda: detector.stream(),
             lambda: detector._executor.do(lambda: None),
+            lambda: asyncio.run(detector.adetect(IMAGE, 200.0)),
         ):
             try:
                 call()
@@ -644,7 +645,7 @@ def test_a_fork_is_told_to_make_a_detector_of_its_own(detector):
         os.write(sender, str(said).encode())
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    assert os.read(receiver, 1000).decode() == str([True] * 5)
+    assert os.read(receiver, 1000).decode() == str([True] * 6)
     os.close(receiver)
     os.close(sender)
     assert detector.detect(IMAGE, AMPLE_MS).in_time
