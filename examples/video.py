@@ -24,7 +24,6 @@ def main(
     video = cv2.VideoCapture(int(source) if source.isdecimal() else source)
     if not video.isOpened():
         sys.exit(f'{source} cannot be opened, expected a video or the number of a camera')
-    rate_hz = video.get(cv2.CAP_PROP_FPS) or 30.0
     outcomes: Counter = Counter()
     answers: list[Answer] = []
 
@@ -34,18 +33,19 @@ def main(
         answers.append(answer)
 
     with DeadlineDetector(model) as detector, detector.stream(keep) as stream:
-        until_s = time.monotonic() + seconds
-        while time.monotonic() < until_s:
+        begun_s = time.monotonic()
+        while (played_s := time.monotonic() - begun_s) < seconds:
             is_there, image_bgr = video.read()
             if not is_there:
                 break
-            stream.submit(image_bgr, time.time_ns(), budget_ms)
             if not source.isdecimal():  # a file gives its images at once; a camera's are waited for
-                time.sleep(1.0 / rate_hz)
+                due_s = begun_s + video.get(cv2.CAP_PROP_POS_MSEC) / 1000.0
+                time.sleep(max(0.0, due_s - time.monotonic()))
+            stream.submit(image_bgr, time.time_ns(), budget_ms)
     pictures = [answer.draw() for answer in answers]
     if pictures:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
-        size = pictures[0].shape[1::-1]
+        size, rate_hz = pictures[0].shape[1::-1], max(1.0, len(pictures) / played_s)
         written = cv2.VideoWriter(out, cv2.VideoWriter_fourcc(*'mp4v'), rate_hz, size)
         for picture in pictures:
             written.write(picture)

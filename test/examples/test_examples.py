@@ -18,6 +18,7 @@ import pytest
 from exported_files import SIZE, exported
 from invented_networks import MAGNIFIER, make_magnifier
 from recorded_run import write_drive
+from timed_videos import matroska
 
 from deadline_perception.core.device import (
     DEFAULT_THREADS,
@@ -223,6 +224,19 @@ def test_video(example, tmp_path):
     assert cv2.VideoCapture(str(tmp_path / 'out/examples/video.mp4')).isOpened()
     with pytest.raises(SystemExit, match='absent.avi cannot be opened'):
         example('video').main('absent.avi', MODEL)
+
+
+def test_a_video_of_variable_rate_is_played_at_the_times_of_its_frames(
+    example, tmp_path, monkeypatch
+):
+    """OpenCV says 1000 frames per second of such a file, which would be over in a moment."""
+    module, pauses_s = example('video'), []
+    monkeypatch.setattr(module.time, 'sleep', pauses_s.append)
+    file = matroska(tmp_path / 'phone.mkv', [0, 33, 66, 60_000])
+    outcomes = module.main(str(file), MODEL, AMPLE_MS)
+    assert outcomes['DETECTED'] + outcomes['superseded'] == 4
+    assert len(pauses_s) == 4 and 20.0 < pauses_s[-1] <= 60.0
+    assert 0.0 < cv2.VideoCapture('out/examples/video.mp4').get(cv2.CAP_PROP_FPS) < 900.0
 
 
 def test_own_onnx_model(repository, tmp_path, cache):
