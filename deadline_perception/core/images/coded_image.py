@@ -21,9 +21,8 @@ JPEG_START, _JPEG_END, _JPEG_SCAN = b'\xff\xd8', b'\xff\xd9', b'\xff\xda'
 _JPEG_BARE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a length
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _EXIF_SEGMENT, _ORIENTATION_TAG, _QUARTER_TURNS = 0xE1, 0x0112, range(5, 9)
-_MOST_SCANS = (
-    100  # of a progressive JPEG; each takes the time of the whole image, and encoders make ten
-)
+_USUAL_SCANS = 12  # of a progressive JPEG, as encoders make; each takes the time of the whole image
+_MOST_SCANS = 100  # of a small one, in which they take no longer than the usual ones of the largest
 _MOST_STRAY_BYTES = 2**16  # between the segments of a JPEG
 
 
@@ -48,7 +47,7 @@ def decoded(content: bytes, flags: int = cv2.IMREAD_COLOR) -> np.ndarray:
     if width * height > MOST_PX:
         raise CodedImageError(f'is {width} x {height} px, expected at most {MOST_PX} px')
     if content.startswith(JPEG_START):
-        _check_scans(content)
+        _check_scans(content, width * height)
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
     except cv2.error as error:
@@ -153,7 +152,7 @@ def _webp_size(head: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _check_scans(jpeg: bytes) -> None:
+def _check_scans(jpeg: bytes, pixels: int) -> None:
     """OpenCV fills what a cut JPEG lacks with grey and says nothing; drivers may publish a whole buffer behind it."""
     stream = io.BytesIO(jpeg)
     for _ in _jpeg_segments(stream):
@@ -162,5 +161,6 @@ def _check_scans(jpeg: bytes) -> None:
     if jpeg.find(_JPEG_END, stream.tell()) < 0:
         raise CodedImageError('is cut off: expected the JPEG end marker')
     scans = jpeg.count(_JPEG_SCAN)
-    if scans > _MOST_SCANS:
-        raise CodedImageError(f'has {scans} scans, expected at most {_MOST_SCANS}')
+    most = min(_MOST_SCANS, _USUAL_SCANS * MOST_PX // max(1, pixels))
+    if scans > most:
+        raise CodedImageError(f'has {scans} scans, expected at most {most} of {pixels} px')

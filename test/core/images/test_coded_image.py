@@ -120,15 +120,15 @@ def test_bytes_between_segments_do_not_hide_the_size():
     assert stated_size(io.BytesIO(jpeg[:20] + bytes(10**5) + jpeg[20:])) is None
 
 
-def test_a_jpeg_of_hundreds_of_scans_is_refused():
-    jpeg = cv2.imencode('.jpg', np.zeros((64, 64, 3), np.uint8), (cv2.IMWRITE_JPEG_PROGRESSIVE, 1))[
-        1
-    ]
-    jpeg = jpeg.tobytes()
-    assert decoded(jpeg).shape == (64, 64, 3)
-    at = jpeg.rfind(b'\xff\xda')
-    with pytest.raises(CodedImageError, match='scans, expected at most 100'):
-        decoded(jpeg[:at] + jpeg[at:-2] * 200 + jpeg[-2:])
+@pytest.mark.parametrize(('side', 'most'), [(64, 100), (4096, 48)])
+def test_a_jpeg_of_more_scans_than_take_the_time_of_the_largest_image_is_refused(side, most):
+    grey = np.zeros((side, side), np.uint8)
+    jpeg = cv2.imencode('.jpg', grey, (cv2.IMWRITE_JPEG_PROGRESSIVE, 1))[1].tobytes()
+    at, scans = jpeg.rfind(b'\xff\xda'), jpeg.count(b'\xff\xda')
+    head, last, end = jpeg[:at], jpeg[at:-2], jpeg[-2:]
+    assert decoded(head + last * (most - scans + 1) + end).shape == (side, side, 3)
+    with pytest.raises(CodedImageError, match=f'scans, expected at most {most} of {side**2} px'):
+        decoded(head + last * (most - scans + 2) + end)
 
 
 def test_opencv_is_imported_in_one_place_which_limits_it_first(repository):
