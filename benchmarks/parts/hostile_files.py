@@ -648,9 +648,8 @@ def _images() -> Iterator[tuple[str, bytes]]:
     yield 'a TIFF', cv2.imencode('.tiff', np.zeros((20_000, 20_000), np.uint8))[1].tobytes()
     grey, slowly = np.zeros((8000, 8000), np.uint8), (cv2.IMWRITE_JPEG_PROGRESSIVE, 1)
     large = cv2.imencode('.jpg', grey, slowly)[1].tobytes()
-    at = large.rfind(b'\xff\xda')
-    yield 'a JPEG of 90 scans', large[:at] + large[at:-2] * 90 + large[-2:]
-    at = jpeg.find(b'\xff\xc0')
+    scan = large.rfind(b'\xff\xda')
+    yield 'a JPEG of 90 scans', large[:scan] + large[scan:-2] * 90 + large[-2:]
     yield 'a JPEG that ends within a length', jpeg[: at + 19] + b'\xff\xc4'
     yield 'a JPEG of 65,535 px', b'\xff\xd8\xff\xc0\x00\x11\x08\xff\xff\xff\xff\x03' + bytes(20)
 
