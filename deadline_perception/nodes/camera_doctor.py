@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from deadline_perception.extras.camera.diagnosis import (
 )
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.middleware import make_room_for_images
-from deadline_perception.nodes.service_quality import TELLS_NUMBERS, newest
+from deadline_perception.nodes.service_quality import newest, numbered
 
 WATCHED_S = 4.0
 _DISCOVERY_S = 1.5  # for the publishers of a topic to be known
@@ -67,8 +67,9 @@ class CameraWatch:
             return
         self._is_subscribed, self._started_s = True, time.monotonic()
         quality = newest(_DEPTH, reliable=all(end.is_reliable for end in ends))
-        on_image = self._on_image if TELLS_NUMBERS else lambda image: self._on_image(image, {})
-        self._node.create_subscription(_KINDS[ends[0].kind], self._topic, on_image, quality)
+        self._node.create_subscription(
+            _KINDS[ends[0].kind], self._topic, numbered(self._on_image), quality
+        )
 
     def seen(self) -> SeenTopic:
         """What was seen until now; looks for the topic in other domains where nobody publishes it."""
@@ -89,7 +90,7 @@ class CameraWatch:
         found = getattr(self._node, f'get_{of}_info_by_topic')(self._topic)
         return [_endpoint(info) for info in found if info.node_name != self._node.get_name()]
 
-    def _on_image(self, message: Image | CompressedImage, info) -> None:
+    def _on_image(self, message: Image | CompressedImage, info: Mapping[str, int]) -> None:
         problem = ''
         try:
             to_bgr(message)

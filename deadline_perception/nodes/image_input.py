@@ -13,16 +13,18 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import ReliabilityPolicy
 from rclpy.subscription import Subscription
+from rclpy.timer import Timer
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import CompressedImage, Image
 
 from deadline_perception.nodes.parameters import Parameter
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.service_quality import (
-    TELLS_NUMBERS,
     newest,
+    numbered,
     subscription_events,
 )
+from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.image_flow import ImageFlow
 
 LONGEST_TRANSPORT_NS = (
@@ -57,7 +59,7 @@ class WhileWanted(MutuallyExclusiveCallbackGroup):
         super().__init__()
         self._is_wanted = is_wanted
 
-    def can_execute(self, entity) -> bool:
+    def can_execute(self, entity: Untyped) -> bool:
         return self._is_wanted() and super().can_execute(entity)
 
 
@@ -98,14 +100,15 @@ class ImageInput:
         self._last_number: int | None = None
         self._missing = self._left_out = 0
         self._subscription: Subscription | None = None
-        self._strengthener = None
+        self._strengthener: Timer | None = None
         self._subscribe(reliability)
 
     def close(self) -> None:
         """Ends the subscription."""
         self._end_strengthener()
-        self._node.destroy_subscription(self._subscription)
-        self._subscription = None
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            self._node.destroy_subscription(subscription)
 
     def wake(self) -> None:
         """Lets the executor look anew whether an image is wanted; from any thread."""
@@ -143,15 +146,12 @@ class ImageInput:
         if reliability == 'auto':
             events.incompatible_qos = weaken
         quality = newest(self._depth, reliable=reliability != 'best_effort')
-        callback = (
-            self._on_message if TELLS_NUMBERS else lambda message: self._on_message(message, {})
-        )
 
         def subscribe() -> Subscription:
             return self._node.create_subscription(
                 self._kind,
                 topic,
-                callback,
+                numbered(self._on_message),
                 quality,
                 event_callbacks=events,
                 callback_group=self._group,
@@ -192,7 +192,7 @@ class ImageInput:
             self._node.destroy_timer(self._strengthener)
             self._strengthener = None
 
-    def _on_message(self, message: Image | CompressedImage, info: Mapping[str, object]) -> None:
+    def _on_message(self, message: Image | CompressedImage, info: Mapping[str, int]) -> None:
         left_out = self._count_left_out(info.get('publication_sequence_number'))
         waited_ns = time.time_ns() - (info.get('received_timestamp') or sys.maxsize)
         self._on_image(
@@ -217,9 +217,8 @@ class ImageInput:
 
     def _cameras(self) -> list[TopicEndpointInfo]:
         """Publishers that are heard; those of another type under the same name are not."""
-        name, topic = f'sensor_msgs/msg/{self._kind.__name__}', self._subscription.topic_name
-        return [
-            info
-            for info in self._node.get_publishers_info_by_topic(topic)
-            if info.topic_type == name
-        ]
+        if self._subscription is None:
+            return []
+        name = f'sensor_msgs/msg/{self._kind.__name__}'
+        ends = self._node.get_publishers_info_by_topic(self._subscription.topic_name)
+        return [info for info in ends if info.topic_type == name]

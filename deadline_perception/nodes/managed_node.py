@@ -24,6 +24,7 @@ from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import interruptible
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events
+from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.system.process_memory import give_back_memory
 
 # What loading raises of files and parameters that do not fit, with words for whoever gave them.
@@ -34,6 +35,8 @@ MOST_LOADING_S = (
 REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h: only another process can go on
 _HANGS = 'the network still hangs in a frame'
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
+
+_Transition = Callable[[LifecycleState], TransitionCallbackReturn]
 
 
 def cause(error: BaseException) -> str:
@@ -57,7 +60,7 @@ class ManagedNode(LifecycleNode):
     _state = 'unconfigured'
     _refusal = ''  # why the node is not configured; empty while nothing is wrong
 
-    def __init__(self, name: str, **options) -> None:
+    def __init__(self, name: str, **options: Untyped) -> None:
         super().__init__(name, **options)
         self._outputs: list[LifecyclePublisher] = []
         # rclpy's own table of the methods above, the same from Humble to Kilted.
@@ -78,7 +81,7 @@ class ManagedNode(LifecycleNode):
         return False
 
     def _unless_it_hangs(
-        self, what: str, transition: Callable, state: LifecycleState
+        self, what: str, transition: _Transition, state: LifecycleState
     ) -> TransitionCallbackReturn:
         """No thread can be ended, and what computes beside a hanging one would wait for the same locks and memory."""
         if not self._still_hangs():
@@ -94,7 +97,7 @@ class ManagedNode(LifecycleNode):
         ending.start()
         return TransitionCallbackReturn.FAILURE
 
-    def _told(self, callback: Callable, state: LifecycleState) -> TransitionCallbackReturn:
+    def _told(self, callback: _Transition, state: LifecycleState) -> TransitionCallbackReturn:
         """Logs what a transition raises, which rclpy turns into its result without a word."""
         try:
             return callback(state)
@@ -107,7 +110,7 @@ class ManagedNode(LifecycleNode):
                 self.get_logger().error(traceback.format_exc())
             raise RuntimeError(cause(error)) from error
 
-    def _limited(self, callback: Callable, state: LifecycleState) -> TransitionCallbackReturn:
+    def _limited(self, callback: _Transition, state: LifecycleState) -> TransitionCallbackReturn:
         """Ends the process when a configuration does not end."""
         limit = threading.Timer(MOST_LOADING_S, self._end_overdue)
         limit.daemon = True
@@ -138,7 +141,9 @@ class ManagedNode(LifecycleNode):
             self.get_logger().error(self._refusal)
         return TransitionCallbackReturn.FAILURE
 
-    def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Callable:
+    def _output(
+        self, kind: type, topic: str, quality: QoSProfile = RESULTS
+    ) -> Callable[[Untyped], None]:
         """What publishes to a topic, until `_release`."""
         publisher = self.create_lifecycle_publisher(
             kind, topic, quality, event_callbacks=publisher_events(self, topic)
@@ -200,6 +205,9 @@ class ManagedNode(LifecycleNode):
         if autostart:
             self._starter = steady_timer(self, 0.0, self._start)
 
+    def _report(self) -> Report:
+        raise NotImplementedError
+
     def _refusal_or_report(self) -> Report:
         report = self._report()
         problem = self._refusal or (
@@ -229,4 +237,4 @@ class ManagedNode(LifecycleNode):
             )
             response.success = False
             return response
-        return super()._LifecycleNodeMixin__on_change_state(request, response)
+        return super()._LifecycleNodeMixin__on_change_state(request, response)  # type: ignore[misc]  # private

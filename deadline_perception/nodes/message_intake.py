@@ -19,7 +19,8 @@ from rclpy.subscription import Subscription
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.core.untrusted_file import MIB
 from deadline_perception.msg import ContentionState, TimeBudget
-from deadline_perception.nodes.service_quality import RESULTS, TELLS_NUMBERS, subscription_events
+from deadline_perception.nodes.service_quality import RESULTS, numbered, subscription_events
+from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import MAX_BUDGET_MS
@@ -60,7 +61,7 @@ class Range:
     unit: str = ''
     may_be_nan: bool = False
 
-    def problem_with(self, message: object) -> str:
+    def problem_with(self, message: Untyped) -> str:
         """What is wrong with a message, in one line; empty when the field is legal."""
         for value in _values(message, self.field.split('.')):
             if isinstance(value, str) and not value.isprintable():
@@ -75,7 +76,7 @@ class Range:
         return ''
 
 
-def _values(value: object, parts: list[str]) -> Iterator[object]:
+def _values(value: Untyped, parts: list[str]) -> Iterator[Untyped]:
     if not parts:
         yield value
         return
@@ -142,7 +143,7 @@ RANGES = {
 }
 
 
-def problem_with(topic: str, message: object) -> str:
+def problem_with(topic: str, message: Untyped) -> str:
     """What is wrong with a message of a topic of `RANGES`, in one line; empty when all of it is legal."""
     return next(filter(None, (row.problem_with(message) for row in RANGES[topic])), '')
 
@@ -168,7 +169,7 @@ class InTurn(MutuallyExclusiveCallbackGroup):
         self._taken, self._sent, self._sent_hz = 0, 0, 0.0
         self._numbers: list[int] = []  # the last of each publisher, that of the newest message last
 
-    def can_execute(self, entity) -> bool:
+    def can_execute(self, entity: Untyped) -> bool:
         return self._has_turn() and super().can_execute(entity)
 
     def _has_turn(self) -> bool:
@@ -227,7 +228,7 @@ class MessageIntake:
         self,
         kind: type,
         topic: str,
-        callback: Callable,
+        callback: Callable[[Untyped], None],
         quality: QoSProfile,
         *,
         meaning: str = '',
@@ -243,7 +244,7 @@ class MessageIntake:
         name = self._node.resolve_topic_name(topic)
         turns = InTurn(self._clock_ms, lambda: max(1, self._node.count_publishers(name)))
 
-        def on_message(raw: bytes, info: Mapping[str, object]) -> None:
+        def on_message(raw: bytes, info: Mapping[str, int]) -> None:
             turns.take(info.get('publication_sequence_number'))
             message = self.message_in(raw, kind, meaning)
             if message is not None:
@@ -252,7 +253,7 @@ class MessageIntake:
         subscription = self._node.create_subscription(
             kind,
             topic,
-            on_message if TELLS_NUMBERS else lambda raw: on_message(raw, {}),
+            numbered(on_message),
             quality,
             raw=True,
             event_callbacks=subscription_events(self._node, topic),
@@ -280,7 +281,7 @@ class MessageIntake:
             self._node.destroy_subscription(ended)
             del self._subscriptions[ended]
 
-    def message_in(self, raw: bytes, kind: type, topic: str) -> object | None:
+    def message_in(self, raw: bytes, kind: type, topic: str) -> Untyped | None:
         """The message in serialised data; None of one that is not legal, which is counted and logged.
 
         Long ones are refused as they are: to make objects of millions of texts takes seconds and hundreds of megabytes.

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.nodes.untyped import Untyped
 
 _PARAMETERS = 'ros__parameters'
 _NAME = re.compile(r'(/(\*{1,2}|[A-Za-z_][A-Za-z0-9_]*))+')  # ROS takes no file with any other
@@ -65,9 +66,9 @@ def fits(pattern: str, node: str) -> bool:
     return re.fullmatch(pattern.replace('/*', r'(/\w+)'), node) is not None
 
 
-def parameters_of(node: str, sections: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+def parameters_of(node: str, sections: Mapping[str, Mapping[str, Untyped]]) -> dict[str, Untyped]:
     """The parameters of the node with this absolute name."""
-    values: dict[str, object] = {}
+    values: dict[str, Untyped] = {}
     for pattern, parameters in sections.items():
         if fits(pattern, node):
             values.update(parameters)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from rcl_interfaces.msg import (
     FloatingPointRange,
@@ -15,10 +15,12 @@ from rcl_interfaces.msg import (
     SetParametersResult,
 )
 from rclpy.node import Node
+from rclpy.parameter import Parameter as RosParameter
 
 from deadline_perception.core.errors import DeadlinePerceptionError
+from deadline_perception.nodes.untyped import Untyped
 
-Value = Union[bool, int, float, str, Sequence[float], Sequence[str]]
+Value = Untyped  # has the type of its row's default, which `validate` makes sure of
 _FOREIGN = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')  # rclpy's own
 
 
@@ -46,11 +48,11 @@ class Parameter:
     """
 
     name: str
-    default: Value
+    default: bool | int | float | str | Sequence[float] | Sequence[str]
     description: str
     unit: str = ''
     minimum: float | None = None
-    maximum: float | None = None
+    maximum: float = math.inf
     choices: tuple[str, ...] = ()
     read_only: bool = False
     waits_for: str = ''
@@ -69,19 +71,19 @@ class Parameter:
         return f'[{self.minimum:g}, {self.maximum:g}] {self.unit}'.rstrip()
 
     @property
-    def _sample(self) -> bool | int | float | str:
+    def _sample(self) -> Value:
         return self.default[0] if isinstance(self.default, list) else self.default
 
-    def converted(self, value: object) -> object:
+    def converted(self, value: Value) -> Value:
         """The value with whole numbers made decimal where the parameter is decimal; others as they are."""
         if not isinstance(value, (bool, int, float, str)) and hasattr(value, '__iter__'):
             return [self._converted_element(element) for element in value]
         return self._converted_element(value)
 
-    def _converted_element(self, value: object) -> object:
+    def _converted_element(self, value: Value) -> Value:
         return float(value) if isinstance(self._sample, float) and type(value) is int else value
 
-    def problem_with(self, value: object) -> str:
+    def problem_with(self, value: Value) -> str:
         """What is wrong with a value, in one line; empty when it is legal."""
         is_list = isinstance(self.default, list)
         if isinstance(value, (list, tuple)) != is_list:
@@ -119,7 +121,7 @@ class Parameter:
         return described
 
 
-class ParameterValues(UserDict):
+class ParameterValues(UserDict[str, Value]):
     """The values in force, by name; every read sees the latest accepted change."""
 
     def snapshot(self) -> Mapping[str, Value]:
@@ -127,7 +129,7 @@ class ParameterValues(UserDict):
         return self.data
 
 
-def validate(table: Sequence[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
+def validate(table: Sequence[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
     """The defaults overlaid with the given values, all of them legal.
 
     Raises:
@@ -161,7 +163,7 @@ def unknown_names(table: Sequence[Parameter], given: Mapping[str, object]) -> li
 def declare(
     node: Node,
     table: Sequence[Parameter],
-    apply: Callable[[Mapping[str, Value]], None] | None = None,
+    apply: Callable[[Mapping[str, Value]], object] | None = None,
 ) -> ParameterValues:
     """Declares a table's parameters on a node and keeps watch over every later change.
 
@@ -185,7 +187,7 @@ def declare(
         node.declare_parameter(row.name, values[row.name], row.descriptor(), ignore_override=True)
     in_force = ParameterValues(values)
 
-    def on_set(changes: list) -> SetParametersResult:
+    def on_set(changes: list[RosParameter]) -> SetParametersResult:
         changed = {change.name: change.value for change in changes if change.name in in_force}
         if not changed:
             return SetParametersResult(successful=True)
@@ -206,22 +208,23 @@ def declare(
         return SetParametersResult(successful=True)
 
     # rclpy forgets what a callback says of a change that it takes, and `ros2 param set` is to show it.
-    set_atomically, said = node.set_parameters_atomically, []
+    set_atomically = node.set_parameters_atomically
+    said: list[str] = []
 
-    def set_and_tell(changes: list) -> SetParametersResult:
+    def set_and_tell(parameter_list: list[RosParameter]) -> SetParametersResult:
         said.clear()
-        result = set_atomically(changes)
+        result = set_atomically(parameter_list)
         if result.successful:
             result.reason = '; '.join(said)
         return result
 
-    node.set_parameters_atomically = set_and_tell
+    node.set_parameters_atomically = set_and_tell  # type: ignore[method-assign]  # there is no hook
     node.add_on_set_parameters_callback(on_set)
     return in_force
 
 
 def _apply(
-    apply: Callable[[Mapping[str, Value]], None] | None, values: Mapping[str, Value]
+    apply: Callable[[Mapping[str, Value]], object] | None, values: Mapping[str, Value]
 ) -> None:
     if apply is None:
         return

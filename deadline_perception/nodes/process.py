@@ -10,7 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import rclpy
 from rclpy.exceptions import NameValidationException, NotInitializedException, ParameterException
@@ -29,14 +29,15 @@ _EXPECTED = (
     ValueError,
     OSError,
 )
+AnyNode = TypeVar('AnyNode', bound=Node)
 _END_S = 4.5  # after a signal, and again for the node to close; launch kills a process after 10 s
 
 
 def run_node(
     name: str,
-    create: Callable[[], Node],
+    create: Callable[[], AnyNode],
     *,
-    done: Callable[[Node], Future] | None = None,
+    done: Callable[[AnyNode], Future] | None = None,
     own_signals: bool = False,
     sends_images: bool = False,
 ) -> int:
@@ -54,7 +55,7 @@ def run_node(
         the node could not start or a callback failed, or the status of `done`.
     """
     faulthandler.enable()  # a crash of a library below says where the threads were
-    node: Node | None = None
+    node: AnyNode | None = None
     executor: Executor | None = None
     # Before rclpy's own handlers, which call this one. A process that was started to ignore SIGINT, as a shell's
     # background job is, would otherwise load to the end.
@@ -177,17 +178,15 @@ class _Interrupt:
 _interrupt = _Interrupt()
 
 
-class _End:
+class _End(Future):
     """The future that a node is spun for: done with its own, or when a signal has come."""
 
     def __init__(self, own: Future) -> None:
+        super().__init__()
         self._own, self._wakes = own, False
 
     def done(self) -> bool:
         return _interrupt.came or self._own.done()
-
-    def cancelled(self) -> bool:
-        return False
 
     def add_done_callback(self, wake: Callable[[Future], None]) -> None:
         if not self._wakes:  # rclpy gives another one for every callback of the node

@@ -15,13 +15,12 @@ from rclpy.qos import (
 )
 from rclpy.subscription import Subscription
 
+from deadline_perception.nodes.untyped import Untyped
+
 try:
     from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 except ImportError:  # Humble
     from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
-
-# Humble's rclpy does not tell a callback which number a message has.
-TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
 
 
 def newest(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
@@ -91,8 +90,10 @@ def publisher_events(node: Node, topic: str) -> PublisherEventCallbacks:
     )
 
 
-def _logs_misfit(node: Node, topic: str, problem: str, fixes: Mapping[str, str]) -> Callable:
-    def on_incompatible(event) -> None:
+def _logs_misfit(
+    node: Node, topic: str, problem: str, fixes: Mapping[str, str]
+) -> Callable[[Untyped], None]:
+    def on_incompatible(event: Untyped) -> None:
         name = qos_policy_name_from_kind(event.last_policy_kind)
         node.get_logger().error(
             f'{problem} does not fit: {name}; {fixes.get(name, "make both sides agree")} '
@@ -100,6 +101,15 @@ def _logs_misfit(node: Node, topic: str, problem: str, fixes: Mapping[str, str])
         )
 
     return on_incompatible
+
+
+def numbered(
+    callback: Callable[[Untyped, Mapping[str, int]], None],
+) -> Callable[..., None]:
+    """A callback of a subscription, which is given a message, and what the middleware tells of it."""
+    if hasattr(Subscription, 'CallbackType'):
+        return callback
+    return lambda message: callback(message, {})  # Humble's rclpy tells nothing
 
 
 def open_output(node: Node, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Publisher:
