@@ -142,11 +142,10 @@ class BagPlayerNode(Node):
         except MessageTypeError as error:
             self.get_logger().warning(f'{topic.name} is not played: {error}')
             return
-        taken = {publisher.topic_name for publisher in self._outputs.values()}
-        if self.resolve_topic_name(name) in taken:
-            self.get_logger().warning(
-                f'{name} is not played: the camera {self._camera.name} takes its name'
-            )
+        taken = {publisher.topic_name: other for other, publisher in self._outputs.items()}
+        other = taken.get(self.resolve_topic_name(name))
+        if other is not None:
+            self.get_logger().warning(f'{topic.name} is not played: {other} takes its name')
             return
         quality = REPLAY if topic.is_image else newest(100, latched=topic.latched)
         publisher = open_output(self, kind, name, quality)
@@ -171,12 +170,17 @@ class BagPlayerNode(Node):
     def _finish(self, status: int) -> None:
         if self._stopped.is_set() or not self.context.ok():
             return
-        # Without the executor: it may be the one that waits for the future.
-        self.executor.create_task(lambda: self.done.set_result(status))
+        executor = self.executor
+        if executor is None:  # not spun yet
+            self.done.set_result(status)
+        else:  # which may be waiting for the future
+            executor.create_task(lambda: self.done.set_result(status))
 
     def _wait_for_subscribers(self) -> bool:
         """Blocks until everybody listens; False when nobody came in time or the node is ending."""
-        wanted = self._values['wait_for_subscribers'] if self._camera_out else 0
+        camera_out, wanted = self._camera_out, self._values['wait_for_subscribers']
+        if camera_out is None or not wanted:
+            return not self._stopped.wait(_POLL_S)
         begun_s = settled_s = time.monotonic()
         counts = None
         while not self._stopped.wait(_POLL_S):
@@ -184,12 +188,12 @@ class BagPlayerNode(Node):
             now_s = time.monotonic()
             if counts != before:
                 settled_s = now_s
-            is_heard = wanted == 0 or self._camera_out.get_subscription_count() >= wanted
-            if is_heard and (wanted == 0 or now_s - settled_s >= _SETTLE_S):
+            is_heard = camera_out.get_subscription_count() >= wanted
+            if is_heard and now_s - settled_s >= _SETTLE_S:
                 return True
             if now_s - begun_s > self._values['wait_timeout_s']:
                 self.get_logger().error(
-                    f'after {self._values["wait_timeout_s"]:g} s {self._camera_out.topic_name} has fewer than {wanted} '
+                    f'after {self._values["wait_timeout_s"]:g} s {camera_out.topic_name} has fewer than {wanted} '
                     f'subscribers; is the detector active? (ros2 topic info -v)'
                 )
                 return False
@@ -244,7 +248,7 @@ class BagPlayerNode(Node):
 
     def _send(self, topic: str, msgtype: str, bag_ns: int, raw: bytes) -> None:
         publisher = self._outputs[topic]
-        if self._clock_out is not None:
+        if self._keeps_stamps:
             self._publish_clock(bag_ns)
         else:
             raw = self._restamper.restamp(raw, msgtype, time.time_ns())
@@ -253,7 +257,8 @@ class BagPlayerNode(Node):
         self._sent_images += publisher is self._camera_out
 
     def _publish_clock(self, bag_ns: int) -> None:
-        self._clock_out.publish(ClockMessage(clock=ns_to_stamp(max(0, bag_ns))))
+        if self._clock_out is not None:
+            self._clock_out.publish(ClockMessage(clock=ns_to_stamp(max(0, bag_ns))))
 
     def destroy_node(self) -> None:
         """Ends the player's thread first."""

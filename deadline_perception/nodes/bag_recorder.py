@@ -18,7 +18,7 @@ from deadline_perception.nodes.health import Health, Level, Report, report_of
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import SubscriptionEventCallbacks, newest
+from deadline_perception.nodes.service_quality import newest, subscription_events
 
 # What a run is judged by: the package's own topics, and of the camera all but the images.
 TOPICS = {
@@ -57,7 +57,7 @@ class BagRecorderNode(Node):
     def __init__(self) -> None:
         super().__init__('bag_recorder')
         self._values = declare(self, PARAMETERS)
-        self._writer: BagWriter | None = None
+        self._is_closed = False
         self._topics: dict[str, Subscription] = {}
         self._taken = 0
         self._ending_ticks, self._quiet_ticks, self._taken_before = -1, 0, 0
@@ -79,9 +79,8 @@ class BagRecorderNode(Node):
         self, name: str, kind: type, *, reliable: bool = True, latched: bool = False
     ) -> None:
         quality = newest(_DEPTH, reliable=reliable, latched=latched)
-        events = SubscriptionEventCallbacks(
-            incompatible_qos=lambda _: self._subscribe_weaker(name, kind)
-        )
+        events = subscription_events(self, name)
+        events.incompatible_qos = lambda _: self._subscribe_weaker(name, kind)
         old = self._topics.get(name)
         self._topics[name] = self.create_subscription(
             kind, name, partial(self._take, name), quality, raw=True, event_callbacks=events
@@ -114,7 +113,7 @@ class BagRecorderNode(Node):
             self.done.set_result(self._close())
 
     def _close(self) -> int:
-        writer, self._writer = self._writer, None
+        writer, self._is_closed = self._writer, True
         for subscription in self._topics.values():
             self.destroy_subscription(subscription)
         try:
@@ -131,12 +130,12 @@ class BagRecorderNode(Node):
 
     def destroy_node(self) -> None:
         """Closes the bag whatever ended the node."""
-        if self._writer is not None:
+        if not self._is_closed:
             self._close()
         super().destroy_node()
 
     def _report(self) -> Report:
-        if self._writer is None:
+        if self._is_closed:
             return Report(Level.OK, 'closed')
         values = {
             'messages': self._taken,

@@ -6,9 +6,12 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from mcap.writer import CompressionType, Writer
+from rosbags.typesys.store import Typestore
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 
@@ -38,7 +41,7 @@ class BagWriter:
         RecordingFailed: the name is taken or no mcap file's, or the file cannot be written.
     """
 
-    def __init__(self, file: Path, store) -> None:
+    def __init__(self, file: Path, store: Typestore) -> None:
         if file.suffix != '.mcap':
             raise RecordingFailed(
                 f'{file} cannot be recorded to, expected a name that ends with .mcap'
@@ -57,7 +60,8 @@ class BagWriter:
         self._writer = Writer(self._stream, compression=CompressionType.NONE)
         self._channels: dict[str, int] = {}
         self._schemas: dict[str, int] = {}
-        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        # What is to be done for each message or announced topic, and the bytes that wait for it.
+        self._queue: queue.SimpleQueue[tuple[Callable[[], None], int] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()  # of the two numbers below that both threads change
         self._waiting_bytes = 0
         self.dropped = 0
@@ -69,7 +73,7 @@ class BagWriter:
     def add_topic(self, topic: str, msgtype: str) -> None:
         """Announces a topic, of a type that the store knows; to be called before its first message."""
         self.written[topic] = 0
-        self._queue.put((topic, msgtype, None))
+        self._queue.put((partial(self._announce, topic, msgtype), 0))
 
     def put(self, topic: str, received_ns: int, raw: bytes) -> None:
         """Hands over a serialised message, or drops it where too many bytes wait. Never waits for the disk."""
@@ -79,7 +83,7 @@ class BagWriter:
                 self.dropped += 1
                 return
             self._waiting_bytes += size
-        self._queue.put((topic, received_ns, raw))
+        self._queue.put((partial(self._write, topic, received_ns, raw), size))
 
     @property
     def waiting(self) -> int:
@@ -101,9 +105,9 @@ class BagWriter:
             )
 
     def _run(self) -> None:
-        self._attempt(self._writer.start, 'ros2')
-        flushed_s, entry = time.monotonic(), ()
-        while entry is not None:
+        self._attempt(partial(self._writer.start, 'ros2'))
+        flushed_s = time.monotonic()
+        while True:
             try:
                 entry = self._queue.get(
                     timeout=max(0.0, flushed_s + FLUSH_PERIOD_S - time.monotonic())
@@ -112,27 +116,29 @@ class BagWriter:
                 self._attempt(self._flush)
                 flushed_s = time.monotonic()
                 continue
-            if entry is not None:
-                self._attempt(self._write, *entry)
-                self._count(entry[2])
+            if entry is None:
+                break
+            step, size = entry
+            self._attempt(step)
+            self._count(size)
         self._attempt(self._writer.finish)
         try:
             self._stream.close()
         except OSError as error:
             self.failure = self.failure or str(error)
 
-    def _count(self, raw: bytes | None) -> None:
-        """Notes that a message, None for an announced topic, waits no longer."""
-        if raw is not None:
+    def _count(self, size: int) -> None:
+        """Notes that a message of so many bytes, 0 for an announced topic, waits no longer."""
+        if size:
             with self._lock:
-                self._waiting_bytes -= len(raw) + _ENTRY_BYTES
+                self._waiting_bytes -= size
                 self.dropped += bool(self.failure)
 
-    def _attempt(self, step, *arguments: object) -> None:
+    def _attempt(self, step: Callable[[], None]) -> None:
         """Does nothing after a failure: what follows a part of a chunk could not be read."""
         if not self.failure:
             try:
-                step(*arguments)
+                step()
             except (OSError, KeyError, ValueError) as error:
                 self.failure = str(error) or type(error).__name__
 
@@ -140,16 +146,18 @@ class BagWriter:
         self._writer.flush()
         os.fsync(self._stream.fileno())
 
-    def _write(self, topic: str, what: str | int, raw: bytes | None) -> None:
-        if raw is not None:
-            self._writer.add_message(
-                self._channels[topic], log_time=what, data=raw, publish_time=what
+    def _announce(self, topic: str, msgtype: str) -> None:
+        if msgtype not in self._schemas:
+            definition, _ = self._store.generate_msgdef(msgtype, ros_version=2)
+            self._schemas[msgtype] = self._writer.register_schema(
+                msgtype, 'ros2msg', definition.encode()
             )
-            self.written[topic] += 1
-            return
-        if what not in self._schemas:
-            definition, _ = self._store.generate_msgdef(what, ros_version=2)
-            self._schemas[what] = self._writer.register_schema(what, 'ros2msg', definition.encode())
         self._channels[topic] = self._writer.register_channel(
-            topic, 'cdr', self._schemas[what], {'offered_qos_profiles': ''}
+            topic, 'cdr', self._schemas[msgtype], {'offered_qos_profiles': ''}
         )
+
+    def _write(self, topic: str, received_ns: int, raw: bytes) -> None:
+        self._writer.add_message(
+            self._channels[topic], log_time=received_ns, data=raw, publish_time=received_ns
+        )
+        self.written[topic] += 1

@@ -8,9 +8,11 @@ from enum import Enum
 
 import numpy as np
 from rosbags.interfaces import Nodetype
+from rosbags.typesys.store import Typestore
 
 from deadline_perception.core.errors import printable
 from deadline_perception.extras.data.bag_file import BagError, damage_errors
+from deadline_perception.nodes.untyped import Untyped
 
 _HEADER = 'std_msgs/msg/Header'
 _TIME = 'builtin_interfaces/msg/Time'
@@ -27,7 +29,7 @@ class HeaderPlace(Enum):
     NESTED = 'nested'  # elsewhere, or in several places
 
 
-def header_place(store, msgtype: str) -> HeaderPlace:
+def header_place(store: Typestore, msgtype: str) -> HeaderPlace:
     """Where a type carries headers, by its definition in a rosbags type store."""
     fields = store.fielddefs[msgtype][1]
     places = [_holds_header(store, kind, set()) for _, kind in fields]
@@ -37,7 +39,7 @@ def header_place(store, msgtype: str) -> HeaderPlace:
     return HeaderPlace.FRONT if is_front and not any(places[1:]) else HeaderPlace.NESTED
 
 
-def _holds_header(store, kind: tuple, seen: set[str]) -> bool:
+def _holds_header(store: Typestore, kind: tuple[Nodetype, Untyped], seen: set[str]) -> bool:
     node, detail = kind
     if node in (Nodetype.ARRAY, Nodetype.SEQUENCE):
         return _holds_header(store, detail[0], seen)
@@ -57,7 +59,7 @@ class Restamper:
         store: rosbags type store with the definitions of the messages.
     """
 
-    def __init__(self, store) -> None:
+    def __init__(self, store: Typestore) -> None:
         self._store = store
         self._places: dict[str, HeaderPlace] = {}
         self._moved: OrderedDict[int, int] = OrderedDict()
@@ -111,7 +113,7 @@ class Restamper:
                 self._moved.popitem(last=False)
         return self._moved[stamp_ns]
 
-    def _move_all(self, value: object, now_ns: int) -> None:
+    def _move_all(self, value: Untyped, now_ns: int) -> None:
         """Moves every header's stamp within a decoded message."""
         if getattr(value, '__msgtype__', '') == _HEADER:
             seconds, nanoseconds = divmod(

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from geometry_msgs.msg import TwistStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 from rosgraph_msgs.msg import Clock
@@ -19,6 +22,7 @@ from deadline_perception.core.records import Frame, GroundTruth, Sequence
 from deadline_perception.extras.data.bag import write_bag
 from deadline_perception.extras.data.bag_messages import BagMessages
 from deadline_perception.extras.data.message_definitions import message_types
+from deadline_perception.nodes.bag_player import BagPlayerNode
 from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.system.supervision import TRY_AGAIN_STATUS
 
@@ -106,6 +110,32 @@ def test_compressed_images_are_played_under_another_name(start_node, observer, w
     assert np.abs(to_bgr(images[7]).astype(int) - picture(7)).max() <= 3
 
 
+def test_of_two_topics_that_are_played_by_one_name_the_second_is_left_to_the_first(
+    start_node, tmp_path
+):
+    messages = BagMessages(message_types())
+    twist = 'geometry_msgs/msg/TwistStamped'
+    with Writer(tmp_path / 'drive', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
+        for topic in ('/first', '/second'):
+            connection = writer.add_connection(topic, twist, typestore=messages.types)
+            message = messages.speed(5_000_000_000, 3.0)
+            writer.write(connection, 5_000_000_000, messages.types.serialize_cdr(message, twist))
+    player = start_node('bag_player', {'bag': tmp_path / 'drive'}, {'/second': '/first'})
+    assert player.wait_ended() == 0, player.output
+    assert '/second is not played: /first takes its name' in player.output
+
+
+def test_an_end_before_the_node_is_spun_is_not_lost():
+    node = SimpleNamespace(
+        _stopped=threading.Event(),
+        context=SimpleNamespace(ok=lambda: True),
+        executor=None,
+        done=Future(),
+    )
+    BagPlayerNode._finish(node, 1)
+    assert node.done.done() and node.done.result() == 1
+
+
 @pytest.fixture
 def two_cameras(tmp_path):
     """A colour camera that the package's own reader wrote, and depth and a second colour camera beside it."""
@@ -156,7 +186,10 @@ def test_of_several_cameras_the_named_one_is_waited_for_and_renamed_and_others_p
             'rate': 5.0,
         },
     )
-    assert player.wait_ended() == 0 and 'the camera /rear/image takes its name' in player.output
+    assert (
+        player.wait_ended() == 0
+        and '/front/image is not played: /rear/image takes its name' in player.output
+    )
 
 
 @pytest.mark.parametrize(

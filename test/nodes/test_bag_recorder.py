@@ -113,6 +113,8 @@ def test_a_killed_recorder_leaves_what_it_had_counted_a_second_before(
 )
 def test_diagnostics_say_what_is_dropped(dropped, failure, level, said):
     writer = SimpleNamespace(waiting=0, dropped=dropped, failure=failure, written={})
-    node = SimpleNamespace(_writer=writer, _taken=9, _values={'output': 'run.mcap'})
+    node = SimpleNamespace(
+        _writer=writer, _is_closed=False, _taken=9, _values={'output': 'run.mcap'}
+    )
     report = BagRecorderNode._report(node)
     assert (report.level, report.message, report.values['dropped']) == (level, said, dropped)

@@ -7,7 +7,7 @@ import sqlite3
 import struct
 import tempfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,7 +207,7 @@ class BagFile:
 
     def messages(
         self, names: Collection[str], start_ns: int | None = None, stop_ns: int | None = None
-    ) -> Iterator[tuple[str, str, int, bytes]]:
+    ) -> Generator[tuple[str, str, int, bytes], None, None]:
         """Topic, type, time of recording in ns and serialised message, in the order of the times.
 
         Raises:
