@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +38,7 @@ NODES_PACKAGE = 'deadline_perception.nodes'  # `python -m` runs it with a node's
 LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends
 
 
-def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
+def wanted_nodes(values: Mapping[str, object]) -> tuple[NodeEntry, ...]:
     """The nodes that the arguments bring up.
 
     Raises:
@@ -55,7 +55,7 @@ def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
     )
 
 
-def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
+def parameter_files(entry: NodeEntry, values: Mapping[str, object]) -> list[Path]:
     """The node's parameter files, later ones override earlier ones.
 
     Raises:
@@ -69,7 +69,7 @@ def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
     return files
 
 
-def ros_arguments(entry: NodeEntry, values: dict[str, object]) -> list[str]:
+def ros_arguments(entry: NodeEntry, values: Mapping[str, object]) -> list[str]:
     """The parameters and topic names that the arguments set, as a node's process gets them after `--ros-args`.
 
     Files go before them: ROS forgets single parameters of a node when a file that names the node follows.
@@ -83,14 +83,14 @@ def ros_arguments(entry: NodeEntry, values: dict[str, object]) -> list[str]:
     return words
 
 
-def common_ros_arguments(values: dict[str, object]) -> list[str]:
+def common_ros_arguments(values: Mapping[str, object]) -> list[str]:
     """Namespace and log level, the same for all nodes."""
     words = ['--log-level', str(values['log_level'])]
     namespace = str(values['namespace']).strip('/')
     return words + (['-r', f'__ns:=/{namespace}'] if namespace else [])
 
 
-def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, str]:
+def node_environment(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, str]:
     """Variables that must be set before the node's process starts.
 
     Raises:
@@ -109,7 +109,7 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
         raise BringupError(f'parameter file {files[-1]} cannot be used: {error}') from error
 
 
-def unused_sections(values: dict[str, object]) -> list[str]:
+def unused_sections(values: Mapping[str, object]) -> list[str]:
     """One line for each part of the user's parameter file that is for no node that there is.
 
     Raises:
@@ -131,12 +131,12 @@ def unused_sections(values: dict[str, object]) -> list[str]:
     return lines
 
 
-def _full_name(entry: NodeEntry, values: dict[str, object]) -> str:
+def _full_name(entry: NodeEntry, values: Mapping[str, object]) -> str:
     return '/' + '/'.join(filter(None, (str(values['namespace']).strip('/'), entry.name)))
 
 
 def process_order(
-    entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False
+    entry: NodeEntry, values: Mapping[str, object], *, ends_run: bool = False
 ) -> ProcessOrder:
     """How a node is started as a process; nodes are started again when they end by themselves."""
     files = [
@@ -159,7 +159,7 @@ def process_order(
     )
 
 
-def start_orders(values: dict[str, object]) -> list[ProcessOrder]:
+def start_orders(values: Mapping[str, object]) -> list[ProcessOrder]:
     """All that is started at once; the player follows when everybody listens, so that no frame is lost.
 
     Raises:
@@ -179,7 +179,7 @@ def start_orders(values: dict[str, object]) -> list[ProcessOrder]:
     return orders
 
 
-def readiness_order(values: dict[str, object]) -> ProcessOrder:
+def readiness_order(values: Mapping[str, object]) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
     awaited = [entry.name for entry in wanted_nodes(values)] + (
         [RECORDER.name] if values['record'] else []
@@ -192,7 +192,7 @@ def readiness_order(values: dict[str, object]) -> ProcessOrder:
     return ProcessOrder('readiness', tuple(command), then=(player,))
 
 
-def prepare_replay(values: dict[str, object]) -> dict[str, object]:
+def prepare_replay(values: Mapping[str, object]) -> Mapping[str, object]:
     """The values with the transport of the bag's camera; finds what would end a replay before anything is loaded.
 
     Raises:
@@ -286,7 +286,7 @@ RVIZ_REMAPS = tuple(
 )
 
 
-def rviz_order(values: dict[str, object]) -> ProcessOrder:
+def rviz_order(values: Mapping[str, object]) -> ProcessOrder:
     """How RViz is started, in the namespace of the nodes.
 
     Raises:

@@ -7,6 +7,7 @@ from itertools import chain, takewhile
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.subscription import Subscription
+from rclpy.timer import Timer
 
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
@@ -116,10 +117,9 @@ class ContentionMonitorNode(ManagedNode):
         self._values = declare(self, PARAMETERS, lambda values: gpu_index(values['device']))
         self._nvml: Nvml | None = None
         self._why_no_nvml = ''
-        self._probe: Probe | None = None
         self._readings = Readings()
-        self._timer = self._priority = None
-        self._frames_in = []
+        self._timer: Timer | None = None
+        self._frames_in: list[Subscription] = []
         self._flooded: list[str] = []  # topics with more frames than their queue holds
         # `_take_frames` takes them, and they wake no executor: for each, rclpy would make a wait set of all that the
         # node has, which takes longer than all that is done with a frame (measured: benchmarks/monitor_cost.py).
@@ -175,7 +175,7 @@ class ContentionMonitorNode(ManagedNode):
 
     def _release(self) -> None:
         super()._release()
-        self._nvml = self._probe = None
+        self._nvml = None
 
     def _take_frames(self) -> bool:
         """Takes in the frames that came since the last call, as the executor would have. Returns whether any came."""

@@ -20,6 +20,7 @@ from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import RESULTS
 from deadline_perception.nodes.stamp_cache import StampCache
+from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.job import Outcome
 
 PARAMETERS = (
@@ -52,7 +53,7 @@ class LiveViewNode(Node):
         values = self._values = declare(self, PARAMETERS)
         self._view = LiveView(grpc_port=values['data_port'], web_port=values['web_port'])
         self.get_logger().info(f'live view: {self._view.address}')
-        self._frames: StampCache[dict[type, object]] = StampCache(_CACHED)
+        self._frames: StampCache[dict[type, Untyped]] = StampCache(_CACHED)
         self._shown, self._problem = 0, ''
         self._intake = MessageIntake(self)
         for kind, topic in zip(_SAID, ('detections', 'latency', 'path')):
@@ -67,7 +68,7 @@ class LiveViewNode(Node):
         )
         self._health = Health(self, self._report)
 
-    def _on_part(self, message: object) -> None:
+    def _on_part(self, message: Untyped) -> None:
         stamp_ns = stamp_to_ns(message.header.stamp)
         parts = self._frames.take(stamp_ns) or {}
         kind = Image if isinstance(message, (Image, CompressedImage)) else type(message)
@@ -81,7 +82,7 @@ class LiveViewNode(Node):
         except (ImageError, ValueError) as error:
             self._problem = f'a frame cannot be shown: {error}'
 
-    def _frame(self, stamp_ns: int, parts: dict[type, object]) -> ViewedFrame:
+    def _frame(self, stamp_ns: int, parts: dict[type, Untyped]) -> ViewedFrame:
         found, latency, path = (parts[kind] for kind in _SAID)
         detections, names = message_to_detections(found)
         kept = detections.scores >= self._values['min_score']
@@ -113,7 +114,7 @@ class LiveViewNode(Node):
         return report_of(values, self._view.address, concerns=(problem, self._intake.concern))
 
 
-def _operator(message) -> OperatorRecord:
+def _operator(message: Untyped) -> OperatorRecord:
     names = OperatorRecord.__dataclass_fields__
     return OperatorRecord(**{name: getattr(message, name) for name in names})
 

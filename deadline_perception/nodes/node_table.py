@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deadline_perception.core.errors import DeadlinePerceptionError
@@ -112,14 +113,14 @@ RECORDER = NodeEntry(
 )
 
 
-def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, object]:
+def node_parameters(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, object]:
     """The parameters that the arguments set."""
     given = {parameter: _value(values, argument) for parameter, argument in entry.parameters}
     given = {parameter: value for parameter, value in given.items() if value != ''}
     return {'use_sim_time': values['use_sim_time'], **given}
 
 
-def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, str]]:
+def node_remaps(entry: NodeEntry, values: Mapping[str, object]) -> list[tuple[str, str]]:
     """The topics that the arguments rename."""
     return [
         (topic, str(_value(values, argument)))
@@ -128,7 +129,7 @@ def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, 
     ]
 
 
-def _value(values: dict[str, object], argument: str) -> object:
+def _value(values: Mapping[str, object], argument: str) -> object:
     if argument == 'camera_info_topic' and not values[argument]:  # beside the images
         return ''.join(str(values['image_topic']).rpartition('/')[:2]) + 'camera_info'
     return values[argument]

@@ -18,7 +18,7 @@ from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.messages import bounded
-from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.parameters import Parameter, Value, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
@@ -101,7 +101,7 @@ PARAMETERS = (
 )
 
 
-def make_policy(values: Mapping) -> FixedBudget | StoppingDistanceBudget | TableBudget:
+def make_policy(values: Mapping[str, Value]) -> FixedBudget | StoppingDistanceBudget | TableBudget:
     """The policy that the parameters describe.
 
     Raises:
@@ -126,7 +126,7 @@ class TimeBudgetNode(Node):
 
     def __init__(self) -> None:
         super().__init__('time_budget')
-        self._speed_mps: float | None = None
+        self._speed_mps = math.nan
         self._heard_ns: int | None = None
         self._values = declare(self, PARAMETERS, self._apply)
         self._publisher = open_output(self, TimeBudget, '~/budget')
@@ -136,7 +136,7 @@ class TimeBudgetNode(Node):
         self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
-    def _apply(self, values: Mapping) -> None:
+    def _apply(self, values: Mapping[str, Value]) -> None:
         self._policy = make_policy(values)
 
     def _on_speed(self, message: TwistStamped) -> None:
@@ -161,7 +161,7 @@ class TimeBudgetNode(Node):
     def _current(self) -> tuple[Budget, float]:
         """The budget now and the speed behind it, NaN when that is unknown."""
         if isinstance(self._policy, FixedBudget):
-            return self._policy.budget_ms(self._speed_mps), self._known_speed()
+            return self._policy.budget_ms(self._speed_mps), self._speed_mps
         if self._heard_ns is None:
             return self._unknown('no speed has come yet on vehicle_speed/speed'), math.nan
         now_ns = self._clock_of_ages.now().nanoseconds
@@ -177,9 +177,6 @@ class TimeBudgetNode(Node):
         if math.isnan(self._speed_mps):
             return self._unknown('vehicle_speed does not know the speed, and says why'), math.nan
         return self._policy.budget_ms(self._speed_mps), self._speed_mps
-
-    def _known_speed(self) -> float:
-        return math.nan if self._speed_mps is None else self._speed_mps
 
     def _unknown(self, reason: str) -> Budget:
         return Budget(self._policy.budget_ms(None).budget_ms, True, reason, math.nan)

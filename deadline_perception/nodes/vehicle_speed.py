@@ -13,7 +13,7 @@ from rclpy.node import Node
 from deadline_perception.core.speed_trace import SpeedTrace, read_speed_trace
 from deadline_perception.nodes.health import Health, Report, report_of
 from deadline_perception.nodes.message_intake import MessageIntake
-from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.parameters import Parameter, Value, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, open_output
@@ -69,7 +69,7 @@ class VehicleSpeedNode(Node):
 
     def __init__(self) -> None:
         super().__init__('vehicle_speed')
-        self._filter: SpeedFilter | None = None
+        self._of_filter: tuple[float, ...] = ()
         self._values = declare(self, PARAMETERS, self._apply)
         self._source = ''  # that spoke last
         self._intake = MessageIntake(self)
@@ -86,13 +86,10 @@ class VehicleSpeedNode(Node):
         self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
-    def _apply(self, values: Mapping) -> None:
-        wanted = (values['time_constant_s'], values['timeout_s'])
-        if self._filter is None or wanted != (
-            self._values['time_constant_s'],
-            self._values['timeout_s'],
-        ):
-            self._filter = SpeedFilter(*wanted)
+    def _apply(self, values: Mapping[str, Value]) -> None:
+        wanted = values['time_constant_s'], values['timeout_s']
+        if wanted != self._of_filter:
+            self._of_filter, self._filter = wanted, SpeedFilter(*wanted)
 
     def _now_s(self) -> float:
         return self._clock_of_ages.now().nanoseconds / 1e9
