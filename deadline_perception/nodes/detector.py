@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,7 @@ from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED
+from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.image_flow import ImageAge, ImageFlow, RateLimit
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
@@ -60,8 +62,8 @@ SWITCH_INTERVAL_S = 0.0005
 class _ResultMessages(threading.local):
     """A message to fill for each thread that publishes, so that none changes what another is publishing."""
 
-    def __init__(self, maker: Callable, class_names: tuple[str, ...]) -> None:
-        self.result = maker(class_names)
+    def __init__(self, make: Callable[[], Untyped]) -> None:
+        self.result = make()
 
 
 class DetectorNode(ManagedNode):
@@ -116,9 +118,14 @@ class DetectorNode(ManagedNode):
         for warning in (*loaded.notices, *loaded.degraded):
             self.get_logger().warning(warning)
         network = loaded.task.network
-        self._messages = _ResultMessages(kind.maker, network.class_names)
+        self._messages = _ResultMessages(partial(kind.maker, network.class_names))
         self._publish_result = self._output(kind.message, kind.topic)
         self._publish_path = self._output(PathDecision, '~/path')
+        self._path_message = partial(
+            path_decision,
+            policy=loaded.task.policy.name,
+            target_miss_probability=loaded.task.times.calibrator.alpha,
+        )
         self._publish_latency = self._output(FrameLatency, '~/latency')
         self._publish_late_latency = self._output(FrameLatency, '~/late')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
@@ -145,7 +152,9 @@ class DetectorNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to listen and to work."""
-        values, loaded = self._values.snapshot(), self._detector.loaded
+        detector = self._detector
+        assert detector is not None  # configured
+        values, loaded = self._values.snapshot(), detector.loaded
         self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
         self._ages, self._rate, self._dropped = (
@@ -169,7 +178,7 @@ class DetectorNode(ManagedNode):
         self._publish_labels(
             label_info(loaded.task.network.class_names, self.get_clock().now().to_msg())
         )
-        self._pipeline = self._detector.open(
+        self._pipeline = detector.open(
             self,
             make_rules(values),
             priority=priority,
@@ -196,16 +205,17 @@ class DetectorNode(ManagedNode):
         return self._hung is not None and self._hung.hangs
 
     def _halt(self) -> None:
-        if self._pipeline is None:
+        pipeline, detector = self._pipeline, self._detector
+        if pipeline is None or detector is None:
             return
         self._intake.close()
         if self._images is not None:
             self._images.close()
         self._images = None
-        if not self._detector.halt():
-            self._hung = self._detector
+        if not detector.halt():
+            self._hung = detector
             self.get_logger().error('the network did not let go of a frame in time')
-        self._status.halt(self._pipeline)
+        self._status.halt(pipeline)
         self._pipeline = None
 
     def destroy_node(self) -> None:
@@ -268,15 +278,10 @@ class DetectorNode(ManagedNode):
         self._publish_result(self._messages.result.fill(result, job.message.header))
 
     def on_record(self, record: JobRecord) -> None:
-        task = self._detector.loaded.task
         self._status.note(record)
         self._conditions.on_frame(record)
         self._publish_latency(self._latency_message(record))
-        self._publish_path(
-            path_decision(
-                record, policy=task.policy.name, target_miss_probability=task.times.calibrator.alpha
-            )
-        )
+        self._publish_path(self._path_message(record))
 
     def on_late_record(self, record: JobRecord) -> None:
         self._conditions.on_frame(record)
@@ -286,7 +291,7 @@ class DetectorNode(ManagedNode):
         status = self._status
         return frame_latency(
             record,
-            device=str(self._detector.loaded.facts),
+            device=self._health.hardware_id,
             replaced_total=status.replaced,
             rejected_total=status.rejected_total,
             lost_total=self._lost_total,
@@ -314,7 +319,12 @@ class DetectorNode(ManagedNode):
     # --- diagnostics ---
 
     def _report(self) -> Report:
-        status, pipeline = self._status, self._pipeline
+        status, detector, pipeline, images = (
+            self._status,
+            self._detector,
+            self._pipeline,
+            self._images,
+        )
         values = {
             'state': self._state,
             **status.values(),
@@ -322,16 +332,16 @@ class DetectorNode(ManagedNode):
             'left_out_by_rate': self._rate.left_out,
             'refused_messages': self._intake.refused,
         }
-        problem = '' if pipeline is None else self._detector.fault
-        if problem:
-            return Report(Level.ERROR, problem, values)
-        loaded = None if self._detector is None else self._detector.loaded
-        degraded = () if loaded is None else loaded.degraded
-        if pipeline is None:
+        if detector is None:
+            return Report(Level.OK, self._state, values)
+        loaded, degraded = detector.loaded, detector.loaded.degraded
+        if pipeline is None or images is None:
             return Report(
                 Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values
             )
-        times, priority = loaded.task.times, self._detector.priority
+        if detector.fault:
+            return Report(Level.ERROR, detector.fault, values)
+        times, priority = loaded.task.times, detector.priority
         certificate = times.calibrator.certificate()
         values |= {
             'late_results': pipeline.late_results,
@@ -349,7 +359,6 @@ class DetectorNode(ManagedNode):
             'priority': priority.in_force,
             'priority_refused': '; '.join(priority.refusals),
         }
-        images = self._images
         # Each once: the last frame says why it was degraded, too.
         concerns = dict.fromkeys(
             (*images.concerns, *status.concerns(), self._intake.concern, *degraded)

@@ -17,7 +17,7 @@ from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.system.priority import MODES
 from deadline_perception.timing.time_model import BOUNDS, CALIBRATED
 
-PARAMETERS = (
+_TABLE = (
     Parameter(
         'autostart',
         True,
@@ -164,12 +164,10 @@ _WAITS_FOR = {
     **dict.fromkeys(_OF_NETWORK, 'configure'),
     **dict.fromkeys(('autostart', 'max_rate_hz'), ''),
 }
-PARAMETERS = tuple(
-    replace(row, waits_for=_WAITS_FOR.get(row.name, 'activate')) for row in PARAMETERS
-)
+PARAMETERS = tuple(replace(row, waits_for=_WAITS_FOR.get(row.name, 'activate')) for row in _TABLE)
 
 
-def rows(*names: str, **changes: object) -> tuple[Parameter, ...]:
+def rows(*names: str, **changes: Value) -> tuple[Parameter, ...]:
     """Some of these parameters, for another node that has them; `changes` are fields that all of them have there."""
     return tuple(replace(row, **changes) for row in PARAMETERS if row.name in names)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from vision_msgs.msg import Detection2DArray, LabelInfo, ObjectHypothesis, Visio
 from deadline_perception.core.detections import Classification, Detections
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
 from deadline_perception.nodes.messages import MOST_ROWS, DetectionsMessage, bounded
+from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.job import JobRecord
 
 _ROOM_FOR_OBJECTS = 100
@@ -53,7 +54,7 @@ class ResultKind:
 
     topic: str
     message: type
-    maker: type
+    maker: Callable[[Sequence[str]], Untyped]
 
 
 RESULT_KINDS = {
@@ -106,7 +107,7 @@ def path_decision(
         policy=bounded(policy),
         target_miss_probability=target_miss_probability,
         decision_us=record.decision_us,
-        forecast_ms=math.nan,
+        forecast_ms=record.planned_ms,
         bound_ms=math.nan,
         wcet_ms=record.wcet_ms,
         quality=math.nan,
@@ -116,7 +117,6 @@ def path_decision(
         message.planned_path = bounded(record.plan.path)
         message.path = bounded(record.path)
         message.feasible, message.quality = bool(record.plan.feasible), float(record.plan.quality)
-        message.forecast_ms = record.plan.forecast_ms * record.slowdown
         message.bound_ms = float(record.plan.bound_ms)
         message.operators = operator_decisions(record)[:MOST_ROWS]
     return message
@@ -126,11 +126,10 @@ def frame_latency(
     record: JobRecord, *, device: str, replaced_total: int, rejected_total: int, lost_total: int
 ) -> FrameLatency:
     """Where the time of a frame went; the parts add up to `total_ms`."""
-    planned = record.plan is not None
     return FrameLatency(
         header=record.message.header,
         outcome=int(record.outcome),
-        path=bounded(record.path) if planned else '',
+        path=bounded('' if record.plan is None else record.path),
         results=[bounded(name)[:100] for name in record.results][:16],
         budget_ms=record.conditions.budget_ms,
         age_ms=record.stamp.age_ms,
@@ -145,7 +144,7 @@ def frame_latency(
         network_ms=float(record.network_ms),
         overhead_ms=record.overhead_ms,
         total_ms=record.total_ms,
-        forecast_ms=record.plan.forecast_ms * record.slowdown if planned else math.nan,
+        forecast_ms=record.planned_ms,
         idle_forecast_ms=float(record.forecast_ms),
         bound_ms=float(record.bound_ms),
         wcet_ms=float(record.wcet_ms),

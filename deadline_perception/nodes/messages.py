@@ -93,7 +93,7 @@ def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
     """An image message with encoding `bgr8` of uint8 `[height, width, 3]`; one copy of the pixels."""
     height, width, _ = image_bgr.shape
     data = array.array('B')  # the message's own type: assigned without a check of every byte
-    data.frombytes(memoryview(np.ascontiguousarray(image_bgr)).cast('B'))
+    data.frombytes(np.ascontiguousarray(image_bgr).data.cast('B'))
     return Image(
         header=header, height=height, width=width, encoding='bgr8', step=3 * width, data=data
     )

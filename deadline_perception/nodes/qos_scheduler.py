@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from geometry_msgs.msg import TwistStamped
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.timer import Timer
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 from vision_msgs.msg import LabelInfo
@@ -52,11 +53,11 @@ from deadline_perception.nodes.periodic_clock import steady_timer
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
 from deadline_perception.nodes.service_quality import ANY_SOURCE, FRAMES, LATCHED, RESULTS
+from deadline_perception.nodes.untyped import Untyped
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.image_flow import TOLD_MS
 from deadline_perception.runtime.job import Job, JobRecord, Outcome
 from deadline_perception.runtime.loading import SetupError
-from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.system.kernel_thread import parse_cores
 from deadline_perception.system.priority import Role, ThreadPriority
 
@@ -101,14 +102,14 @@ _DEFAULT_SPEED_MPS = 13.9  # 50 km/h, until the first one is heard
 
 
 @dataclass(eq=False)
-class _TaskTopics(FrameClient):
+class _TaskTopics:
     """A task as the node serves it: its messages, and the image at work. Told of its jobs on threads of its executor."""
 
     node: QosSchedulerNode
     task: NestedTask
-    filler: object
-    publish_result: Callable
-    publish_labels: Callable
+    filler: Untyped
+    publish_result: Callable[[Untyped], None]
+    publish_labels: Callable[[Untyped], None]
     followers: tuple[str, ...] = ()
     image_bgr: np.ndarray | None = None
     rejected: int = 0
@@ -126,11 +127,11 @@ class _TaskTopics(FrameClient):
             return None
         return self.image_bgr
 
-    def publish(self, job: Job, result: object) -> None:
+    def publish(self, job: Job, result: Untyped) -> None:
         header = job.message.header
         self.publish_result(self.filler.fill(result, header))
-        if self.followers:
-            self.node.hand_on(self, header, result)
+        if self.followers and self.image_bgr is not None:
+            self.node.hand_on(self.followers, header, most_important_crop(self.image_bgr, result))
 
     def on_record(self, record: JobRecord) -> None:
         self.task.observe(record)
@@ -153,8 +154,7 @@ class QosSchedulerNode(ManagedNode):
             NetworkScheduler
         ] = []  # of the last activation: while one is, there is no next
         self._schedules: dict[str, NetworkSchedule] = {}
-        self._priority: ThreadPriority | None = None
-        self._timer = None
+        self._timer: Timer | None = None
         self._images: list[ImageInput] = []
         self._failure, self._failed_ms = '', -math.inf
         self._intake = MessageIntake(self)
@@ -410,11 +410,10 @@ class QosSchedulerNode(ManagedNode):
         )
         self._publish_job(job_report(record, task, header))
 
-    def hand_on(self, served: _TaskTopics, header: Header, found: Detections) -> None:
-        """Leaves the most important object of an image to the tasks that look at it."""
-        pixels = most_important_crop(served.image_bgr, found)
+    def hand_on(self, followers: Sequence[str], header: Header, pixels: np.ndarray | None) -> None:
+        """Leaves the most important object of an image, where it has one, to the tasks that look at it."""
         if pixels is not None:
-            for name in served.followers:
+            for name in followers:
                 self._schedulers[self._served[name].task.request.device].submit(
                     name, Crop(pixels, header)
                 )

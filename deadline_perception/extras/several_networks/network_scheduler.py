@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.segment_run import Network, SegmentRun
@@ -36,7 +38,6 @@ from deadline_perception.runtime.job import (
     Outcome,
     StampReading,
 )
-from deadline_perception.runtime.pipeline import FrameClient
 from deadline_perception.runtime.watchdog import Act
 from deadline_perception.timing.calibration import clopper_pearson_upper
 
@@ -137,8 +138,27 @@ class TaskCount:
 class Levels(Protocol):
     """A network, and the paths of its levels, cheapest first; such as a `NestedTask`."""
 
-    network: Network
-    paths: Sequence[ExecutionPath]
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def paths(self) -> Sequence[ExecutionPath]: ...
+
+
+class JobClient(Protocol):
+    """Whose jobs are run: what a scheduler asks of a `FrameClient`."""
+
+    def convert(self, job: Job) -> np.ndarray | None:
+        """See `FrameClient`."""
+
+    def publish(self, job: Job, result: object) -> None:
+        """See `FrameClient`."""
+
+    def on_record(self, record: JobRecord) -> None:
+        """See `FrameClient`."""
+
+    def on_failure(self, error: BaseException) -> None:
+        """See `FrameClient`."""
 
 
 class _ScheduledJob(Job):
@@ -181,7 +201,7 @@ class _Turns:
 class _TaskState:
     """One task as the scheduler sees it, with its places in the mailbox of the executor."""
 
-    def __init__(self, scheduler: NetworkScheduler, levels: Levels, client: FrameClient) -> None:
+    def __init__(self, scheduler: NetworkScheduler, levels: Levels, client: JobClient) -> None:
         self.first = _Turns(partial(scheduler._begin, self), scheduler._end)
         self.later = _Turns(partial(scheduler._resume, self), scheduler._end)
         self.levels, self.client, self.count = levels, client, TaskCount()
@@ -218,7 +238,7 @@ class NetworkScheduler:
     def __init__(
         self,
         executor: Executor,
-        tasks: Mapping[str, tuple[Levels, FrameClient]],
+        tasks: Mapping[str, tuple[Levels, JobClient]],
         *,
         hanging_ms: float = HANGING_MS,
         raises_levels: bool = True,
