@@ -157,7 +157,7 @@ class DetectionStream(FrameClient):
                 try:
                     return answer.get(timeout=_LOOK_S)
                 except Empty:
-                    if self.pipeline.stopped:
+                    if self.pipeline is None or self.pipeline.stopped:
                         raise StreamClosed(
                             'the stream was closed before the image was answered'
                         ) from None

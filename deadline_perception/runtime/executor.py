@@ -176,8 +176,14 @@ class Executor:
             client: whose images are answered.
             rules: how.
             after_frame: called on the worker after each of its frames; None where there is nothing to do.
+
+        Raises:
+            RuntimeError: the executor is stopped.
         """
-        pipeline = FramePipeline(task, client, rules, self.mailbox, self.watchdog)
+        watchdog = self.watchdog
+        if watchdog is None:
+            raise RuntimeError('the executor is stopped, expected it to be started')
+        pipeline = FramePipeline(task, client, rules, self.mailbox, watchdog)
         self.admit(pipeline, after_frame)
         return pipeline
 
@@ -356,7 +362,7 @@ def serve(
             tell(failed, error)  # also where a client calls sys.exit()
         finally:
             mailbox.done(runner)
-            taken = runner = item = None
+            del taken, runner, item
 
 
 def _join(threads: Sequence[threading.Thread], until_s: float) -> bool:

@@ -154,7 +154,7 @@ class Job:
         due_ms: when its network must be done; known once it is taken.
         fallback_ms: when the watchdog has to see to it.
         phases: of the network.
-        taken_ms: when the worker took it, None until then.
+        taken_ms: when the worker took it; inf until then.
         superseded: images that it stands for beside its own.
         stage: where it is.
         attempts: to answer it.
@@ -168,7 +168,7 @@ class Job:
         remaining_ms: time left when the path was planned.
         decision_us: time of the planning.
         image_size: height and width in px; once it is converted.
-        begun_ms, ended_ms: of the planning and of the network, on the monotonic clock; None until then.
+        begun_ms, ended_ms: of the planning and of the network, on the monotonic clock; inf until then.
         decisions: the re-decisions, in the order of execution.
         segment: index of the segment that it was aborted before, or that is running.
         running: of the segment that runs or ran last: how many were done before it, its phase, and when it began.
@@ -203,8 +203,8 @@ class Job:
         self.motion_s = stamp.stamp_ns / 1e9 if stamp.stamp_ns > 0 else arrived_ms / 1000.0
         self.conditions = Conditions(math.inf, 1.0, '')
         self.deadline_ms = self.due_ms = self.fallback_ms = math.inf
+        self.taken_ms = self.begun_ms = self.ended_ms = math.inf
         self.phases: tuple[str, ...] = ()
-        self.taken_ms: float | None = None
         self.superseded = dropped
         self.stage = Stage.WAITS
         self.attempts = 0
@@ -217,8 +217,6 @@ class Job:
         self.path: ExecutionPath | None = None
         self.remaining_ms = self.decision_us = self.network_ms = 0.0
         self.image_size = (0, 0)
-        self.begun_ms: float | None = None
-        self.ended_ms: float | None = None
         self.decisions: list[Decision] = []
         self.segment = 0
         self.so_far: ResultSoFar | None = None
@@ -281,27 +279,27 @@ class Job:
             at_ms: when that was out.
             failure: of the network, empty without.
         """
-        end_ms = at_ms if self.ended_ms is None else self.ended_ms
-        begun_ms = at_ms if self.begun_ms is None else self.begun_ms
-        taken_ms = at_ms if self.taken_ms is None else self.taken_ms
-        run_ms = max(0.0, end_ms - begun_ms)
+        end_ms, begun_ms = min(self.ended_ms, at_ms), min(self.begun_ms, at_ms)
+        taken_ms = min(self.taken_ms, at_ms)
+        run_ms = end_ms - begun_ms
         phase_ms = self._phase_ms(end_ms)
         network_ms = sum(phase_ms.values())
         forecast_ms, bound_ms = self._forecast_and_bound_ms(network_ms)
         evidence_age_ms = (
             math.nan if self.evidence_s is None else 1000.0 * (self.motion_s - self.evidence_s)
         )
-        wcet_ms = math.nan if self.plan is None else self.times.worst_ms(self.plan.path)
+        times, plan = self.times, self.plan
+        wcet_ms = math.nan if times is None or plan is None else times.worst_ms(plan.path)
         return JobRecord(
             message=self.message,
             arrived_ms=self.arrived_ms,
             stamp=self.stamp,
             conditions=self.conditions,
             outcome=outcome,
-            plan=self.plan,
+            plan=plan,
             path=self.path,
             remaining_ms=self.remaining_ms,
-            slowdown=1.0 if self.times is None else self.times.slowdown,
+            slowdown=1.0 if times is None else times.slowdown,
             decision_us=self.decision_us,
             decisions=tuple(self.decisions),
             phase_ms=phase_ms,
@@ -320,7 +318,7 @@ class Job:
             bound_ms=bound_ms,
             evidence_age_ms=evidence_age_ms,
             wcet_ms=wcet_ms,
-            rests_on_frames=self.times is not None and self.times.rests_on_frames,
+            rests_on_frames=times is not None and times.rests_on_frames,
             level=self.level,
             planned_level=self.planned_level,
             answered_ms=at_ms,
@@ -465,6 +463,11 @@ class JobRecord:
     def feasible(self) -> bool:
         """The bound of a path fitted when it was planned."""
         return self.plan is not None and bool(self.plan.feasible)
+
+    @property
+    def planned_ms(self) -> float:
+        """Expected time of the network on the path that was planned; NaN without a plan."""
+        return math.nan if self.plan is None else self.plan.forecast_ms * self.slowdown
 
     @property
     def operators(self) -> list[OperatorRecord]:

@@ -10,7 +10,7 @@ import math
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from deadline_perception.runtime.timed_inference import (
     TimedInference,
 )
 from deadline_perception.runtime.watchdog import Act, Watchdog
+from deadline_perception.timing.time_model import FinishedFrame, FrameTimes
 
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
 # cut it fine: a part of the budget, and the most of it.
@@ -237,11 +238,11 @@ class FramePipeline:
 
     def process(self, frame: Job) -> None:
         """Takes one frame to its answer, unless the image is rejected. Blocks until the network is free of it."""
-        self.busy_since_ms = now_ms()
+        self.busy_since_ms = taken_ms = now_ms()
         try:
             if self.stopped:
                 return
-            job, run, failure = self._take(frame, self.busy_since_ms), None, ''
+            (job, times), run, failure = self._take(frame, taken_ms), None, ''
             try:
                 image = self._client.convert(job)
                 if image is None:
@@ -259,7 +260,7 @@ class FramePipeline:
                     job.publish_ms = publish_ms
             try:
                 if run is not None and not run.ended and not failure:
-                    run.for_tracks(self._until_ms, partial(self._abandoned, job))
+                    run.for_tracks(self._until_ms, partial(self._abandoned, job, times))
             except BaseException as error:
                 failure = self._failed(error)
             self._learn(job, failure)
@@ -276,8 +277,8 @@ class FramePipeline:
                 )
         self._watchdog.forget(self.next_due)
 
-    def _take(self, frame: Job, taken_ms: float) -> Job:
-        """The job that is run for a frame, and what it is run under."""
+    def _take(self, frame: Job, taken_ms: float) -> tuple[Job, FrameTimes]:
+        """The job that is run for a frame, and the times that it is decided by."""
         with self._lock:
             # One that was answered while it waited no longer concerns what is run here.
             job = frame.for_tracks() if frame.attempts else frame
@@ -286,13 +287,13 @@ class FramePipeline:
                 job.superseded += self._not_told
                 self._not_told = 0
             keeps_bounds = self._task.policy.keeps_bounds
-            job.times = self._task.times.begin(job.conditions.slowdown, keeps_bounds=keeps_bounds)
-            job.due_ms = job.deadline_ms - job.times.reserve.publishing_ms
+            times = self._task.times.begin(job.conditions.slowdown, keeps_bounds=keeps_bounds)
+            job.times, job.due_ms = times, job.deadline_ms - times.reserve.publishing_ms
             # An image that is too old to be met is left to the thread at hand, which will notice at once.
             late_ms = max(job.due_ms, taken_ms) if self._grace_ms else job.due_ms
             job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
         self._watchdog.arm(job.fallback_ms)
-        return job
+        return job, times
 
     def _begin(self, image: np.ndarray, job: Job) -> InferenceRun:
         """A planned frame."""
@@ -319,7 +320,7 @@ class FramePipeline:
             self._follow(job, newest)
             if self._task.scene is not None:
                 self._task.scene.update(newest.result, job.image_size)
-        if not failure and job.path is not None:
+        if not failure and _came_to_a_path(job):
             try:
                 self._task.times.observe(job)
             except (
@@ -330,7 +331,7 @@ class FramePipeline:
         if is_late and not failure and not self.stopped:
             self.late_results += 1
             late = job.record(Outcome.LATE, now_ms())
-            self._client.on_late_record(replace(late, evidence_age_ms=0.0, results=newest.names))
+            self._client.on_late_record(replace(late, evidence_age_ms=0.0, results=job.results))
         self._coasted = 0 if newest is not None else self._coasted + 1
 
     def _failed(self, error: BaseException) -> str:
@@ -365,10 +366,10 @@ class FramePipeline:
     def _waiting(self) -> Job | None:
         """The image that waits for the worker; hold the lock."""
         return next(
-            (frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None
+            (job for job in self._open if job.stage is Stage.WAITS and job.attempts == 0), None
         )
 
-    def _abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
+    def _abandoned(self, job: Job, times: FrameTimes, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
         if self.stopped:
@@ -385,7 +386,6 @@ class FramePipeline:
             return ''
         if job.answer is not None:  # what it has found so far is known to the tracks
             return 'the next image waits'
-        times = job.times
         remaining_ms = (
             waiting.deadline_ms - at_ms - (times.reserve.publishing_ms + times.reserve.deciding_ms)
         )
@@ -423,8 +423,7 @@ class FramePipeline:
         that this took in ms; 0 where it failed or came second."""
         try:
             if frame.answer is not None:
-                was_there_ms = frame.claimed_ms if frame.ended_ms is None else frame.ended_ms
-                in_time = was_there_ms <= frame.deadline_ms
+                in_time = min(frame.claimed_ms, frame.ended_ms) <= frame.deadline_ms
                 outcome = Outcome.DETECTED if in_time else Outcome.LATE
                 frame.evidence_s, result = frame.motion_s, self._follow(frame, frame.answer)
             else:
@@ -447,3 +446,7 @@ class FramePipeline:
         except BaseException as error:  # the frame stays open, and the watchdog tries again
             self._client.on_failure(error)
             return 0.0
+
+
+def _came_to_a_path(job: Job) -> TypeGuard[FinishedFrame]:
+    return job.times is not None and job.path is not None

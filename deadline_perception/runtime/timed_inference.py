@@ -106,7 +106,6 @@ class TimedInference:
         self.policy = policy
         self.min_score = min_score
         self.clock_ms = clock_ms
-        self.places = [path_space.place.get(segment.operator) for segment in path_space.segments]
 
     def begin(
         self,
@@ -136,29 +135,34 @@ class TimedInference:
             next_images: None where the frame is not to look at them.
         """
         times = job.times
+        assert times is not None  # it was taken
         job.begun_ms = self.clock_ms()
         job.remaining_ms = due_ms - job.begun_ms - times.reserve.deciding_ms
-        plan, until_ms = self._plan(job, next_images)
+        plan, until_ms = self._plan(job, times, next_images)
         planned_ms = self.clock_ms()
         job.decision_us = (planned_ms - job.begun_ms) * 1000.0
         job.path, job.plan = plan.path, plan  # in this order: who sees a plan sees a path
-        return InferenceRun(self, image_bgr, job, due_ms, until_ms, may_abort, planned_ms)
+        return InferenceRun(
+            self, image_bgr, job, times, plan, due_ms, until_ms, may_abort, planned_ms
+        )
 
     def run(self, image_bgr: np.ndarray, job: Job, *, due_ms: float) -> None:
         """Takes a frame to its end, whatever it takes; for whoever has nobody else to answer it. See `begin`."""
         self.begin(image_bgr, job, due_ms=due_ms, may_abort=False).until_answer()
 
-    def _plan(self, job: Job, next_images: NextImages | None) -> tuple[Choice, float]:
+    def _plan(
+        self, job: Job, times: FrameTimes, next_images: NextImages | None
+    ) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
-        policy, times = self.policy, job.times
+        next_images = next_images or NextImages(math.inf, math.inf)
         factor, calibration_factor = times.factor, times.factor / times.slowdown
-        image_ms = math.inf if next_images is None else next_images.first_ms
+        image_ms = next_images.first_ms
         for _ in range(_MOST_IMAGES):
             # Of the bound only the calibration factor lies above the expected time.
             until_image_ms = (image_ms - job.begun_ms) * calibration_factor
             if not until_image_ms < job.remaining_ms:
                 return self._within(job.remaining_ms, times), math.inf
-            plan = policy.plan(until_image_ms, factor)
+            plan = self.policy.plan(until_image_ms, factor)
             if plan.feasible:
                 return plan, image_ms
             # On to the first image that the path fits before, however many lie between.
@@ -182,6 +186,7 @@ class InferenceRun:
         inference: plans and decides.
         image_bgr: uint8 `[H, W, 3]`.
         job: of the image, planned.
+        times, plan: that it is decided by, and the choice that it starts on.
         due_ms: when the network must be done.
         until_ms: when the image comes before which it is expected to end; inf without any.
         may_abort: see `TimedInference.begin`.
@@ -196,12 +201,15 @@ class InferenceRun:
         inference: TimedInference,
         image_bgr: np.ndarray,
         job: Job,
+        times: FrameTimes,
+        plan: Choice,
         due_ms: float,
         until_ms: float,
         may_abort: bool,
         planned_ms: float,
     ) -> None:
-        self._inference, self._image, self._job, times = inference, image_bgr, job, job.times
+        self._inference, self._image, self._job = inference, image_bgr, job
+        self._times, self._plan = times, plan
         self._due_ms = due_ms
         self._until_ms = until_ms
         self._may_abort = may_abort
@@ -210,28 +218,29 @@ class InferenceRun:
         self._run: SegmentRun | None = None
         self._segments = inference.path_space.segments
         self._count = len(self._segments)
-        self._path_ms = times.forecast.forecast_ms(job.path)  # of the path that the frame is on
+        self._path_ms = times.forecast.forecast_ms(plan.path)  # of the path that the frame is on
         self.ended = False
 
     def until_answer(self) -> None:
         """Runs segments until the frame has ended, its image was answered by somebody else, or it cannot be in time
         any more; the job says why."""
-        job, plan, least = self._job, self._job.plan, self._least
+        job, plan, least = self._job, self._plan, self._least
         left_ms = self._due_ms - self._planned_ms
         if job.attempts:
             return
         if not plan.feasible and plan.forecast_ms * least > left_ms:
             job.reason = too_late('the frame', plan, least, left_ms)
             return
-        run, at_ms = self._start(), self._inference.clock_ms()
+        run, at_ms = self._start(plan.path), self._inference.clock_ms()
         while not job.attempts:
             job.segment = run.segment
             if run.segment == self._count:
-                self._end()
+                self._end(run)
                 self._close(in_time=True)
                 return
-            if self._decides(run):
-                choice, remaining_ms, at_ms = self._decide(run, at_ms)
+            operator = self._operator(run)
+            if operator is not None:
+                choice, remaining_ms, at_ms = self._decide(run, operator, at_ms)
                 if not choice.feasible and choice.forecast_ms * self._least > remaining_ms:
                     name = self._segments[run.segment].name
                     job.reason = too_late(name, choice, self._least, remaining_ms)
@@ -248,12 +257,12 @@ class InferenceRun:
             until_ms: says until when the network is not needed for anything better.
             abandoned: says why the rest of a path is not to be run any more; empty while its result is worth something.
         """
-        job, inference = self._job, self._inference
-        if self._run is None:
+        job, inference, run = self._job, self._inference, self._run
+        if run is None:
             left_ms = until_ms() - inference.clock_ms()
-            job.path = inference.policy.plan(left_ms, job.times.slowdown).path
-            self._path_ms = job.times.forecast.forecast_ms(job.path)
-        run = self._run or self._start()
+            job.path = path = inference.policy.plan(left_ms, self._times.slowdown).path
+            self._path_ms = self._times.forecast.forecast_ms(path)
+            run = self._start(path)
         while run.segment < self._count:
             job.segment = run.segment
             why = abandoned(run.path, run.segment)
@@ -262,10 +271,11 @@ class InferenceRun:
                 self._close(in_time=False)
                 return
             at_ms = inference.clock_ms()
-            if self._decides(run):
-                at_ms = self._decide(run, at_ms, until_ms() - at_ms)[2]
+            operator = self._operator(run)
+            if operator is not None:
+                at_ms = self._decide(run, operator, at_ms, until_ms() - at_ms)[2]
             self._advance(run, at_ms)
-        self._end()
+        self._end(run)
         self._close(in_time=False)
 
     def _close(self, in_time: bool) -> None:
@@ -280,33 +290,33 @@ class InferenceRun:
         """Factor from the forecast of what is left to the time below which it is not worth a try. An image that has an
         answer already, if not the best, never waits for one that cannot be in time."""
         may_abort = self._may_abort or self._job.so_far is not None
-        return _expected_factor(self._job.plan, self._job.times) if may_abort else -math.inf
+        return _expected_factor(self._plan, self._times) if may_abort else -math.inf
 
-    def _start(self) -> SegmentRun:
-        self._run = self._inference.network.start(self._image, self._job.path)
-        return self._run
+    def _start(self, path: ExecutionPath) -> SegmentRun:
+        self._run = run = self._inference.network.start(self._image, path)
+        return run
 
-    def _decides(self, run: SegmentRun) -> bool:
-        """The next segment begins with a decision on this path."""
+    def _operator(self, run: SegmentRun) -> str | None:
+        """That the next segment begins with a decision on; None where it does not on this path."""
         space = self._inference.path_space
-        return self._segments[run.segment].operator is not None and (
-            not space.has_alternatives or space.applies(run.segment, run.path)
-        )
+        applies = not space.has_alternatives or space.applies(run.segment, run.path)
+        return self._segments[run.segment].operator if applies else None
 
     def _decide(
-        self, run: SegmentRun, at_ms: float, for_tracks_ms: float | None = None
+        self, run: SegmentRun, operator: str, at_ms: float, for_tracks_ms: float | None = None
     ) -> tuple[Choice, float, float]:
         """Decides the operator of the next segment.
 
         Args:
             run: before that segment.
+            operator: its name.
             at_ms: now.
             for_tracks_ms: time that the network has for what is left where its image is answered already.
 
         Returns:
             The choice, the time that was left in ms, and when it was decided.
         """
-        job, times, segment = self._job, self._job.times, run.segment
+        job, times, segment = self._job, self._times, run.segment
         rest_ms = times.forecast.forecast_ms(run.path, segment)
         progress = times.progress(self._path_ms - rest_ms, job.network_ms)
         if for_tracks_ms is not None:
@@ -330,14 +340,14 @@ class InferenceRun:
         if choice.path != run.path:
             run.redirect(choice.path)
             job.path, self._path_ms = choice.path, times.forecast.forecast_ms(choice.path)
-        place = self._inference.places[segment]
+        place = run.path.space.place[operator]
         job.decisions.append(
             Decision(
-                operator=self._segments[segment].operator,
+                operator=operator,
                 segment=segment,
                 spent_ms=job.network_ms,
                 progress=progress,
-                changed=choice.path.settings[place] != job.plan.path.settings[place],
+                changed=choice.path.settings[place] != self._plan.path.settings[place],
                 remaining_ms=remaining_ms,
                 forecast_ms=choice.forecast_ms,
                 bound_ms=choice.bound_ms,
@@ -359,9 +369,9 @@ class InferenceRun:
                 job.so_far = ResultSoFar(self._kept(run.result_so_far()), names)
         return at_ms + took_ms
 
-    def _end(self) -> None:
+    def _end(self, run: SegmentRun) -> None:
         """Takes the result of a run whose segments are done."""
-        job, run = self._job, self._run
+        job = self._job
         phase, begun_ms = self._segments[-1].phase, self._inference.clock_ms()
         job.running = self._count, phase, begun_ms
         result = self._kept(run.result())
