@@ -116,7 +116,6 @@ class ContentionMonitorNode(ManagedNode):
         super().__init__('contention_monitor')
         self._values = declare(self, PARAMETERS, lambda values: gpu_index(values['device']))
         self._nvml: Nvml | None = None
-        self._why_no_nvml = ''
         self._readings = Readings()
         self._timer: Timer | None = None
         self._frames_in: list[Subscription] = []
@@ -130,14 +129,13 @@ class ContentionMonitorNode(ManagedNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Opens the sensors that exist and prepares the probe."""
         try:
-            self._nvml = open_nvml(gpu_index(self._values['device']))
-            self._why_no_nvml = ''
+            self._nvml, self._why_no_nvml = open_nvml(gpu_index(self._values['device'])), ''
         except SensorAbsent as error:
             self._nvml, self._why_no_nvml = None, f'nvml: {error}'
-        gpu_files = [
-            file.lstrip('/') for file in self._values['gpu_load_files'] if file
-        ] or JETSON_GPU_LOADS
-        self._gpu_files = find_jetson_gpu(files=gpu_files)
+        self._gpu_files = find_jetson_gpu(
+            files=[file.lstrip('/') for file in self._values['gpu_load_files'] if file]
+            or JETSON_GPU_LOADS
+        )
         self._sources: set[str] = set()
         self._probe = Probe(rounds=PROBE_ROUNDS)
         self._estimator = SlowdownEstimator()

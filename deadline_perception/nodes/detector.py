@@ -91,7 +91,7 @@ class DetectorNode(ManagedNode):
         self._hung: DeadlineDetector | None = None
         self._pipeline: FramePipeline | None = None
         self._images: ImageInput | None = None
-        self._flow: ImageFlow | None = None  # of the last activation
+        self._flow = ImageFlow(topic)  # of the last activation
         self._dropped = 0  # images, since the last one that was taken
         self._rate = RateLimit()
         self._intake = MessageIntake(self)
@@ -294,12 +294,8 @@ class DetectorNode(ManagedNode):
             device=self._health.hardware_id,
             replaced_total=status.replaced,
             rejected_total=status.rejected_total,
-            lost_total=self._lost_total,
+            lost_total=self._flow.lost,
         )
-
-    @property
-    def _lost_total(self) -> int:
-        return 0 if self._flow is None else self._flow.lost
 
     def on_ready(self) -> None:
         images = self._images
@@ -319,22 +315,19 @@ class DetectorNode(ManagedNode):
     # --- diagnostics ---
 
     def _report(self) -> Report:
-        status, detector, pipeline, images = (
-            self._status,
-            self._detector,
-            self._pipeline,
-            self._images,
-        )
+        status, detector = self._status, self._detector
+        pipeline, images = self._pipeline, self._images
         values = {
             'state': self._state,
             **status.values(),
-            'middleware_lost': self._lost_total,
+            'middleware_lost': self._flow.lost,
             'left_out_by_rate': self._rate.left_out,
             'refused_messages': self._intake.refused,
         }
         if detector is None:
             return Report(Level.OK, self._state, values)
-        loaded, degraded = detector.loaded, detector.loaded.degraded
+        loaded = detector.loaded
+        degraded = loaded.degraded
         if pipeline is None or images is None:
             return Report(
                 Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values

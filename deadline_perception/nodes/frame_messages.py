@@ -83,10 +83,8 @@ def operator_decisions(record: JobRecord) -> list[OperatorDecision]:
     return [
         OperatorDecision(
             **{
-                **vars(row),
-                'name': bounded(row.name),
-                'kind': bounded(row.kind),
-                'setting': bounded(row.setting),
+                name: bounded(value) if isinstance(value, str) else value
+                for name, value in vars(row).items()
             }
         )
         for row in record.operators

@@ -106,9 +106,9 @@ class ImageInput:
     def close(self) -> None:
         """Ends the subscription."""
         self._end_strengthener()
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None:
-            self._node.destroy_subscription(subscription)
+        if self._subscription is not None:
+            self._node.destroy_subscription(self._subscription)
+        self._subscription = None
 
     def wake(self) -> None:
         """Lets the executor look anew whether an image is wanted; from any thread."""
@@ -169,11 +169,6 @@ class ImageInput:
         if old is not None:
             self._node.destroy_subscription(old)
 
-    def _subscribe_anew(self) -> None:
-        """With the same quality: a reader that keeps images back, as after a shortage of memory, is replaced."""
-        is_weaker = self._strengthener is not None
-        self._subscribe('best_effort' if is_weaker else self._reliability)
-
     def _strengthen(self) -> None:
         """Subscribes reliably again once nobody is left who offers best effort only."""
         best_effort = ReliabilityPolicy.BEST_EFFORT
@@ -209,8 +204,10 @@ class ImageInput:
             missing = 0
         self._missing += missing
         if self.flow.come(missing):
+            # With the same quality: a reader that keeps images back, as after a shortage of memory, is replaced.
             self._node.get_logger().warning(self.flow.gap)
-            self._subscribe_anew()
+            is_weaker = self._strengthener is not None
+            self._subscribe('best_effort' if is_weaker else self._reliability)
         left_out = max(0, self._missing - self.flow.lost - self._left_out)
         self._left_out += left_out
         return left_out

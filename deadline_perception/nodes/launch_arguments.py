@@ -62,7 +62,13 @@ class Argument:
                 raise ArgumentError(f'{problem} true or false')
             return str(given).lower() == 'true'
         if isinstance(self.default, float) or (self.maximum and given != ''):
-            return self._number(given)
+            try:
+                number = float(given)
+            except ValueError:
+                number = float('nan')
+            if not self.minimum <= number <= self.maximum:
+                raise ArgumentError(f'{problem} a number in [{self.minimum:g}, {self.maximum:g}]')
+            return number
         if self.choices and given not in self.choices:
             shown = [choice or 'nothing' for choice in self.choices]
             raise ArgumentError(f'{problem} {", ".join(shown[:-1])} or {shown[-1]}')
@@ -77,17 +83,6 @@ class Argument:
         if self.name.endswith('_topic') and '//' in str(given):
             raise ArgumentError(f'{problem} a name that ROS allows: single slashes')
         return given
-
-    def _number(self, given: Value) -> float:
-        try:
-            number = float(given)
-        except ValueError:
-            number = float('nan')
-        if not self.minimum <= number <= self.maximum:
-            raise ArgumentError(
-                f'{self.name} is {given!r}, expected a number in [{self.minimum:g}, {self.maximum:g}]'
-            )
-        return number
 
 
 ARGUMENTS = (

@@ -72,7 +72,8 @@ def detection_markers(
             np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)]), _DISTANCE_M
         )
         name = class_name(int(label), class_names)
-        colour = _colour(name)
+        blue, green, red = (part / 255.0 for part in class_colour(name))
+        colour = ColorRGBA(r=red, g=green, b=blue, a=1.0)
         frame = Marker(
             header=header,
             ns='boxes',
@@ -114,8 +115,3 @@ def _text(
 
 def _point(place: np.ndarray) -> Point:
     return Point(x=float(place[0]), y=float(place[1]), z=float(place[2]))
-
-
-def _colour(name: str) -> ColorRGBA:
-    blue, green, red = class_colour(name)
-    return ColorRGBA(r=red / 255.0, g=green / 255.0, b=blue / 255.0, a=1.0)

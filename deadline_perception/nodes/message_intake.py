@@ -239,8 +239,6 @@ class MessageIntake:
             meaning: topic of `RANGES`, where it is not the same.
         """
         meaning = meaning or topic
-        assert meaning in RANGES
-
         name = self._node.resolve_topic_name(topic)
         turns = InTurn(self._clock_ms, lambda: max(1, self._node.count_publishers(name)))
 

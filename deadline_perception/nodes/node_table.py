@@ -115,17 +115,20 @@ RECORDER = NodeEntry(
 
 def node_parameters(entry: NodeEntry, values: Mapping[str, object]) -> dict[str, object]:
     """The parameters that the arguments set."""
-    given = {parameter: _value(values, argument) for parameter, argument in entry.parameters}
-    given = {parameter: value for parameter, value in given.items() if value != ''}
+    given = {
+        parameter: value
+        for parameter, argument in entry.parameters
+        if (value := _value(values, argument)) != ''
+    }
     return {'use_sim_time': values['use_sim_time'], **given}
 
 
 def node_remaps(entry: NodeEntry, values: Mapping[str, object]) -> list[tuple[str, str]]:
     """The topics that the arguments rename."""
     return [
-        (topic, str(_value(values, argument)))
+        (topic, str(outside))
         for topic, argument in entry.remaps
-        if _value(values, argument) != ''
+        if (outside := _value(values, argument)) != ''
     ]
 
 

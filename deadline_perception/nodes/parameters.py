@@ -15,7 +15,6 @@ from rcl_interfaces.msg import (
     SetParametersResult,
 )
 from rclpy.node import Node
-from rclpy.parameter import Parameter as RosParameter
 
 from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.nodes.untyped import Untyped
@@ -163,7 +162,7 @@ def unknown_names(table: Sequence[Parameter], given: Mapping[str, object]) -> li
 def declare(
     node: Node,
     table: Sequence[Parameter],
-    apply: Callable[[Mapping[str, Value]], object] | None = None,
+    apply: Callable[[Mapping[str, Value]], object] = lambda values: None,
 ) -> ParameterValues:
     """Declares a table's parameters on a node and keeps watch over every later change.
 
@@ -187,7 +186,7 @@ def declare(
         node.declare_parameter(row.name, values[row.name], row.descriptor(), ignore_override=True)
     in_force = ParameterValues(values)
 
-    def on_set(changes: list[RosParameter]) -> SetParametersResult:
+    def on_set(changes: list[Untyped]) -> SetParametersResult:
         changed = {change.name: change.value for change in changes if change.name in in_force}
         if not changed:
             return SetParametersResult(successful=True)
@@ -211,7 +210,7 @@ def declare(
     set_atomically = node.set_parameters_atomically
     said: list[str] = []
 
-    def set_and_tell(parameter_list: list[RosParameter]) -> SetParametersResult:
+    def set_and_tell(parameter_list: list[Untyped]) -> SetParametersResult:
         said.clear()
         result = set_atomically(parameter_list)
         if result.successful:
@@ -223,11 +222,7 @@ def declare(
     return in_force
 
 
-def _apply(
-    apply: Callable[[Mapping[str, Value]], object] | None, values: Mapping[str, Value]
-) -> None:
-    if apply is None:
-        return
+def _apply(apply: Callable[[Mapping[str, Value]], object], values: Mapping[str, Value]) -> None:
     try:
         apply(values)
     except (ValueError, DeadlinePerceptionError) as error:

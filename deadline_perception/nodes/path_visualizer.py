@@ -6,7 +6,9 @@ Listens to the camera only while somebody looks at the annotated image, so that 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from rclpy.node import Node
 from rclpy.subscription import Subscription
@@ -53,15 +55,6 @@ _LOOK_PERIOD_S = 0.5
 _IMAGE_DEPTH = 10  # images that come while one is drawn
 
 
-@dataclass(frozen=True)
-class Frame:
-    """What is drawn on an image."""
-
-    detections: Detections
-    names: tuple[str, ...]
-    latency: FrameLatency
-
-
 class PathVisualizerNode(Node):
     """Publishes `~/image` and `~/markers`, each only when subscribed."""
 
@@ -70,10 +63,14 @@ class PathVisualizerNode(Node):
         self._values = declare(self, PARAMETERS)
         self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
         # What the detector has said about a frame so far, by the type of message.
-        self._answers: StampCache[dict[type, object]] = StampCache(_CACHED_IMAGES)
-        # Frames whose image is still on its way, as on a busy machine: it is larger than what is said about it.
-        self._undrawn: StampCache[Frame] = StampCache(_CACHED_IMAGES)
-        self._camera: PinholeCamera | None = None
+        self._answers: StampCache[dict[type, Detection2DArray | FrameLatency]] = StampCache(
+            _CACHED_IMAGES
+        )
+        # What draws a frame whose image is still on its way, as on a busy machine: it is larger than what is said of it.
+        self._undrawn: StampCache[Callable[[Image | CompressedImage], None]] = StampCache(
+            _CACHED_IMAGES
+        )
+        self._camera = _ASSUMED_CAMERA
         self._drawn = self._rejected = self._told_without_image = 0
         self._problem = ''
         self._images_in: ImageInput | None = None  # while somebody watches the annotated image
@@ -81,11 +78,8 @@ class PathVisualizerNode(Node):
         self._intake = MessageIntake(self)
         self._image_out = open_output(self, Image, '~/image')
         self._markers_out = open_output(self, MarkerArray, '~/markers')
-        for kind, topic, callback in (
-            (Detection2DArray, 'detector/detections', self._on_answer),
-            (FrameLatency, 'detector/latency', self._on_answer),
-        ):
-            self._intake.listen(kind, topic, callback, RESULTS)
+        for kind, topic in (Detection2DArray, 'detections'), (FrameLatency, 'latency'):
+            self._intake.listen(kind, f'detector/{topic}', self._on_answer, RESULTS)
         steady_timer(self, _LOOK_PERIOD_S, self._look_for_viewers)
         self._health = Health(self, self._report)
 
@@ -123,11 +117,11 @@ class PathVisualizerNode(Node):
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         stamp_ns = stamp_to_ns(message.header.stamp)
-        frame = self._undrawn.take(stamp_ns)
-        if frame is None:
+        draw = self._undrawn.take(stamp_ns)
+        if draw is None:
             self._images.put(stamp_ns, message)
         else:
-            self._draw(message, frame)
+            draw(message)
 
     def _on_camera_info(self, message: CameraInfo) -> None:
         focal_x, _, centre_x, _, focal_y, centre_y, *_ = map(float, message.k)
@@ -162,32 +156,37 @@ class PathVisualizerNode(Node):
                     detections,
                     names,
                     found.header,
-                    self._camera or _ASSUMED_CAMERA,
+                    self._camera,
                     headline(latency),
                 )
             )
         if self._image_out.get_subscription_count():
-            frame, image = Frame(detections, names, latency), self._images.take(stamp_ns)
+            draw = partial(self._draw, detections, names, latency)
+            image = self._images.take(stamp_ns)
             if image is None:
-                self._undrawn.put(stamp_ns, frame)
+                self._undrawn.put(stamp_ns, draw)
             else:
-                self._draw(image, frame)
+                draw(image)
 
-    def _draw(self, image: Image | CompressedImage, frame: Frame) -> None:
+    def _draw(
+        self,
+        detections: Detections,
+        names: tuple[str, ...],
+        latency: FrameLatency,
+        image: Image | CompressedImage,
+    ) -> None:
         try:
             picture = to_bgr(image)
         except ImageError as error:
             self._reject(str(error))
             return
-        latency = frame.latency
         # The bound concerns the network alone; the bar shows the whole frame.
-        bound_ms = latency.total_ms - latency.network_ms + latency.bound_ms
         drawn = annotate(
             picture,
-            frame.detections,
-            frame.names,
+            detections,
+            names,
             budget_ms=latency.budget_ms,
-            bound_ms=bound_ms,
+            bound_ms=latency.total_ms - latency.network_ms + latency.bound_ms,
             latency_ms=latency.total_ms,
             path=latency.path,
             outcome=OUTCOMES.get(latency.outcome, f'outcome {latency.outcome}'),
@@ -208,8 +207,8 @@ class PathVisualizerNode(Node):
             'rejected': self._rejected,
             'viewers': self._image_out.get_subscription_count()
             + self._markers_out.get_subscription_count(),
+            'refused_messages': self._intake.refused,
         }
-        values['refused_messages'] = self._intake.refused
         problem, self._problem = self._problem, ''
         without_image = self._undrawn.unused - self._told_without_image
         self._told_without_image = self._undrawn.unused

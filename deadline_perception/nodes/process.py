@@ -30,7 +30,9 @@ _EXPECTED = (
     OSError,
 )
 AnyNode = TypeVar('AnyNode', bound=Node)
-_END_S = 4.5  # after a signal, and again for the node to close; launch kills a process after 10 s
+# After a signal, and again for the node to close: then the process ends with status 1 and the stacks of its threads.
+# Launch kills a process after 10 s.
+_END_S = 4.5
 
 
 def run_node(
@@ -76,15 +78,17 @@ def run_node(
                 RuntimeError,
                 ValueError,
             ) as error:  # rclpy's own kinds: a wrong argument, an unreadable file
-                print(
-                    f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr
-                )
+                reason = str(error).strip().partition('\n')[0]
+                print(f'{name}: ROS arguments cannot be used: {reason}', file=sys.stderr)
                 return 1
             node = create()
             executor = SingleThreadedExecutor()
             for each in (node, *getattr(node, 'further', ())):
                 executor.add_node(each)
-            status = _spin(executor, Future() if done is None else done(node))
+            future = Future() if done is None else done(node)
+            with _interrupt.held():
+                executor.spin_until_future_complete(_End(future))
+            status = future.result() if future.done() else 0
         except ExternalShutdownException:
             status = 0
         except Exception as error:
@@ -96,19 +100,13 @@ def run_node(
     _end_process(node, executor, status, own_signals=own_signals)
 
 
-def _spin(executor: Executor, future: Future) -> int:
-    with _interrupt.held():
-        executor.spin_until_future_complete(_End(future))
-    return future.result() if future.done() else 0
-
-
 def _end_process(
     node: Node | None, executor: Executor | None, status: int, *, own_signals: bool
 ) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
     if not own_signals:
-        _end_if_overdue()
+        faulthandler.dump_traceback_later(_END_S, exit=True)
     # Waits for rclpy's own thread for signals, which triggers a condition of every executor without asking whether the
     # executor still exists: a segmentation fault in one of ten ends, before executors were kept until here.
     uninstall_signal_handlers()
@@ -140,11 +138,6 @@ def _failure_status(name: str, error: Exception, *, created: bool) -> int:
     return 1
 
 
-def _end_if_overdue() -> None:
-    """Ends the process with status 1 and the stacks of its threads, unless it has ended itself by then."""
-    faulthandler.dump_traceback_later(_END_S, exit=True)
-
-
 class _Interrupt:
     """The handler of both signals, which raises KeyboardInterrupt where the main thread may be left at any point.
 
@@ -159,7 +152,7 @@ class _Interrupt:
     def __call__(self, number: int, frame: object) -> None:
         if not self.came:
             self.came = True
-            _end_if_overdue()
+            faulthandler.dump_traceback_later(_END_S, exit=True)
             if self._raises:
                 raise KeyboardInterrupt
 
@@ -209,8 +202,3 @@ def _close(node: Node | None, executor: Executor | None) -> None:
     if node is not None:
         node.destroy_node()
     rclpy.try_shutdown()
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

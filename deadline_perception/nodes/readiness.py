@@ -41,7 +41,6 @@ class ReadinessNode(Node):
             if entry.lifecycle and entry.name in self._names
         }
         self._asked: dict[str, tuple[Future, int]] = {}  # and in which round
-        self._missing = list(self._names)
         self._rounds = 0
         self.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, DIAGNOSTICS)
         steady_timer(self, PERIOD_S, self._look)
@@ -54,15 +53,15 @@ class ReadinessNode(Node):
         present = {
             name for name, found in self.get_node_names_and_namespaces() if found == namespace
         }
-        self._missing = [name for name in self._names if name not in present]
-        self._missing += [
+        missing = [name for name in self._names if name not in present]
+        missing += [
             name for name, client in self._states.items() if not self._is_active(name, client)
         ]
-        if not self._missing:
+        if not missing:
             self.finished.set_result(0)
         elif self._rounds * PERIOD_S > TIMEOUT_S:
             self.get_logger().error(
-                f'not ready after {TIMEOUT_S:.0f} s: {", ".join(dict.fromkeys(self._missing))}'
+                f'not ready after {TIMEOUT_S:.0f} s: {", ".join(dict.fromkeys(missing))}'
             )
             self.finished.set_result(1)
 

@@ -103,9 +103,7 @@ def _logs_misfit(
     return on_incompatible
 
 
-def numbered(
-    callback: Callable[[Untyped, Mapping[str, int]], None],
-) -> Callable[..., None]:
+def numbered(callback: Callable[..., None]) -> Callable[..., None]:
     """A callback of a subscription, which is given a message, and what the middleware tells of it."""
     if hasattr(Subscription, 'CallbackType'):
         return callback

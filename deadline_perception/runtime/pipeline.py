@@ -10,7 +10,7 @@ import math
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from deadline_perception.runtime.timed_inference import (
     TimedInference,
 )
 from deadline_perception.runtime.watchdog import Act, Watchdog
-from deadline_perception.timing.time_model import FinishedFrame, FrameTimes
 
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
 # cut it fine: a part of the budget, and the most of it.
@@ -242,7 +241,7 @@ class FramePipeline:
         try:
             if self.stopped:
                 return
-            (job, times), run, failure = self._take(frame, taken_ms), None, ''
+            job, run, failure = self._take(frame, taken_ms), None, ''
             try:
                 image = self._client.convert(job)
                 if image is None:
@@ -260,7 +259,7 @@ class FramePipeline:
                     job.publish_ms = publish_ms
             try:
                 if run is not None and not run.ended and not failure:
-                    run.for_tracks(self._until_ms, partial(self._abandoned, job, times))
+                    run.for_tracks(self._until_ms, partial(self._abandoned, job))
             except BaseException as error:
                 failure = self._failed(error)
             self._learn(job, failure)
@@ -277,8 +276,8 @@ class FramePipeline:
                 )
         self._watchdog.forget(self.next_due)
 
-    def _take(self, frame: Job, taken_ms: float) -> tuple[Job, FrameTimes]:
-        """The job that is run for a frame, and the times that it is decided by."""
+    def _take(self, frame: Job, taken_ms: float) -> Job:
+        """The job that is run for a frame, and what it is run under."""
         with self._lock:
             # One that was answered while it waited no longer concerns what is run here.
             job = frame.for_tracks() if frame.attempts else frame
@@ -287,13 +286,13 @@ class FramePipeline:
                 job.superseded += self._not_told
                 self._not_told = 0
             keeps_bounds = self._task.policy.keeps_bounds
-            times = self._task.times.begin(job.conditions.slowdown, keeps_bounds=keeps_bounds)
-            job.times, job.due_ms = times, job.deadline_ms - times.reserve.publishing_ms
+            job.times = self._task.times.begin(job.conditions.slowdown, keeps_bounds=keeps_bounds)
+            job.due_ms = job.deadline_ms - job.times.reserve.publishing_ms
             # An image that is too old to be met is left to the thread at hand, which will notice at once.
             late_ms = max(job.due_ms, taken_ms) if self._grace_ms else job.due_ms
             job.fallback_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
         self._watchdog.arm(job.fallback_ms)
-        return job, times
+        return job
 
     def _begin(self, image: np.ndarray, job: Job) -> InferenceRun:
         """A planned frame."""
@@ -320,9 +319,9 @@ class FramePipeline:
             self._follow(job, newest)
             if self._task.scene is not None:
                 self._task.scene.update(newest.result, job.image_size)
-        if not failure and _came_to_a_path(job):
+        if not failure and job.path is not None:
             try:
-                self._task.times.observe(job)
+                self._task.times.observe(job)  # type: ignore[arg-type]  # a path comes with its times
             except (
                 ValueError
             ) as error:  # a clock that jumped: the frame is out, and teaches nothing
@@ -369,7 +368,7 @@ class FramePipeline:
             (job for job in self._open if job.stage is Stage.WAITS and job.attempts == 0), None
         )
 
-    def _abandoned(self, job: Job, times: FrameTimes, path: ExecutionPath, segment: int) -> str:
+    def _abandoned(self, job: Job, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
         if self.stopped:
@@ -381,8 +380,8 @@ class FramePipeline:
         if self._mailbox.waiting_others(self):
             return 'another task waits'
         with self._lock:
-            waiting = self._waiting()
-        if waiting is None:
+            waiting, times = self._waiting(), job.times
+        if waiting is None or times is None:
             return ''
         if job.answer is not None:  # what it has found so far is known to the tracks
             return 'the next image waits'
@@ -446,7 +445,3 @@ class FramePipeline:
         except BaseException as error:  # the frame stays open, and the watchdog tries again
             self._client.on_failure(error)
             return 0.0
-
-
-def _came_to_a_path(job: Job) -> TypeGuard[FinishedFrame]:
-    return job.times is not None and job.path is not None

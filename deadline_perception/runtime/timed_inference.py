@@ -231,7 +231,8 @@ class InferenceRun:
         if not plan.feasible and plan.forecast_ms * least > left_ms:
             job.reason = too_late('the frame', plan, least, left_ms)
             return
-        run, at_ms = self._start(plan.path), self._inference.clock_ms()
+        self._run = run = self._inference.network.start(self._image, plan.path)
+        at_ms = self._inference.clock_ms()
         while not job.attempts:
             job.segment = run.segment
             if run.segment == self._count:
@@ -262,7 +263,7 @@ class InferenceRun:
             left_ms = until_ms() - inference.clock_ms()
             job.path = path = inference.policy.plan(left_ms, self._times.slowdown).path
             self._path_ms = self._times.forecast.forecast_ms(path)
-            run = self._start(path)
+            run = inference.network.start(self._image, path)
         while run.segment < self._count:
             job.segment = run.segment
             why = abandoned(run.path, run.segment)
@@ -291,10 +292,6 @@ class InferenceRun:
         answer already, if not the best, never waits for one that cannot be in time."""
         may_abort = self._may_abort or self._job.so_far is not None
         return _expected_factor(self._plan, self._times) if may_abort else -math.inf
-
-    def _start(self, path: ExecutionPath) -> SegmentRun:
-        self._run = run = self._inference.network.start(self._image, path)
-        return run
 
     def _operator(self, run: SegmentRun) -> str | None:
         """That the next segment begins with a decision on; None where it does not on this path."""
