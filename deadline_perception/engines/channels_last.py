@@ -9,18 +9,22 @@ does, and to bring them into the order that was asked for then costs more than a
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
+
+from deadline_perception.engines.openvino_library import Model, Node, load_openvino
 
 _TO_PLANES, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
-def channels_last(openvino, model):
-    """A copy of an `openvino.Model` whose inputs and outputs of four dimensions are `[N, H, W, C]`, of fixed shapes.
+def channels_last(model: Model) -> Model:
+    """A copy of a model whose inputs and outputs of four dimensions are `[N, H, W, C]`, of fixed shapes.
 
     Args:
-        openvino: the module.
         model: its values of four dimensions are `[N, C, H, W]`.
     """
+    openvino = load_openvino()
     model, ops = model.clone(), openvino.opset13
     places = []
     for old in model.get_parameters():
@@ -50,7 +54,7 @@ def channels_last(openvino, model):
     return openvino.Model(model.get_results(), places, model.get_friendly_name())
 
 
-def _rows(ops, output):
+def _rows(ops: ModuleType, output: Node) -> Node:
     """The value of an output `[N, C, H, W]` as rows `[N * H * W, C]`: what can be computed so, is."""
     node = output.get_node()
     kind, inputs = node.get_type_name(), node.input_values()
@@ -65,15 +69,15 @@ def _rows(ops, output):
     return _reshaped(ops, last, (-1, output.get_shape()[1]))
 
 
-def _reshaped(ops, value, shape: tuple[int, ...]):
+def _reshaped(ops: ModuleType, value: Node, shape: tuple[int, ...]) -> Node:
     return ops.reshape(value, ops.constant(np.array(shape)), special_zero=False).output(0)
 
 
-def _transposed(ops, value, order: tuple[int, ...]):
+def _transposed(ops: ModuleType, value: Node, order: tuple[int, ...]) -> Node:
     return ops.transpose(value, ops.constant(np.array(order))).output(0)
 
 
-def _quantises_alike(node) -> bool:
+def _quantises_alike(node: Node) -> bool:
     """True of a quantisation by one scale for all channels."""
     return node.get_type_name() == 'FakeQuantize' and all(
         node.input_value(index).get_node().get_type_name() == 'Constant'
@@ -82,5 +86,5 @@ def _quantises_alike(node) -> bool:
     )
 
 
-def _constant(node, index: int) -> np.ndarray:
+def _constant(node: Node, index: int) -> np.ndarray:
     return node.input_value(index).get_node().data

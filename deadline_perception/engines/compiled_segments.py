@@ -23,7 +23,12 @@ import numpy as np
 
 from deadline_perception.core.errors import printable, profile_command
 from deadline_perception.engines.eager import Arrays, Compute, Engine, Values, as_arrays, as_tensors
-from deadline_perception.engines.openvino_library import cpu_settings, load_openvino, openvino_core
+from deadline_perception.engines.openvino_library import (
+    Model,
+    cpu_settings,
+    load_openvino,
+    openvino_core,
+)
 from deadline_perception.engines.segment_store import LIBRARIES, Form, SegmentStore
 
 
@@ -66,7 +71,7 @@ class CompiledSegments(Engine):
         }
 
     @property
-    def notice(self) -> str:
+    def notice(self) -> str:  # type: ignore[override]  # nobody assigns it
         if self._stale:
             return 'the weights have changed since the segments were compiled: all run eagerly'
         if not self._refused:
@@ -152,15 +157,14 @@ class Compiler:
     """
 
     def __init__(self, threads: int) -> None:
-        self._openvino = load_openvino()
         self._core = openvino_core()
         self._settings = {
             exact: cpu_settings(threads) | ({'INFERENCE_PRECISION_HINT': 'f32'} if exact else {})
             for exact in (False, True)
         }
 
-    def compile(self, model, exact: bool = False) -> bytes:
-        """The compiled form of an `openvino.Model` with fixed shapes; in float32 throughout where it is to be exact.
+    def compile(self, model: Model, exact: bool = False) -> bytes:
+        """The compiled form of a model with fixed shapes; in float32 throughout where it is to be exact.
 
         Raises:
             RuntimeError: the compiler refuses it.
@@ -177,13 +181,9 @@ class Compiler:
         """
         settings = self._settings[exact]
         if not isinstance(compiled, mmap.mmap):
-            return CompiledSegment(
-                self._openvino, self._core.import_model(compiled, 'CPU', settings)
-            )
-        content = self._openvino.Tensor(np.frombuffer(compiled, np.uint8), shared_memory=True)
-        segment = CompiledSegment(
-            self._openvino, self._core.import_model(content, 'CPU', settings), content
-        )
+            return CompiledSegment(self._core.import_model(compiled, 'CPU', settings))
+        content = load_openvino().Tensor(np.frombuffer(compiled, np.uint8), shared_memory=True)
+        segment = CompiledSegment(self._core.import_model(content, 'CPU', settings), content)
         with contextlib.suppress(OSError):  # locked memory stays
             compiled.madvise(
                 mmap.MADV_DONTNEED
@@ -195,13 +195,12 @@ class CompiledSegment:
     """One segment, called with the arrays that it reads. Values of four dimensions pass channels last.
 
     Args:
-        openvino: the module.
         compiled: the `openvino.CompiledModel`; outputs of one shape are float32.
         content: what must live as long as the segment.
     """
 
-    def __init__(self, openvino, compiled, content: object = None) -> None:
-        self._tensor = openvino.Tensor
+    def __init__(self, compiled: Model, content: object = None) -> None:
+        self._tensor = load_openvino().Tensor
         self._request = compiled.create_infer_request()
         self._release = compiled.release_memory
         self._is_fixed = all(not output.partial_shape.is_dynamic for output in compiled.outputs)
@@ -218,7 +217,7 @@ class CompiledSegment:
         request, tensor = self._request, self._tensor
         for index, array in enumerate(inputs):
             request.set_input_tensor(index, tensor(array, shared_memory=True))
-        outputs = ()
+        outputs: Arrays = ()
         if self._is_fixed:
             # One after the other in one piece of memory, so that who reads them all needs no copy.
             memory = np.empty(self._size, np.float32)

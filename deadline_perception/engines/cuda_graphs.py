@@ -49,8 +49,8 @@ class CudaGraphs(Engine):
         self._device = device
         self.failures: dict[str, str] = {}
         self._record = record
-        self._buffers: dict[tuple, Values] = {}
-        self._pinned: dict[tuple, Values] = {}
+        self._buffers: dict[object, Values] = {}
+        self._pinned: dict[object, Values] = {}
         self._stream = torch.cuda.Stream(device, priority=-1) if device.startswith('cuda') else None
         self._recorded: dict[str, tuple[Replay, Values]] = {}
         self._frame = 0
@@ -60,7 +60,7 @@ class CudaGraphs(Engine):
         return len(self._recorded)
 
     @property
-    def notice(self) -> str:
+    def notice(self) -> str:  # type: ignore[override]  # nobody assigns it
         """Why segments are not replayed; empty when all are."""
         if not self.failures:
             return ''

@@ -9,7 +9,7 @@ and 8-bit segments are made of it ahead of time and kept on disk by weights and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,6 +22,7 @@ Values: TypeAlias = 'tuple[Tensor, ...]'
 Arrays: TypeAlias = 'tuple[np.ndarray, ...]'
 Inputs: TypeAlias = 'dict[str, Values]'
 Compute: TypeAlias = 'Callable[[Inputs], Values]'
+Held: TypeAlias = 'tuple[Any, ...]'  # tensors or arrays, as the engine has it
 
 
 class Engine:
@@ -70,7 +71,7 @@ class Engine:
             ValueError: another frame has begun since, or the weights have moved.
         """
 
-    def hold(self, name: str, values: Values) -> Values:
+    def hold(self, name: str, values: Held) -> Held:
         """Takes values that no segment gave; returns them as segments may read them.
 
         Args:
@@ -80,8 +81,14 @@ class Engine:
         return as_tensors(values)
 
     def run(
-        self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False
-    ) -> Values:
+        self,
+        key: str,
+        name: str,
+        compute: Compute,
+        inputs: dict[str, Held],
+        *,
+        is_selection: bool = False,
+    ) -> Held:
         """Runs a segment; returns what it gives.
 
         Args:
@@ -94,12 +101,12 @@ class Engine:
         """
         return compute(inputs)
 
-    def joined(self, values: Values) -> Values:
+    def joined(self, values: Held) -> Held:
         """Features of several sizes as one matrix, `[positions, channels]`, where that costs no copy; else as they
         are."""
         return values
 
-    def arrays(self, values: Values) -> Arrays:
+    def arrays(self, values: Held) -> Arrays:
         """Values for those who are no segments: arrays of the host, channels last."""
         return as_arrays(values)
 

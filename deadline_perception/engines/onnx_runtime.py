@@ -19,6 +19,8 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from platformdirs import user_cache_path
@@ -157,7 +159,7 @@ class OnnxSession:
             + '; '.join(f'{provider}: {reason}' for provider, reason in self.refused.items())
         )
 
-    def _session_on(self, provider: str):
+    def _session_on(self, provider: str) -> Any:
         folder = self._checked_cache(provider)
         try:
             session = self._opened(provider, folder)
@@ -171,8 +173,8 @@ class OnnxSession:
                 replace_file(folder / _MANIFEST, json.dumps(_digests(folder), indent=1) + '\n')
         return session
 
-    def _opened(self, provider: str, folder: Path | None):
-        """A session that keeps what is compiled in a folder, and takes it from there."""
+    def _opened(self, provider: str, folder: Path | None) -> Any:
+        """An `onnxruntime.InferenceSession` that keeps what is compiled in a folder, and takes it from there."""
         settings = self._runtime.SessionOptions()
         settings.intra_op_num_threads, settings.inter_op_num_threads = self._options.threads, 1
         settings.log_severity_level = 4  # what matters comes as an error, or is looked at
@@ -240,7 +242,7 @@ class OnnxSession:
         return folder
 
 
-def load_onnx_runtime():
+def load_onnx_runtime() -> ModuleType:
     """The module `onnxruntime`, which reports to nobody what it is used for.
 
     Raises:

@@ -8,8 +8,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from deadline_perception.engines.segment_store import StoreError
+
+# What OpenVINO makes, which has no types: models, compiled or not, and nodes of their graphs with their outputs.
+Model: TypeAlias = Any
+Node: TypeAlias = Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -37,16 +43,15 @@ def own_signal_stack() -> Iterator[None]:
             _libc.sigaltstack(ctypes.byref(before), None)
 
 
-def load_openvino():
+def load_openvino() -> ModuleType:
     """The module `openvino`, which in this process reports to nobody what it is used for.
 
     Raises:
         StoreError: it is not installed, or cannot be loaded.
     """
     if 'openvino' not in sys.modules:
-        sys.modules.setdefault(
-            'openvino_telemetry', None
-        )  # its import then fails, which openvino is made for
+        # Its import then fails, which openvino is made for; the type knows of modules alone.
+        sys.modules.setdefault('openvino_telemetry', None)  # type: ignore[arg-type]
     try:
         import openvino
     except (ImportError, OSError) as error:
@@ -57,7 +62,7 @@ def load_openvino():
 
 
 @functools.cache
-def openvino_core():
+def openvino_core() -> Any:
     """The `openvino.Core` of this process, its CPU driver loaded; any thread may use it.
 
     Raises:
@@ -74,7 +79,7 @@ def openvino_core():
     return core
 
 
-def cpu_settings(threads: int) -> dict:
+def cpu_settings(threads: int) -> dict[str, Any]:
     """How OpenVINO computes on so many threads. No streams for one: the calling thread computes, with its priority, and
     no model keeps threads of its own. Others help it with parts of a segment as their cores are free, so that on a busy
     machine it does all of them itself. Where it may have all cores, models share what they compute with, which else

@@ -26,10 +26,11 @@ from deadline_perception.core.execution_path import SCALE, SKIP, ExecutionPath, 
 from deadline_perception.core.measurement_plan import covering_paths, with_settings
 from deadline_perception.core.stopwatch import now_ms
 from deadline_perception.engines.channels_last import channels_last
-from deadline_perception.engines.compiled_segments import CompiledSegment, Compiler
+from deadline_perception.engines.compiled_segments import Compiler
 from deadline_perception.engines.eager import Compute, Engine, Inputs, Values, as_arrays, as_tensors
-from deadline_perception.engines.openvino_library import load_openvino, own_signal_stack
+from deadline_perception.engines.openvino_library import Model, load_openvino, own_signal_stack
 from deadline_perception.engines.segment_models import SegmentModels
+from deadline_perception.engines.segment_run import Network
 from deadline_perception.engines.segment_store import Form, SegmentStore
 
 CALIBRATION_IMAGES, CHECK_IMAGES = (
@@ -119,7 +120,7 @@ def check_images(images: Sequence[np.ndarray]) -> None:
 
 
 def prepare(
-    network,
+    network: Network,
     images: Sequence[np.ndarray],
     store: SegmentStore,
     threads: int,
@@ -149,10 +150,8 @@ def prepare(
         StoreError: OpenVINO cannot be loaded.
     """
     check_images(images)
-    images = [
-        images[index * len(images) // min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES)]
-        for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))
-    ]
+    most = min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES)
+    images = [images[index * len(images) // most] for index in range(most)]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
     models, done = models or SegmentModels(''), progress or (lambda key: None)
     maker = SegmentMaker(store, threads, models.weights_hash, quantises=network.quantises)
@@ -206,7 +205,7 @@ def _short_paths(space: PathSpace, keys: Collection[str]) -> list[ExecutionPath]
 
 
 def _recorded(
-    network,
+    network: Network,
     images: Sequence[np.ndarray],
     keys: Collection[str],
     paths: Sequence[ExecutionPath],
@@ -229,7 +228,9 @@ def _recorded(
         network.engine = engine
 
 
-def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder) -> None:
+def _record(
+    network: Network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder
+) -> None:
     """Runs every image up to the last segment that is wanted; in every second one some skips of the path are taken, as
     they will be."""
     space, rng = path.space, random.Random(1)
@@ -270,7 +271,7 @@ class SegmentMaker:
         self, store: SegmentStore, threads: int, weights_hash: str = '', *, quantises: bool = True
     ) -> None:
         self._quantises = quantises
-        self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
+        self._compiler, self._store = Compiler(threads), store
         self.made = SegmentModels(weights_hash)
 
     @torch.inference_mode()
@@ -297,7 +298,7 @@ class SegmentMaker:
             key: of the segment.
             calls: on images; the last quarter is for checking alone.
         """
-        checks, reasons = calls[-max(1, len(calls) // 4) :], {}
+        checks, reasons = calls[-max(1, len(calls) // 4) :], dict[Form, str]()
         forms = self._forms(key, calls[: -len(checks)] or calls)
         with self._interruptible():
             if self._choose(key, forms, checks, reasons, makes=True) is None:
@@ -315,7 +316,7 @@ class SegmentMaker:
     def _choose(
         self,
         key: str,
-        forms: Iterable[tuple[Form, Callable]],
+        forms: Iterable[tuple[Form, Callable[[], Model]]],
         checks: list[Call],
         reasons: dict[Form, str],
         makes: bool = False,
@@ -403,7 +404,7 @@ class SegmentMaker:
     def _eager_ms(self, calls: list[Call]) -> float:
         return times_ms(calls, lambda arrays: None)[0]
 
-    def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable]]:
+    def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable[[], Model]]]:
         """Forms to try, the fastest first, and what makes the model of each; a model that is converted serves them
         all."""
         for form, name in self.made.of(key):  # the same layers for another number of regions, often
@@ -414,17 +415,17 @@ class SegmentMaker:
             yield Form.FLOAT, partial(_refuse, error)
             return
         if not any(operation.get_type_name() in _LAYERS for operation in converted.get_ops()):
-            yield Form.EXACT, partial(_given, converted)
+            yield Form.EXACT, lambda: converted
             return
         if self._quantises:
             for saturating in (False, True):
                 yield Form.INT8, partial(self._quantise, converted, calls, saturating)
-        yield Form.FLOAT, partial(_given, converted)
+        yield Form.FLOAT, lambda: converted
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def _convert(self, call: Call):
-        """An `openvino.Model` of what a segment computes, with the shapes of a call.
+    def _convert(self, call: Call) -> Model:
+        """A model of what a segment computes, with the shapes of a call.
 
         Of what PyTorch exports OpenVINO knows most operators, of what it traces some more, such as suppression. What
         cannot be exported is not traced either: its way may depend on values, and a trace would keep that of one image.
@@ -440,14 +441,15 @@ class SegmentMaker:
                 'ignore'
             )  # tracing fixes sizes, as is meant here; exporting tells of names to come
             program = torch.export.export(module, example, strict=False)
+            convert = load_openvino().convert_model
             try:
-                model = self._openvino.convert_model(program)
+                model = convert(program)
             except OpConversionFailure:
-                model = self._openvino.convert_model(module, example_input=example)
+                model = convert(module, example_input=example)
         _fix_shapes(model, call.tensors)
         return model
 
-    def _quantise(self, model, calls: list[Call], saturating: bool):
+    def _quantise(self, model: Model, calls: list[Call], saturating: bool) -> Model:
         logging.getLogger('torch.utils.cpp_extension').setLevel(
             logging.ERROR
         )  # it warns of GPUs that nobody asked for
@@ -472,11 +474,11 @@ class SegmentMaker:
             )
         return found
 
-    def _compile(self, model, example: list[Tensor], exact: bool = False) -> bytes:
+    def _compile(self, model: Model, example: list[Tensor], exact: bool = False) -> bytes:
         """A model with the shapes of an example; values of four dimensions come and go channels last."""
         model = model.clone()
         _fix_shapes(model, example)
-        return self._compiler.compile(channels_last(self._openvino, model), exact)
+        return self._compiler.compile(channels_last(model), exact)
 
 
 class _Positional(nn.Module):
@@ -533,20 +535,21 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
 
 
 def times_ms(
-    calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]
+    calls: list[Call], segment: Callable[[list[np.ndarray]], object]
 ) -> tuple[float, float]:
     """Shortest times of the eager and the other form of a segment, by turns and with swept caches, in ms; others
     lengthen neither. Few runs are enough where they differ much."""
-    eager, other, swept = [], [], np.zeros(_SWEPT_BYTES, np.uint8)
+    eager, other = list[float](), list[float]()
+    swept = np.zeros(_SWEPT_BYTES, np.uint8)
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]
-        for run, given, times in (
-            (call.compute, call.inputs, eager),
-            (segment, call.arrays, other),
+        for run, times in (
+            (partial(call.compute, call.inputs), eager),
+            (partial(segment, call.arrays), other),
         ):
             swept += 1
             started = now_ms()
-            run(given)
+            run()
             times.append(now_ms() - started)
         shorter_ms, longer_ms = sorted((min(eager), min(other)))
         if number + 1 >= _FEW_TIMINGS and shorter_ms * _CLEAR <= longer_ms:
@@ -558,9 +561,5 @@ def _refuse(error: Exception) -> None:
     raise error
 
 
-def _given(model):
-    return model
-
-
-def _fix_shapes(model, example: list[Tensor]) -> None:
+def _fix_shapes(model: Model, example: list[Tensor]) -> None:
     model.reshape({index: list(tensor.shape) for index, tensor in enumerate(example)})

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -47,12 +47,17 @@ class Cut(Protocol):
         key: under which layers keep their weights laid out; None where they shall not.
     """
 
-    kept: Sequence[int]
-    row: int
-    key: Hashable
+    @property
+    def kept(self) -> Sequence[int]: ...
+    @property
+    def row(self) -> int: ...
+    @property
+    def key(self) -> Hashable: ...
 
 
 Axes = Mapping[str, Mapping[int, Sequence[Span]]]
+# Of a layer, in the order of `WEIGHTS`: tensors, and None for one that it does not have; a kernel takes more behind them.
+Weights: TypeAlias = tuple[Any, ...]
 
 
 def kept_ranges(spans: Sequence[Span], kept: Sequence[int]) -> list[tuple[int, int]]:
@@ -124,10 +129,11 @@ class SlicedLayer(nn.Module):
             name: {axis: tuple(spans) for axis, spans in of_weight.items()}
             for name, of_weight in axes.items()
         }
-        self.leaves: tuple[Tensor | None, ...] | None = None
-        self._laid_out: dict[tuple, tuple] = {}
+        self.leaves: Weights | None = None
+        self._laid_out: dict[object, Weights] = {}
         self.dependants: dict[Hashable, object] = {}
-        self.register_load_state_dict_post_hook(lambda module, keys: module.forget_copies())
+        # torch has no types for it, nor for `_apply`.
+        self.register_load_state_dict_post_hook(lambda module, keys: module.forget_copies())  # type: ignore[no-untyped-call]
 
     def forget_copies(self) -> None:
         """Drops laid-out weights, because the weights have changed or may."""
@@ -139,22 +145,21 @@ class SlicedLayer(nn.Module):
         self.forget_copies()
         return super().train(mode)
 
-    def _apply(self, function, recurse: bool = True):
+    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> SlicedLayer:
         self.forget_copies()
-        return super()._apply(function, recurse)
+        return super()._apply(function, recurse)  # type: ignore[no-untyped-call]
 
-    def used(self, cut: Cut, folded: Norm | None = None) -> tuple:
-        """What the kernel takes after its input: first the weights that a cut uses, None for one that the layer does
-        not have.
+    def used(self, cut: Cut, folded: Norm | None = None) -> Weights:
+        """What the kernel takes after its input: first the weights that a cut uses.
 
         Args:
             cut: what is used.
             folded: a norm that a convolution takes into its weights.
         """
         if self.leaves is not None:
-            return self._arguments(*self.leaves)
+            return self._arguments(self.leaves)
         if torch.is_grad_enabled() or self.training or cut.key is None:
-            return self._arguments(*self._in_use(cut, folded))
+            return self._arguments(self._in_use(cut, folded))
         key = (cut.key, folded)
         found = self._laid_out.get(key)
         if found is None:
@@ -162,7 +167,7 @@ class SlicedLayer(nn.Module):
                 None if part is None else _contiguous(part.detach())
                 for part in self._in_use(cut, folded)
             )
-            found = self._laid_out[key] = self._arguments(*parts)
+            found = self._laid_out[key] = self._arguments(tuple(parts))
         return found
 
     def fixed(self, cut: Cut) -> Callable[..., Tensor]:
@@ -174,7 +179,7 @@ class SlicedLayer(nn.Module):
         """True in inference."""
         return not (torch.is_grad_enabled() or self.training)
 
-    def views(self, cut: Cut) -> tuple[Tensor | None, ...]:
+    def views(self, cut: Cut) -> Weights:
         """The weights that a cut uses as views of the parameters, through which gradients pass."""
         return tuple(joined(*self.pieces(name, cut)) for name in self.WEIGHTS)
 
@@ -211,7 +216,9 @@ class SlicedLayer(nn.Module):
         with torch.no_grad():
             for name, of_weight in self.axes.items():
                 weight = getattr(self, name, None)
-                for axis, spans in of_weight.items() if weight is not None else ():
+                if weight is None:
+                    continue
+                for axis, spans in of_weight.items():
                     places, offset = [], 0
                     for span in spans:
                         order = orders[span.group]
@@ -225,11 +232,11 @@ class SlicedLayer(nn.Module):
                     weight.copy_(weight.index_select(axis, torch.cat(places)))
         self.forget_copies()
 
-    def _in_use(self, cut: Cut, folded: Norm | None) -> tuple[Tensor | None, ...]:
+    def _in_use(self, cut: Cut, folded: Norm | None) -> Weights:
         """The weights as inference uses them."""
         return self.views(cut)
 
-    def _arguments(self, *weights: Tensor | None) -> tuple:
+    def _arguments(self, weights: Weights) -> Weights:
         """What the kernel takes, the weights first."""
         return weights
 
@@ -285,6 +292,7 @@ class Convolution(SlicedLayer):
         norm: what follows; where it is given, the layer computes both.
     """
 
+    weight: Tensor
     _FUNCTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
     def __init__(
@@ -293,7 +301,7 @@ class Convolution(SlicedLayer):
         layer: nn.Conv1d | nn.Conv2d | nn.Conv3d | None = None,
         *,
         stride: tuple[int, ...] = (),
-        padding: tuple[int, ...] = (),
+        padding: str | tuple[int, ...] = (),
     ) -> None:
         super().__init__(axes, layer)
         self.stride, self.padding, self.dilation, self.groups = (
@@ -321,16 +329,15 @@ class Convolution(SlicedLayer):
             cut: what is used.
             norm: what follows, in the place of the layer's own; one that folds costs nothing.
         """
-        if norm is None:
-            norm = self.norm
-        folded = norm if norm is None or norm.folds else None
+        norm = norm or self.norm
+        folded = norm if norm and norm.folds else None
         weight, bias, *geometry = self.used(cut, folded)
         if torch.is_grad_enabled() and self._reads_every_few_pixels:
             # The same values. oneDNN's own gradient writes past its memory for few channels (its issue 6035).
-            x = x[(..., *(slice(None, None, step) for step in self.stride))]
+            x = x[tuple(slice(None, None, step) for step in (1, 1, *self.stride))]
             geometry[0] = 1
         y = self._function(x, weight, bias, *geometry)
-        return y if norm is folded else norm(y, cut)
+        return norm(y, cut) if norm and not folded else y
 
     @property
     def _reads_every_few_pixels(self) -> bool:
@@ -339,11 +346,11 @@ class Convolution(SlicedLayer):
     def fixed(self, cut: Cut) -> FixedCall:
         return FixedCall(self._function, *self.used(cut, self.norm))
 
-    def _arguments(self, weight: Tensor, bias: Tensor | None) -> tuple:
-        groups = (self.groups * len(weight) // len(self.weight),) if self.groups > 1 else ()
-        return weight, bias, *self._geometry, *groups
+    def _arguments(self, weights: Weights) -> Weights:
+        groups = (self.groups * len(weights[0]) // len(self.weight),) if self.groups > 1 else ()
+        return *weights, *self._geometry, *groups
 
-    def _in_use(self, cut: Cut, folded: Norm | None) -> tuple[Tensor | None, ...]:
+    def _in_use(self, cut: Cut, folded: Norm | None) -> Weights:
         weight, bias = self.views(cut)
         if folded is None:
             return weight, bias

@@ -38,12 +38,12 @@ class TorchNetwork(Network):
         return []
 
     @property
-    def network_hash(self) -> str:
+    def network_hash(self) -> str:  # type: ignore[override]  # as `Network` allows
         """Identifies the shape, on which execution times depend; weights of the same shape share it."""
         return _digest([self.shape, self.variant] if self.variant else self.shape)
 
     @property
-    def weights_hash(self) -> str:
+    def weights_hash(self) -> str:  # type: ignore[override]  # as above
         """Identifies shape and weights, on which accuracy depends."""
         digest = hashlib.sha256(_digest(self.shape).encode())
         for name, tensor in self.named_weights():
@@ -67,13 +67,17 @@ class TorchModule(TorchNetwork, nn.Module):
         ValueError: there is no class.
     """
 
+    pixel_mean: Tensor
+    pixel_scale: Tensor
+
     def __init__(self, config_name: str, class_names: Sequence[str]) -> None:
         super().__init__()
         if not class_names:
             raise ValueError('class_names is empty, expected at least one class')
         self.config_name, self.class_names = config_name, tuple(class_names)
         self.engine = Eager()
-        self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
+        # torch has no types for it, nor for `_apply`.
+        self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())  # type: ignore[no-untyped-call]
         self.register_buffer(
             'pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False
         )
@@ -84,7 +88,7 @@ class TorchModule(TorchNetwork, nn.Module):
         )  # not of a tensor: on `meta`, that loads PyTorch's compiler
 
     @property
-    def device(self) -> str:
+    def device(self) -> str:  # type: ignore[override]  # as above
         """The processor that holds the weights, such as `cpu` or `cuda:0`."""
         return str(self.pixel_mean.device)
 
@@ -99,7 +103,7 @@ class TorchModule(TorchNetwork, nn.Module):
 
     def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> TorchModule:
         self.engine.clear()
-        return super()._apply(function, recurse)
+        return super()._apply(function, recurse)  # type: ignore[no-untyped-call]
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit standard deviation."""

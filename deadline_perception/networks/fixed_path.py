@@ -49,7 +49,7 @@ class FixedPathNetwork(Network):
         )
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> Engine:  # type: ignore[override]  # to be chosen before the path is fixed
         """That of the network."""
         return self.whole.engine
 
@@ -77,13 +77,16 @@ class InnerRun(SegmentRun):
 
     def compute(self, name: str, key: str) -> None:
         """Runs the other's segment of that name; those that its path leaves out before it take no time."""
+        inner = self._inner
+        assert inner is not None
         while True:
-            passed = self._inner.space.segments[self._inner.segment].name
-            self._inner.run_segment()
+            passed = inner.space.segments[inner.segment].name
+            inner.run_segment()
             if passed == name:
                 return
 
     def result(self) -> Detections:
         """See `SegmentRun`."""
         self.check_finished()
+        assert self._inner is not None
         return self._inner.result()

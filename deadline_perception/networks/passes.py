@@ -26,6 +26,7 @@ from deadline_perception.core.execution_path import (
     Operator,
     PathSpace,
     Segment,
+    Setting,
 )
 from deadline_perception.core.json_file import JsonFileError, read_record
 from deadline_perception.core.opencv import cv2
@@ -68,14 +69,15 @@ def merged(
     scores = np.concatenate(fusion.fused(coarse, fine, image_size))
     corners_and_sides = boxes.copy()
     corners_and_sides[:, 2:] -= boxes[:, :2]
-    kept = cv2.dnn.NMSBoxesBatched(
-        corners_and_sides.astype(np.float64),
-        scores.astype(np.float32),
-        labels.astype(np.int32),
+    # Arrays are taken, though OpenCV's types name sequences.
+    found = cv2.dnn.NMSBoxesBatched(
+        corners_and_sides.astype(np.float64),  # type: ignore[arg-type]
+        scores.astype(np.float32),  # type: ignore[arg-type]
+        labels.astype(np.int32),  # type: ignore[arg-type]
         0.0,
         SAME_OBJECT_IOU,
     )
-    kept = np.asarray(kept, np.intp).reshape(-1)
+    kept = np.asarray(found, np.intp).reshape(-1)
     kept = kept[np.argsort(-scores[kept], kind='stable')]
     return Detections(boxes[kept], scores[kept], labels[kept])
 
@@ -239,7 +241,7 @@ def passes_space(
     )
     segments: list[Segment] = []
     for number, segment in enumerate(coarse.segments):
-        keys = {
+        keys: dict[Setting, str] = {
             label: f'{prefix}{key}'
             for label, path in coarse_paths.items()
             if (key := coarse.key(number, path)) is not None
@@ -285,11 +287,9 @@ class PassesRun(InnerRun):
         network, is_coarse = self._network, self._is_coarse
         if self._inner is None:
             coarse, fine = network.parts(self.path)
-            self._inner = (
-                network.coarse.start(self._image, coarse)
-                if is_coarse
-                else network.fine.start(self._image, fine)
-            )
+            look, path = (network.coarse, coarse) if is_coarse else (network.fine, fine)
+            assert path is not None
+            self._inner = look.start(self._image, path)
         super().compute(name.removeprefix(f'{COARSE}.') if is_coarse else name, key)
         if is_coarse and self.space.segments[self.segment].result:
             self._coarse = network.found_coarse(self._inner.finish())
@@ -302,10 +302,9 @@ class PassesRun(InnerRun):
     def result(self) -> Detections:
         """See `SegmentRun`: what the looks found together."""
         self.check_finished()
-        if self._inner is None:
-            return self._coarse
-        found = self._inner.finish()
-        if self._coarse is None:
+        found = self._coarse if self._inner is None else self._inner.finish()
+        assert found is not None
+        if self._coarse is None or self._inner is None:
             return found
         return merged(self._coarse, found, self._image.shape[:2], self._network.fusion)
 

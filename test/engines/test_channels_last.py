@@ -35,7 +35,7 @@ def test_values_are_the_same_with_the_channels_last(quantised):
         RNG.normal(size=(3, 2)).astype(np.float32),
     )
     expected = run(model, x, flat)
-    changed = channels_last(openvino, model)
+    changed = channels_last(model)
     assert [tuple(port.shape) for port in changed.inputs] == [(1, 6, 5, 4), (3, 2)]
     found = run(changed, np.ascontiguousarray(x.transpose(0, 2, 3, 1)), flat)
     np.testing.assert_allclose(found[0].transpose(0, 3, 1, 2), expected[0], atol=1e-4)
@@ -48,7 +48,7 @@ def test_what_ends_a_segment_is_computed_on_rows(quantised):
     """OpenVINO orders values of four dimensions in memory as it likes: that cost more than the block's convolutions."""
     ends = [
         node
-        for node in channels_last(openvino, block(quantised)).get_ordered_ops()
+        for node in channels_last(block(quantised)).get_ordered_ops()
         if node.get_type_name() in ('Add', 'Relu')
     ]
     assert len(ends) == 3 and all(len(node.get_output_shape(0)) == 2 for node in ends)
@@ -57,7 +57,7 @@ def test_what_ends_a_segment_is_computed_on_rows(quantised):
 def test_only_the_convolution_stands_between_transpositions():
     kinds = [
         node.get_type_name()
-        for node in channels_last(openvino, block(True)).get_ordered_ops()
+        for node in channels_last(block(True)).get_ordered_ops()
         if node.get_type_name() not in ('Constant', 'Parameter', 'Result')
     ]
     assert kinds.count('Transpose') == 2

@@ -7,7 +7,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.networks.multi_path.configuration import DetectorConfig
-from deadline_perception.networks.multi_path.operators import Skip, SlicedConv2d, sliced_norm
+from deadline_perception.networks.multi_path.operators import (
+    Layers,
+    Skip,
+    SlicedConv2d,
+    sliced_norm,
+)
 
 # Scale of a block's last norm at the start. At zero, a block that training often skips stays an identity.
 _SKIPPABLE_GAIN = 0.5
@@ -31,11 +36,11 @@ class ResidualBlock(nn.Module):
         channels = [inputs, *[inner] * (len(kernels) - 1), outputs]
         # The stride lies on the first 3x3 convolution.
         strided = kernels.index(3)
-        self.convolutions = nn.ModuleList(
+        self.convolutions = Layers(
             SlicedConv2d(channels[i], channels[i + 1], kernel, stride=stride if i == strided else 1)
             for i, kernel in enumerate(kernels)
         )
-        self.norms = nn.ModuleList(
+        self.norms = Layers(
             sliced_norm(
                 config, channels[i + 1], config.widths, gain=gain if i == len(kernels) - 1 else 1.0
             )
@@ -96,17 +101,17 @@ class Backbone(nn.Module):
     def __init__(self, config: DetectorConfig) -> None:
         super().__init__()
         self.stem = Stem(config)
-        self.first_blocks = nn.ModuleList()
-        self.kept_blocks = nn.ModuleList()
-        skips: list[Skip] = []
-        self.skips_by_stage: list[tuple[Skip, ...]] = []
+        self.first_blocks: Layers[ResidualBlock] = Layers()
+        self.kept_blocks: Layers[Layers[ResidualBlock]] = Layers()
+        skips: list[Skip[ResidualBlock]] = []
+        self.skips_by_stage: list[list[Skip[ResidualBlock]]] = []
         inputs = self.stem.outputs
         for stage, (outputs, groups) in enumerate(zip(config.stage_channels, config.skip_groups)):
             self.first_blocks.append(
                 ResidualBlock(config, inputs, outputs, stride=1 if stage == 0 else 2)
             )
             self.kept_blocks.append(
-                nn.ModuleList(
+                Layers(
                     ResidualBlock(config, outputs, outputs)
                     for _ in range(config.kept_blocks[stage] - 1)
                 )
@@ -118,8 +123,8 @@ class Backbone(nn.Module):
                 ]
                 skips.append(Skip(f'skip{len(skips)}', blocks))
             inputs = outputs
-            self.skips_by_stage.append(tuple(skips[sum(map(len, self.skips_by_stage)) :]))
-        self.skips = nn.ModuleList(skips)
+            self.skips_by_stage.append(skips[sum(map(len, self.skips_by_stage)) :])
+        self.skips = Layers(skips)
 
     def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
         """The part of stage 1 to 4 that always runs; stage 1 includes the stem and takes the image."""
@@ -136,13 +141,13 @@ class Pyramid(nn.Module):
     def __init__(self, config: DetectorConfig) -> None:
         super().__init__()
         self.channels = config.pyramid_channels
-        self.laterals = nn.ModuleList(
+        self.laterals = Layers(
             SlicedConv2d(c, self.channels, 1, bias=True) for c in config.stage_channels
         )
-        self.outputs = nn.ModuleList(
+        self.outputs = Layers(
             SlicedConv2d(self.channels, self.channels, 3) for _ in config.stage_channels
         )
-        self.norms = nn.ModuleList(
+        self.norms = Layers(
             sliced_norm(config, self.channels, config.pyramid_widths) for _ in config.stage_channels
         )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,10 @@ from deadline_perception.core.errors import DeadlinePerceptionError
 from deadline_perception.core.untrusted_file import FileRefused, parse_json
 from deadline_perception.engines import tensor_file
 from deadline_perception.engines.tensor_file import TensorHeader, write_tensors
+from deadline_perception.engines.torch_network import TorchModule
 from deadline_perception.networks.multi_path.configuration import (
     CONFIGURATIONS,
+    DetectorShape,
     find_configuration,
     read_shape,
 )
@@ -25,7 +28,6 @@ from deadline_perception.networks.multi_path.dense.configuration import DenseCon
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
-from deadline_perception.networks.multi_path.shape import Shape
 
 MOST_CLASSES, LONGEST_NAME = 10_000, 200  # of the classes that a file names
 _MOST_WEIGHTS = 2**28  # three times those of the multi-path paper's network
@@ -37,7 +39,7 @@ class CheckpointError(DeadlinePerceptionError):
 
 
 def build_detector(
-    config: str | Shape, class_names: tuple[str, ...], *, seed: int = 0, device: str = 'cpu'
+    config: str | DetectorShape, class_names: tuple[str, ...], *, seed: int = 0, device: str = 'cpu'
 ) -> MultiPathDetector:
     """A detector with random weights, in evaluation mode.
 
@@ -57,10 +59,10 @@ def build_detector(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         detector = detector_of(config, class_names)
-    return detector.to(device, memory_format=torch.channels_last).eval()
+    return detector.to(device).to(memory_format=torch.channels_last).eval()
 
 
-def detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetector:
+def detector_of(config: DetectorShape, class_names: tuple[str, ...]) -> MultiPathDetector:
     """The detector of a shape, whatever its family, with random weights."""
     return (DenseDetector if isinstance(config, DenseConfig) else MultiPathDetector)(
         config, class_names
@@ -78,8 +80,8 @@ def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None
     write_weights(detector, file, {'config': detector.config.to_json(), **facts})
 
 
-def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None:
-    """The same of any network with `class_names` and `network_hash`; `facts` say its shape, and what else to keep.
+def write_weights(network: TorchModule, file: Path, facts: dict[str, str]) -> None:
+    """The same of any network; `facts` say its shape, and what else to keep.
 
     Raises:
         CheckpointError: as above.
@@ -140,7 +142,13 @@ class WithoutMemory(TorchFunctionMode):
 
     _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         kwargs = dict(kwargs or {})
         if function in self._MAKERS:
             kwargs['device'] = 'meta'
@@ -164,7 +172,7 @@ def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     return metadata, _class_names(metadata['class_names'], weights)
 
 
-def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
+def read_weights(weights: Path, network: TorchModule) -> dict[str, Tensor]:
     """The weights of a file, float32, once they are known to be those of a network, which may lie on `meta`.
 
     Raises:
@@ -273,7 +281,7 @@ def check_shapes(header: TensorHeader, network: nn.Module, weights: Path, owner:
             )
 
 
-def _configuration(text: str, weights: Path) -> Shape:
+def _configuration(text: str, weights: Path) -> DetectorShape:
     """What the metadata say of the shape: the whole configuration, or the name of a built-in one."""
     if text in CONFIGURATIONS:
         return CONFIGURATIONS[text]

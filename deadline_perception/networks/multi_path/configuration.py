@@ -5,13 +5,13 @@ from __future__ import annotations
 import reprlib
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from deadline_perception.core.decoding import Number, decode
 from deadline_perception.core.execution_path import PathSpace
 from deadline_perception.core.json_file import JsonFileError, read_object
 from deadline_perception.core.replaced_file import replace_file
-from deadline_perception.networks.multi_path.declaration import multi_path_space, scaled_size
+from deadline_perception.networks.multi_path.declaration import check_sizes, multi_path_space
 from deadline_perception.networks.multi_path.dense.configuration import STREET, DenseConfig
 from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, check_name
 
@@ -20,6 +20,7 @@ from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, che
 _MOST_BLOCKS = 1000
 _MOST_CHANNELS = 10_000
 _MOST_PATHS = 2**20
+_MOST_SIDE_PX = 2**15
 _MOST_WIDTHS = 16  # each keeps copies of the weights
 _NORMS = ('group', 'frozen')
 _MOST_PROPOSALS = 10_000
@@ -33,7 +34,8 @@ class DetectorConfig(Shape):
     """Everything that decides the shape of a network, and with it its execution time.
 
     Attributes:
-        name, input_size: see `Shape`; sides are multiples of the last stage's stride of 32 px.
+        name: see `Shape`.
+        input_size: height and width in px of its largest input, multiples of the last stage's stride of 32 px.
         bottleneck: three-convolution blocks of ResNet-50 and deeper instead of two-convolution ones.
         stem_pool: one 7x7 convolution and max-pooling, as in ResNet, instead of two 3x3 convolutions.
         stem_channels: channels after the stem's first convolution.
@@ -57,7 +59,6 @@ class DetectorConfig(Shape):
             do not divide into norm groups at every width.
     """
 
-    name: str
     input_size: tuple[int, int]
     bottleneck: bool
     stem_pool: bool
@@ -80,12 +81,6 @@ class DetectorConfig(Shape):
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        height, width = self.input_size
-        if height % 32 or width % 32 or min(height, width) < 64:
-            raise ValueError(
-                f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 of at least '
-                f'64 px'
-            )
         per_stage = (self.stage_channels, self.kept_blocks, self.skip_groups, self.anchor_sizes_px)
         if {len(values) for values in per_stage} != {4}:
             raise ValueError(
@@ -109,12 +104,7 @@ class DetectorConfig(Shape):
         self._check_size()
         self._check_anchors()
         self.path_space  # raises where a choice is out of order
-        sizes = [scaled_size(self.input_size, scale) for scale in self.scales]
-        if len(set(sizes)) < len(sizes) or min(self.input_size) * self.scales[-1] < 32:
-            raise ValueError(
-                f'scales is {self.scales}, of {height}x{width} px in multiples of 32 px these are '
-                f'{sizes}, expected distinct sizes and sides of at least 32 px'
-            )
+        check_sizes(self.input_size, self.scales, _MOST_SIDE_PX)
         self._check_channels()
 
     def _check_size(self) -> None:
@@ -325,12 +315,13 @@ PAPER = replace(
     heads=(HeadConfig(0, (1024, 1024)), HeadConfig(2, (1024,)), HeadConfig(4, (1024,))),
 )
 
-CONFIGURATIONS: dict[str, Shape] = {
+DetectorShape: TypeAlias = DetectorConfig | DenseConfig
+CONFIGURATIONS: dict[str, DetectorShape] = {
     config.name: config for config in (COMPACT, ORIN, PAPER, STREET)
 }
 
 
-def find_configuration(name: str) -> Shape:
+def find_configuration(name: str) -> DetectorShape:
     """The built-in configuration of a name, or the one that a JSON file holds.
 
     Raises:
@@ -350,7 +341,7 @@ def find_configuration(name: str) -> Shape:
         raise JsonFileError(f'configuration {name} cannot be used: {error}') from error
 
 
-def read_shape(record: object) -> Shape:
+def read_shape(record: object) -> DetectorShape:
     """The configuration, of whatever family, that plain dicts, lists and numbers describe.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 
 from deadline_perception.core.execution_path import (
@@ -117,7 +118,7 @@ def _backbone(
 ) -> tuple[list[Operator], list[Segment]]:
     """The skip operators, and the segments before the pyramid; `scale`: name of the operator, if there is one."""
     skips: list[Operator] = []
-    segments = [Segment('pre', 'pre', *scale, depends_on=scale)]
+    segments = [Segment('pre', 'pre', scale[0] if scale else None, scale)]
     for stage, count in enumerate(skips_per_stage, 1):
         segments.append(
             Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, (*scale, 'width'))
@@ -161,7 +162,30 @@ def check_choices(proposals: Sequence[int], **fractions: Sequence[float]) -> Non
 
 def scale_of(path: ExecutionPath) -> float:
     """Fraction of the input's height and width that a path of a multi-path detector computes on, in (0, 1]."""
-    return path['scale'] if 'scale' in path.space.place else 1.0
+    return float(path['scale']) if 'scale' in path.space.place else 1.0
+
+
+def check_sizes(size: tuple[int, int], scales: Sequence[float], most_px: int) -> None:
+    """Makes sure of the sizes that a detector brings images to.
+
+    Args:
+        size: height and width in px of its largest input.
+        scales: fractions of it, see `check_choices`.
+        most_px: of a side.
+
+    Raises:
+        ValueError: a side is no multiple of 32 px or outside its range, or two scales give the same size.
+    """
+    if any(side % 32 for side in size) or not 64 <= min(size) <= max(size) <= most_px:
+        raise ValueError(
+            f'input_size is {reprlib.repr(size)} px, expected multiples of 32 from 64 to at most {most_px} px'
+        )
+    sizes = [scaled_size(size, scale) for scale in scales]
+    if len(set(sizes)) < len(sizes) or min(size) * scales[-1] < 32:
+        raise ValueError(
+            f'scales is {scales}, of {size[0]}x{size[1]} px in multiples of 32 px these are {sizes}, expected '
+            f'distinct sizes and sides of at least 32 px'
+        )
 
 
 def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:

@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.networks.multi_path import boxes as box_ops
+from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.operators import (
+    Layers,
     SlicedConv2d,
     SlicedLinear,
     sliced_norm,
 )
 from deadline_perception.networks.multi_path.proposals import STRIDES
-from deadline_perception.networks.multi_path.shape import HeadConfig, Shape
+from deadline_perception.networks.multi_path.shape import HeadConfig
 from deadline_perception.networks.multi_path.suppression import nms
 
 BINS = 7
@@ -132,20 +134,18 @@ def _level_table(
 class Head(nn.Module):
     """One subnet of the switch: convolutions, fully connected layers, class logits and box deltas of its own."""
 
-    def __init__(self, config: Shape, shape: HeadConfig, classes: int) -> None:
+    def __init__(self, config: DetectorShape, shape: HeadConfig, classes: int) -> None:
         super().__init__()
         channels = config.pyramid_channels
-        self.convolutions = nn.ModuleList(
+        self.convolutions = Layers(
             SlicedConv2d(channels, channels, 3) for _ in range(shape.convolutions)
         )
-        self.norms = nn.ModuleList(
+        self.norms = Layers(
             sliced_norm(config, channels, config.pyramid_widths) for _ in range(shape.convolutions)
         )
         self.first = SlicedLinear(BINS * BINS, channels, shape.fully_connected[0])
         sizes = shape.fully_connected
-        self.others = nn.ModuleList(
-            nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1)
-        )
+        self.others = Layers(nn.Linear(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1))
         self.classes = nn.Linear(sizes[-1], classes + 1)
         self.deltas = nn.Linear(sizes[-1], 4)
         nn.init.normal_(self.classes.weight, std=0.01)
@@ -168,7 +168,7 @@ class Head(nn.Module):
 
 
 def decode_detections(
-    logits: Tensor, deltas: Tensor, regions: Tensor, input_size: tuple[int, int]
+    logits: Tensor, deltas: Tensor, regions: Tensor, *, input_size: tuple[int, int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Final boxes of one image, most certain first, suppressed class by class.
 

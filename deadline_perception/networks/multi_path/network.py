@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import ExecutionPath
@@ -14,7 +16,8 @@ from deadline_perception.core.opencv import cv2
 from deadline_perception.engines.segment_run import check_image
 from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN
 from deadline_perception.networks.multi_path.backbone import Backbone, Pyramid
-from deadline_perception.networks.multi_path.configuration import DetectorConfig
+from deadline_perception.networks.multi_path.configuration import DetectorConfig, DetectorShape
+from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone
 from deadline_perception.networks.multi_path.heads import (
     Head,
     decode_detections,
@@ -28,7 +31,6 @@ from deadline_perception.networks.multi_path.proposals import (
     RegionProposalNetwork,
     pyramid_levels,
 )
-from deadline_perception.networks.multi_path.shape import Shape
 from deadline_perception.networks.own_detector import DetectorRun, OwnDetector
 
 
@@ -47,7 +49,13 @@ class MultiPathDetector(OwnDetector):
     strides: tuple[int, ...] = STRIDES
     pyramid_stages: tuple[int, ...] = (1, 2, 3, 4)
 
-    def __init__(self, config: Shape, class_names: tuple[str, ...]) -> None:
+    backbone: Backbone | DenseBackbone
+    pyramid: nn.Module
+    rpn: nn.Module
+    select_proposals: Callable[..., Any]
+    heads: Switch[Head]
+
+    def __init__(self, config: DetectorShape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
         self.config = config
         self.input_size = config.input_size
@@ -61,7 +69,8 @@ class MultiPathDetector(OwnDetector):
                 next(reversed(self.makes.values())) if is_skip else segment.name
             )
 
-    def _build(self, config: DetectorConfig, classes: int) -> None:
+    def _build(self, config: DetectorShape, classes: int) -> None:
+        assert isinstance(config, DetectorConfig)
         self.backbone = Backbone(config)
         self.pyramid = Pyramid(config)
         self.rpn = RegionProposalNetwork(config)
@@ -71,10 +80,6 @@ class MultiPathDetector(OwnDetector):
     def head(self, setting: int) -> Head | None:
         """The subnet of a setting of the switch; None where regions are not examined."""
         return self.heads.subnets[setting]
-
-    def leaves_out(self, segment: str, path: ExecutionPath) -> bool:
-        """Whether a path runs without a segment, so that its value is nothing."""
-        return False
 
     @property
     def shape(self) -> list[object]:
@@ -120,7 +125,7 @@ class MultiPathDetector(OwnDetector):
 
     def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:
         """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
-        values = {'pre': (images,)}
+        values: dict[str, tuple[Tensor, ...]] = {'pre': (images,)}
         for number, segment in enumerate(self.path_space.segments):
             if segment.phase == 'conv' and self.path_space.key(number, path) is not None:
                 values[self.makes[segment.name]] = self.compute(segment.name, path, values)
@@ -161,7 +166,7 @@ class MultiPathDetector(OwnDetector):
         if segment.startswith('stage'):
             return (
                 self.backbone.kept(
-                    int(segment[5:]), values[self.reads(segment)[0]][0], path['width']
+                    int(segment[5:]), values[self.reads(segment)[0]][0], float(path['width'])
                 ),
             )
         if segment.startswith('skip'):
@@ -187,10 +192,12 @@ class MultiPathDetector(OwnDetector):
             shapes = tuple(
                 (1, -(-height // stride), -(-width // stride)) for stride in self.strides
             )
-            return (features_of_rows(*levels, shapes, boxes, box_levels, strides=self.strides),)
+            return (features_of_rows(levels[0], shapes, boxes, box_levels, strides=self.strides),)
         if segment == 'head':
-            return self.head(int(path['head']))(values['regions'][0])
-        return decode_detections(*values['head'], *values['proposals'], size)
+            head = self.head(int(path['head']))
+            assert head is not None
+            return head(values['regions'][0])
+        return decode_detections(*values['head'], *values['proposals'], input_size=size)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
         """See `Network`; the path may change while the frame runs."""
@@ -229,7 +236,7 @@ class FrameRun(DetectorRun):
         if name == 'pre':
             self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))
             return
-        if network.leaves_out(name, self.path):
+        if name in ('regions', 'head') and network.head(int(self.path['head'])) is None:
             self._values[made] = ()
             return
         inputs = {read: self._values[read] for read in network.reads(name)}

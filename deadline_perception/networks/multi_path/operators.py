@@ -7,8 +7,9 @@ Source: multi-path paper, section V-A; width as a prefix of channels: nested-net
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,19 @@ from torch import Tensor, nn
 from deadline_perception.core.execution_path import ExecutionPath
 from deadline_perception.engines import sliced_layers as sliced
 from deadline_perception.engines.sliced_layers import Cut, Span
-from deadline_perception.networks.multi_path.shape import Shape
+from deadline_perception.networks.multi_path.configuration import DetectorConfig, DetectorShape
+
+Part = TypeVar('Part', bound=nn.Module)
+if TYPE_CHECKING:
+
+    class Layers(nn.ModuleList, Generic[Part]):
+        """`nn.ModuleList` that knows what it holds."""
+
+        def __init__(self, layers: Iterable[Part] = ()) -> None: ...
+        def __iter__(self) -> Iterator[Part]: ...
+        def __getitem__(self, place: int) -> Part: ...  # type: ignore[override]  # nobody takes slices
+else:
+    Layers = nn.ModuleList
 
 
 class Prefix(NamedTuple):
@@ -56,7 +69,8 @@ class SlicedConv2d(sliced.Convolution):
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
 
-    def forward(self, x: Tensor, outputs: int, norm: SlicedNorm | None = None) -> Tensor:
+    # A number of channels stands for the cut.
+    def forward(self, x: Tensor, outputs: int, norm: SlicedNorm | None = None) -> Tensor:  # type: ignore[override]
         """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`.
 
         Args:
@@ -81,7 +95,8 @@ class SlicedLinear(sliced.Linear):
         nn.init.normal_(self.weight, std=(2.0 / (positions * channels)) ** 0.5)
         self._outputs, self._positions = outputs, positions
 
-    def forward(self, x: Tensor) -> Tensor:
+    # The cut follows from the features.
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         """`[N, positions * c]` with any c up to the layer's channels -> `[N, outputs]`."""
         return super().forward(x, prefix(self._outputs, x.shape[1] // self._positions))
 
@@ -126,6 +141,8 @@ class SlicedFrozenNorm(SlicedNorm):
         folds: as in `Norm`; switched off while statistics are measured, in training mode.
     """
 
+    mean: Tensor
+    deviation: Tensor
     WEIGHTS = SlicedNorm.PER_SETTING
 
     def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
@@ -140,7 +157,7 @@ class SlicedFrozenNorm(SlicedNorm):
         scale = weight / deviation
         return scale, bias - mean * scale
 
-    def _in_use(self, cut: Cut, folded: None) -> tuple[Tensor, Tensor]:
+    def _in_use(self, cut: Cut, folded: sliced.Norm | None) -> tuple[Tensor, Tensor]:
         return self.scale_and_shift(cut)
 
     def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
@@ -169,15 +186,15 @@ class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
 
 
 def sliced_norm(
-    config: Shape, channels: int, widths: tuple[float, ...], *, gain: float = 1.0
+    config: DetectorShape, channels: int, widths: tuple[float, ...], *, gain: float = 1.0
 ) -> SlicedNorm:
     """The kind of norm that a configuration asks for, over so many channels at full width."""
-    if config.norm == 'frozen':
-        return SlicedFrozenNorm(channels, widths, gain=gain)
-    return SlicedGroupNorm(channels, config.norm_group_size(channels), widths, gain=gain)
+    if isinstance(config, DetectorConfig) and config.norm == 'group':
+        return SlicedGroupNorm(channels, config.norm_group_size(channels), widths, gain=gain)
+    return SlicedFrozenNorm(channels, widths, gain=gain)
 
 
-class Skip(nn.Module):
+class Skip(nn.Module, Generic[Part]):
     """A group of residual blocks that a path runs or leaves out; the shape stays the same either way.
 
     Args:
@@ -185,10 +202,10 @@ class Skip(nn.Module):
         blocks: residual blocks that keep their input's shape.
     """
 
-    def __init__(self, name: str, blocks: list[nn.Module]) -> None:
+    def __init__(self, name: str, blocks: Sequence[Part]) -> None:
         super().__init__()
         self.name = name
-        self.blocks = nn.ModuleList(blocks)
+        self.blocks = Layers(blocks)
 
     def forward(self, x: Tensor, path: ExecutionPath) -> Tensor:
         """Runs the blocks unless the path skips them; a skipped block is never computed."""
@@ -199,12 +216,12 @@ class Skip(nn.Module):
         return x
 
 
-class Switch(nn.Module):
+class Switch(nn.Module, Generic[Part]):
     """Several subnets with weights of their own, of which a path runs exactly one.
 
     Nothing is shared between them, fully connected layers included (multi-path paper, section V-A).
     """
 
-    def __init__(self, subnets: list[nn.Module]) -> None:
+    def __init__(self, subnets: Sequence[Part]) -> None:
         super().__init__()
-        self.subnets = nn.ModuleList(subnets)
+        self.subnets = Layers(subnets)

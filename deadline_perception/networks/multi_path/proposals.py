@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -32,7 +33,7 @@ class RegionProposalNetwork(nn.Module):
         nn.init.normal_(self.outputs.weight, std=0.01)
         with torch.no_grad():
             # Objectness starts near 1 %: almost every anchor is background.
-            self.outputs.bias[: self.per_position] = -4.6
+            self.outputs.get_parameter('bias')[: self.per_position] = -4.6
 
     def forward(self, levels: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Pyramid levels -> per level objectness logits `[N, A]` and box deltas `[N, A, 4]`."""
@@ -69,7 +70,11 @@ class DynamicProposals:
 
     @torch.no_grad()
     def __call__(
-        self, logits: list[Tensor], deltas: list[Tensor], proposals: int, size: tuple[int, int]
+        self,
+        logits: Sequence[Tensor],
+        deltas: Sequence[Tensor],
+        proposals: int,
+        size: tuple[int, int],
     ) -> Tensor:
         """Of one image `proposals` boxes `[P, 4]`, best first; where there are fewer, the last ones are zero.
 
@@ -88,7 +93,11 @@ class DynamicProposals:
 
     @torch.no_grad()
     def of_batch(
-        self, logits: list[Tensor], deltas: list[Tensor], proposals: int, size: tuple[int, int]
+        self,
+        logits: Sequence[Tensor],
+        deltas: Sequence[Tensor],
+        proposals: int,
+        size: tuple[int, int],
     ) -> list[np.ndarray]:
         """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once."""
         from torchvision.ops import batched_nms  # of training; see suppression.py
@@ -102,7 +111,11 @@ class DynamicProposals:
         return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
 
     def _candidates(
-        self, logits: list[Tensor], deltas: list[Tensor], proposals: int, size: tuple[int, int]
+        self,
+        logits: Sequence[Tensor],
+        deltas: Sequence[Tensor],
+        proposals: int,
+        size: tuple[int, int],
     ) -> tuple[Tensor, Tensor]:
         """The best anchors' boxes `[N, K, 4]` and scores `[N, K]` of all levels; a box too small has the score -inf."""
         anchors = lay_out_anchors(self.config, size, logits[0].device)

@@ -16,6 +16,7 @@ from deadline_perception.networks.multi_path.checkpoint import CheckpointError, 
 from deadline_perception.networks.multi_path.operators import (
     SlicedConv2d,
     SlicedFrozenNorm,
+    SlicedGroupNorm,
     SlicedNorm,
 )
 from deadline_perception.networks.multi_path.weights_start import WeightsStart
@@ -139,6 +140,7 @@ def _fill(
         ):
             part.copy_(values.expand_as(part))
         return
+    assert isinstance(norm, SlicedGroupNorm)
     layer.weight.copy_(weight / deviation.view(-1, 1, 1, 1))
     mean, variance = mean / deviation, variance / deviation**2  # of what the layer gives now
     groups = (-1, norm.group_channels)

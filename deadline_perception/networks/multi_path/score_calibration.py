@@ -47,7 +47,7 @@ class ScoreCalibration:
 
     def apply(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Scores `[N]` in [0, 1] of detections with labels `[N]` -> calibrated ones, float32."""
-        slopes, offsets = np.float32(self.slopes)[labels], np.float32(self.offsets)[labels]
+        slopes, offsets = np.array((self.slopes, self.offsets), np.float32)[:, labels]
         return (1.0 / (1.0 + np.exp(-(slopes * log_odds(scores) + offsets)))).astype(np.float32)
 
     def to_json(self) -> str:

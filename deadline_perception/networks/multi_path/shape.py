@@ -8,8 +8,6 @@ import reprlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from deadline_perception.core.execution_path import PathSpace
-
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')  # it becomes part of file names
 
 
@@ -26,20 +24,15 @@ def check_name(name: object) -> None:
         )
 
 
+@dataclass(frozen=True)
 class Shape:
     """The base of the frozen records that decide a network's shape.
 
     Attributes:
         name: what it is called, also in the names of files; letters, digits, dots, dashes and underscores.
-        input_size: height and width in px of its largest input.
-        path_space: the legal execution paths.
-        identity: all that execution times depend on, as JSON can hold it.
     """
 
     name: str
-    input_size: tuple[int, int]
-    path_space: PathSpace
-    identity: dict[str, Any]
 
     @property
     def record(self) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from deadline_perception.networks.multi_path.configuration import DetectorConfig
+from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.network import MultiPathDetector
 from deadline_perception.networks.multi_path.operators import SlicedNorm
 
@@ -61,20 +61,17 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
         if name in other.class_names
     ]
     for name, tensor in network.state_dict().items():
-        part = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
-        source = (
-            name
-            if part is None
-            else None
-            if prefixes[part] is None
-            else prefixes[part] + name.removeprefix(part)
-        )
+        part = next((prefix for prefix in prefixes if name.startswith(prefix)), '')
+        place = prefixes.get(part, '')
+        source = None if place is None else place + name.removeprefix(part)
         if source not in stored:
             absent.append(name)
             continue
         module = network.get_submodule(name.rpartition('.')[0])
-        if isinstance(module, SlicedNorm):
-            rows = other.get_submodule(source.rpartition('.')[0]).rows
+        others = other.get_submodule(source.rpartition('.')[0])
+        pairs: list[tuple[int, int]] | None = None
+        if isinstance(module, SlicedNorm) and isinstance(others, SlicedNorm):
+            rows = others.rows
             pairs = [
                 (row, rows[channels]) for channels, row in module.rows.items() if channels in rows
             ]
@@ -89,8 +86,6 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
                 for at in range(len(tensor) // counts[0])
                 for row, theirs in known
             ]
-        else:
-            pairs = None
         if _copy(tensor, stored[source].to(tensor.device), pairs):
             used.add(source)
         else:
@@ -123,7 +118,7 @@ def _copy(to: Tensor, values: Tensor, rows: list[tuple[int, int]] | None) -> boo
 
 
 def _matching_parts(
-    config: DetectorConfig, other: DetectorConfig
+    config: DetectorShape, other: DetectorShape
 ) -> Iterator[tuple[str, str | None]]:
     """Where parts lie in a network, and where the other one has those like them, None where it has none."""
     first, others_first = 0, 0
@@ -138,11 +133,13 @@ def _matching_parts(
         yield f'heads.subnets.{at}.', None if found is None else f'heads.subnets.{found}.'
 
 
-def _matched(parts: tuple, others: tuple) -> list[int | None]:
+def _matched(parts: Sequence[object], others: Sequence[object]) -> list[int | None]:
     """For each part the first of the others that is equal to it and not taken yet."""
     free = dict(enumerate(others))
     found = []
     for part in parts:
-        found.append(next((at for at, other in free.items() if other == part), None))
-        free.pop(found[-1], None)
+        at = next((at for at, other in free.items() if other == part), None)
+        found.append(at)
+        if at is not None:
+            del free[at]
     return found

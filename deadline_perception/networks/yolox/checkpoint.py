@@ -36,7 +36,7 @@ def build_yolox(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = YoloxDetector(config, class_names)
-    return network.to(device, memory_format=torch.channels_last).eval()
+    return network.to(device).to(memory_format=torch.channels_last).eval()
 
 
 def save_yolox(network: YoloxDetector, file: Path, **facts: str) -> None:

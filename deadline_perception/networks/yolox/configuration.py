@@ -9,7 +9,7 @@ from typing import Any
 
 from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import SCALE, Operator, PathSpace, Segment
-from deadline_perception.networks.multi_path.declaration import check_choices, scaled_size
+from deadline_perception.networks.multi_path.declaration import check_choices, check_sizes
 from deadline_perception.networks.multi_path.shape import Shape, check_name
 
 STRIDES = (8, 16, 32)
@@ -22,7 +22,7 @@ class YoloxConfig(Shape):
     """Everything that decides the shape of a YOLOX-Nano.
 
     Attributes:
-        name: part of file names.
+        name: see `Shape`.
         input_size: height and width in px of the largest input, multiples of 32.
         scales: fractions of `input_size` to choose from, descending from 1, two decimals at most.
         sources: for each class of the answer, the classes of the weights that it stands for, at least one. The
@@ -32,22 +32,12 @@ class YoloxConfig(Shape):
         ValueError: a value lies outside its range.
     """
 
-    name: str
     input_size: tuple[int, int]
     scales: tuple[Number, ...]
     sources: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        height, width = self.input_size
-        if height % 32 or width % 32 or not 64 <= min(height, width) <= max(height, width):
-            raise ValueError(
-                f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 from 64 px'
-            )
-        if max(height, width) > _MOST_SIDE_PX:
-            raise ValueError(
-                f'input_size is {reprlib.repr(self.input_size)} px, expected at most {_MOST_SIDE_PX} px'
-            )
         names = [name for of_class in self.sources for name in of_class]
         if not all(self.sources) or not 0 < len(set(names)) == len(names) <= _MOST_SOURCES:
             raise ValueError(
@@ -55,11 +45,7 @@ class YoloxConfig(Shape):
                 f'names, at least one of each class'
             )
         check_choices((1,), scales=self.scales)
-        sizes = [scaled_size(self.input_size, scale) for scale in self.scales]
-        if len(set(sizes)) < len(sizes):
-            raise ValueError(
-                f'scales is {self.scales}, these are {sizes} px, expected distinct sizes'
-            )
+        check_sizes(self.input_size, self.scales, _MOST_SIDE_PX)
 
     @property
     def identity(self) -> dict[str, Any]:

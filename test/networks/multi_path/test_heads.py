@@ -51,7 +51,9 @@ def test_decoding_equals_a_plain_loop_over_classes():
     regions = torch.rand(40, 2) * 60
     regions = torch.cat((regions, regions + torch.rand(40, 2) * 30 + 2), 1)
     logits = torch.randn(40, 4) * 2
-    boxes, scores, labels = decode_detections(logits, torch.zeros(40, 4), regions, (100, 100))
+    boxes, scores, labels = decode_detections(
+        logits, torch.zeros(40, 4), regions, input_size=(100, 100)
+    )
     probabilities = logits.softmax(1)
     wanted_boxes, wanted_scores, wanted_labels = [], [], []
     for region in range(40):

@@ -21,6 +21,7 @@ from deadline_perception.networks.multi_path.dense.configuration import (
     DenseConfig,
 )
 from deadline_perception.networks.multi_path.operators import (
+    Layers,
     Skip,
     SlicedConv2d,
     SlicedFrozenNorm,
@@ -43,7 +44,8 @@ class DepthwiseConv2d(sliced.Convolution):
         self.register_parameter('bias', None)
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
 
-    def forward(self, x: Tensor, norm: SlicedFrozenNorm) -> Tensor:
+    # The cut follows from the features.
+    def forward(self, x: Tensor, norm: SlicedFrozenNorm) -> Tensor:  # type: ignore[override]
         """`[N, c, H, W]` -> `[N, c, H / stride, W / stride]`, c any of the norm's widths."""
         return super().forward(x, prefix(x.shape[1]), norm)
 
@@ -117,8 +119,8 @@ class DenseBackbone(nn.Module):
         self.stem = SlicedConv2d(3, _STEM_CHANNELS, 3, stride=2)
         self.stem_norm = SlicedFrozenNorm(_STEM_CHANNELS, (1.0,))
         self.first = InvertedResidual(config, _STEM_CHANNELS, _STEM_OUTPUTS, hidden=_STEM_CHANNELS)
-        self.kept_blocks = nn.ModuleList()
-        skips: list[Skip] = []
+        self.kept_blocks: Layers[InvertedResidual] = Layers()
+        skips: list[Skip[InvertedResidual]] = []
         inputs, stride = _STEM_OUTPUTS, 2
         for channels, stage_stride, groups in zip(
             STAGE_CHANNELS, STAGE_STRIDES, config.skip_groups
@@ -145,7 +147,7 @@ class DenseBackbone(nn.Module):
                     )
                 )
             inputs, stride = channels, stage_stride
-        self.skips = nn.ModuleList(skips)
+        self.skips = Layers(skips)
 
     def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
         """The part of stage 1 to 6 that always runs; stage 1 includes the stem and takes the image."""
@@ -161,14 +163,14 @@ class DensePyramid(nn.Module):
     def __init__(self, config: DenseConfig) -> None:
         super().__init__()
         self.channels = channels = config.pyramid_channels
-        self.laterals = nn.ModuleList(
+        self.laterals = Layers(
             SlicedConv2d(STAGE_CHANNELS[stage - 1], channels, 1, bias=True)
             for stage in PYRAMID_STAGES
         )
-        self.outputs = nn.ModuleList(
+        self.outputs = Layers(
             SlicedConv2d(channels, channels, 3, bias=True) for _ in PYRAMID_STAGES
         )
-        self.coarser = nn.ModuleList(
+        self.coarser = Layers(
             SlicedConv2d(channels, channels, 3, stride=2, bias=True)
             for _ in STRIDES[len(PYRAMID_STAGES) :]
         )

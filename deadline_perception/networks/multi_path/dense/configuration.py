@@ -8,7 +8,7 @@ from typing import Any
 
 from deadline_perception.core.decoding import Number
 from deadline_perception.core.execution_path import PathSpace
-from deadline_perception.networks.multi_path.declaration import dense_path_space, scaled_size
+from deadline_perception.networks.multi_path.declaration import check_sizes, dense_path_space
 from deadline_perception.networks.multi_path.shape import HeadConfig, Shape, check_name
 
 STRIDES = (8, 16, 32, 64, 128)
@@ -37,7 +37,8 @@ class DenseConfig(Shape):
     """Everything that decides the shape of a dense detector, and with it its execution time.
 
     Attributes:
-        name, input_size: see `Shape`; sides are multiples of 32 px.
+        name: see `Shape`.
+        input_size: height and width in px of its largest input, multiples of 32.
         skip_groups: per stage, sizes of the groups of blocks that one skip operator each covers, all that keep the
             shape.
         widths: fractions of the channels within blocks to choose from; between blocks all are kept.
@@ -51,7 +52,6 @@ class DenseConfig(Shape):
         ValueError: a value lies outside its range.
     """
 
-    name: str
     input_size: tuple[int, int]
     skip_groups: tuple[tuple[int, ...], ...]
     widths: tuple[Number, ...]
@@ -65,16 +65,6 @@ class DenseConfig(Shape):
         check_name(self.name)
         if self.family != 'dense':
             raise ValueError(f'family is {reprlib.repr(self.family)}, expected dense')
-        height, width = self.input_size
-        if (
-            height % 32
-            or width % 32
-            or not 64 <= min(height, width) <= max(height, width) <= _MOST_SIDE_PX
-        ):
-            raise ValueError(
-                f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 from 64 to '
-                f'{_MOST_SIDE_PX} px'
-            )
         sizes = [size for group in self.skip_groups for size in group]
         if tuple(map(sum, self.skip_groups)) != _BLOCKS or min(sizes, default=0) < 1:
             raise ValueError(
@@ -109,12 +99,7 @@ class DenseConfig(Shape):
         if paths > _MOST_PATHS:
             raise ValueError(f'number of paths is {paths}, expected at most {_MOST_PATHS}')
         self.path_space  # raises where a choice is out of order
-        sizes = [scaled_size(self.input_size, scale) for scale in self.scales]
-        if len(set(sizes)) < len(sizes):
-            raise ValueError(
-                f'scales is {self.scales}, of {height}x{width} px in multiples of 32 px these are '
-                f'{sizes}, expected distinct sizes'
-            )
+        check_sizes(self.input_size, self.scales, _MOST_SIDE_PX)
 
     norm = 'frozen'
     pyramid_widths = (1.0,)

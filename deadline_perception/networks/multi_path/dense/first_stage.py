@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from deadline_perception.networks.multi_path import boxes as box_ops
 from deadline_perception.networks.multi_path.dense.configuration import STRIDES, DenseConfig
-from deadline_perception.networks.multi_path.operators import SlicedConv2d, SlicedFrozenNorm
+from deadline_perception.networks.multi_path.operators import Layers, SlicedConv2d, SlicedFrozenNorm
 from deadline_perception.networks.multi_path.suppression import nms
 
 DELTA_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
@@ -31,12 +31,9 @@ class Tower(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.channels = channels
-        self.convolutions = nn.ModuleList(
-            SlicedConv2d(channels, channels, 3) for _ in range(_LAYERS)
-        )
-        self.norms = nn.ModuleList(
-            nn.ModuleList(SlicedFrozenNorm(channels, (1.0,)) for _ in STRIDES)
-            for _ in range(_LAYERS)
+        self.convolutions = Layers(SlicedConv2d(channels, channels, 3) for _ in range(_LAYERS))
+        self.norms = Layers(
+            Layers(SlicedFrozenNorm(channels, (1.0,)) for _ in STRIDES) for _ in range(_LAYERS)
         )
 
     def forward(self, x: Tensor, level: int) -> Tensor:
@@ -66,9 +63,8 @@ class FirstStage(nn.Module):
         for output in (self.class_output, self.box_output, self.centre_output):
             nn.init.normal_(output.weight, std=0.01)
         with torch.no_grad():
-            self.class_output.bias.fill_(
-                -4.6
-            )  # a probability of 1 %: almost every anchor is background
+            # A probability of 1 %: almost every anchor is background.
+            self.class_output.get_parameter('bias').fill_(-4.6)
 
     def forward(self, levels: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Pyramid levels -> class logits `[N, A, classes]`, logits of centredness `[N, A]`, deltas `[N, A, 4]`."""
@@ -98,8 +94,10 @@ def lay_out_anchors(size: tuple[int, int], device: torch.device) -> tuple[Tensor
     """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`; centred on whole strides."""
     levels = []
     for stride in STRIDES:
-        shape = tuple(-(-side // stride) * stride for side in size)
-        anchors = box_ops.anchors(shape, stride, (float(_ANCHOR_STRIDES * stride),), ANCHOR_RATIOS)
+        height, width = (-(-side // stride) * stride for side in size)
+        anchors = box_ops.anchors(
+            (height, width), stride, (float(_ANCHOR_STRIDES * stride),), ANCHOR_RATIOS
+        )
         levels.append((anchors - stride / 2).to(device))
     return tuple(levels)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from deadline_perception.core.execution_path import ExecutionPath
+from deadline_perception.networks.multi_path.configuration import DetectorShape
 from deadline_perception.networks.multi_path.dense.backbone import DenseBackbone, DensePyramid
 from deadline_perception.networks.multi_path.dense.configuration import (
     PYRAMID_STAGES,
@@ -27,7 +28,12 @@ class DenseDetector(MultiPathDetector):
     strides = STRIDES
     pyramid_stages = PYRAMID_STAGES
 
-    def _build(self, config: DenseConfig, classes: int) -> None:
+    backbone: DenseBackbone
+    pyramid: DensePyramid
+    rpn: FirstStage
+
+    def _build(self, config: DetectorShape, classes: int) -> None:
+        assert isinstance(config, DenseConfig)
         self.backbone = DenseBackbone(config)
         self.pyramid = DensePyramid(config)
         self.rpn = FirstStage(config, classes)
@@ -37,10 +43,6 @@ class DenseDetector(MultiPathDetector):
     def head(self, setting: int) -> Head | None:
         """See `MultiPathDetector`; None for the first stage's own answer."""
         return self.heads.subnets[setting - 1] if setting else None
-
-    def leaves_out(self, segment: str, path: ExecutionPath) -> bool:
-        """See `MultiPathDetector`."""
-        return segment in ('regions', 'head') and path['head'] == '0'
 
     def compute(
         self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]

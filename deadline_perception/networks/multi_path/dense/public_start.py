@@ -10,22 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from deadline_perception.core.errors import DeadlinePerceptionError
-from deadline_perception.engines.openvino_library import load_openvino
+from deadline_perception.core.errors import DeadlinePerceptionError, printable
+from deadline_perception.engines.openvino_library import Node, load_openvino
 from deadline_perception.engines.torch_network import PIXEL_DEVIATION, PIXEL_MEAN
 from deadline_perception.networks.multi_path.dense.backbone import InvertedResidual
 from deadline_perception.networks.multi_path.dense.configuration import STRIDES
 from deadline_perception.networks.multi_path.dense.network import DenseDetector
+from deadline_perception.networks.multi_path.operators import SlicedConv2d
 
 # The file's classes, and those that begin with the weights of each.
 CLASSES = (('vehicle',), ('person',), ('bike', 'motorbike'))
 _EPS = 1e-5
+# Of a convolution of the file: weight, bias, and scale of a norm behind it.
+Layer: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
 
 class StartRefused(DeadlinePerceptionError):
@@ -59,8 +63,26 @@ def start_from_public(
             f'{file} has {len(layers)} convolutions, expected the 115 of '
             f'person-vehicle-bike-detection-2003'
         )
+    try:
+        _take_layers(network, blocks, layers)
+    except RuntimeError as error:  # shapes
+        raise StartRefused(
+            f'{file} is not person-vehicle-bike-detection-2003: {printable(error)}'
+        ) from error
+    for block in blocks:
+        _order_by_importance(block)
+    network.train(network.training)
+    _measure(network, images)
+    known = {name for names in CLASSES for name in names}
+    return tuple(name for name in network.class_names if name not in known)
+
+
+def _take_layers(
+    network: DenseDetector, blocks: Sequence[InvertedResidual], layers: Sequence[Layer]
+) -> None:
+    """Fills a network; raises RuntimeError where shapes differ."""
     left = iter(layers)
-    _take_stem(network, *next(left)[:2])
+    _take_stem(network, next(left))
     laterals = iter(network.pyramid.laterals)
     for number, block in enumerate(blocks):
         for layer, norm in (
@@ -71,26 +93,14 @@ def start_from_public(
             weight, bias, _ = next(left)
             layer.weight.copy_(weight.view_as(layer.weight))
             norm.bias.copy_(bias.view(1, -1).expand_as(norm.bias))
-        if number in (
-            5,
-            12,
-            16,
-        ):  # in the file a lateral follows the last block of stride 8, 16 and 32
-            lateral = next(laterals)
-            weight, bias, _ = next(left)
-            lateral.weight.copy_(weight)
-            lateral.bias.copy_(bias.flatten())
+        # In the file a lateral follows the last block of stride 8, 16 and 32.
+        if number in (5, 12, 16):
+            _take(next(laterals), next(left))
     _take_first_stage(network, list(left))
-    for block in blocks:
-        _order_by_importance(block)
-    network.train(network.training)
-    _measure(network, images)
-    known = {name for names in CLASSES for name in names}
-    return tuple(name for name in network.class_names if name not in known)
 
 
-def _convolutions(file: Path) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
-    """Weight, bias and scale of a norm behind it, of each convolution of the file, in the order of computation."""
+def _convolutions(file: Path) -> Iterator[Layer]:
+    """Each convolution of the file, in the order of computation; without a bias or norm, what changes nothing."""
     openvino = load_openvino()
     try:
         model = openvino.Core().read_model(file)
@@ -101,7 +111,8 @@ def _convolutions(file: Path) -> Iterator[tuple[Tensor, Tensor | None, Tensor | 
     for node in model.get_ordered_ops():
         if node.get_type_name() not in ('Convolution', 'GroupConvolution'):
             continue
-        bias = scale = None
+        weight = _constant(node)
+        bias, scale = weight.new_zeros(len(weight)), weight.new_ones(len(weight))
         following = [target.get_node() for target in node.output(0).get_target_inputs()]
         if following and following[0].get_type_name() == 'MVN':
             multiplied = next(iter(following[0].output(0).get_target_inputs())).get_node()
@@ -109,17 +120,17 @@ def _convolutions(file: Path) -> Iterator[tuple[Tensor, Tensor | None, Tensor | 
             following = [target.get_node() for target in multiplied.output(0).get_target_inputs()]
         if following and following[0].get_type_name() == 'Add':
             bias = _constant(following[0])
-        yield _constant(node), bias, scale
+        yield weight, bias, scale
 
 
-def _constant(node) -> Tensor | None:
-    """A node's first constant input, float32."""
+def _constant(node: Node) -> Tensor:
+    """A node's first constant input, float32; none where all are computed."""
     for source in (value.get_source_output().get_node() for value in node.inputs()):
         while source.get_type_name() == 'Convert':
             source = source.input_value(0).get_node()
         if source.get_type_name() == 'Constant':
             return torch.from_numpy(np.array(source.data, dtype=np.float32))
-    return None
+    return torch.empty(0)
 
 
 def _blocks(network: DenseDetector) -> Iterator[InvertedResidual]:
@@ -132,49 +143,47 @@ def _blocks(network: DenseDetector) -> Iterator[InvertedResidual]:
             yield from next(skips).blocks
 
 
-def _take_stem(network: DenseDetector, weight: Tensor, bias: Tensor) -> None:
+def _take(layer: SlicedConv2d, of_file: Layer) -> None:
+    weight, bias, _ = of_file
+    layer.weight.copy_(weight)
+    layer.get_parameter('bias').copy_(bias.flatten())
+
+
+def _take_stem(network: DenseDetector, of_file: Layer) -> None:
     """The file's input is 0 to 1, ours has the mean and deviation of pixels taken away."""
     mean, deviation = (
         torch.tensor(values).view(1, 3, 1, 1) / 255 for values in (PIXEL_MEAN, PIXEL_DEVIATION)
     )
+    weight, bias, _ = of_file
     network.backbone.stem.weight.copy_(weight * deviation)
     network.backbone.stem_norm.bias.copy_((bias.flatten() + (weight * mean).sum((1, 2, 3)))[None])
 
 
-def _take_first_stage(
-    network: DenseDetector, layers: list[tuple[Tensor, Tensor | None, Tensor | None]]
-) -> None:
+def _take_first_stage(network: DenseDetector, layers: list[Layer]) -> None:
     """Pyramid outputs and, per level, class tower, class output, box tower, centredness and boxes."""
     pyramid, stage = network.pyramid, network.rpn
     outputs = [*pyramid.outputs, *pyramid.coarser]
     for number, start in enumerate(range(0, len(layers), 12)):
-        (weight, bias, _), *towers = layers[start : start + 12]
-        outputs[number].weight.copy_(weight)
-        outputs[number].bias.copy_(bias.flatten())
+        output, *towers = layers[start : start + 12]
+        _take(outputs[number], output)
         for tower, part in ((stage.class_tower, towers[:4]), (stage.box_tower, towers[5:9])):
             for layer, (weight, bias, scale) in enumerate(part):
                 tower.convolutions[layer].weight.copy_(weight)
                 tower.norms[layer][number].weight.copy_(scale.view(1, -1))
                 tower.norms[layer][number].bias.copy_(bias.view(1, -1))
-        (classes, class_bias, _), (centred, centre_bias, _), (boxes, box_bias, _) = (
-            towers[4],
-            towers[9],
-            towers[10],
-        )
+        classes, centred, boxes = towers[4], towers[9], towers[10]
         if number == 0:
-            _take_classes(network, classes, class_bias)
-            stage.centre_output.weight.copy_(centred)
-            stage.centre_output.bias.copy_(centre_bias.flatten())
-            stage.box_output.weight.copy_(boxes)
-            stage.box_output.bias.copy_(box_bias.flatten())
-        stage.box_scales[number] = boxes.norm() / stage.box_output.weight.norm()
+            _take_classes(network, classes)
+            _take(stage.centre_output, centred)
+            _take(stage.box_output, boxes)
+        stage.box_scales[number] = boxes[0].norm() / stage.box_output.weight.norm()
 
 
-def _take_classes(network: DenseDetector, weight: Tensor, bias: Tensor) -> None:
-    stage = network.rpn
+def _take_classes(network: DenseDetector, of_file: Layer) -> None:
+    stage, (weight, bias, _) = network.rpn, of_file
     count = len(network.class_names)
     ours = stage.class_output.weight.view(stage.per_position, count, *weight.shape[1:])
-    our_bias = stage.class_output.bias.view(stage.per_position, count)
+    our_bias = stage.class_output.get_parameter('bias').view(stage.per_position, count)
     theirs = weight.view(stage.per_position, len(CLASSES), *weight.shape[1:])
     their_bias = bias.view(stage.per_position, len(CLASSES))
     for number, names in enumerate(CLASSES):
