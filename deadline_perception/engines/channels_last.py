@@ -9,11 +9,9 @@ does, and to bring them into the order that was asked for then costs more than a
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import numpy as np
 
-from deadline_perception.engines.openvino_library import Model, Node, load_openvino
+from deadline_perception.engines.openvino_library import Model, Node
 
 _TO_PLANES, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
@@ -24,8 +22,10 @@ def channels_last(model: Model) -> Model:
     Args:
         model: its values of four dimensions are `[N, C, H, W]`.
     """
-    openvino = load_openvino()
-    model, ops = model.clone(), openvino.opset13
+    import openvino
+    from openvino import opset13 as ops
+
+    model = model.clone()
     places = []
     for old in model.get_parameters():
         if len(old.shape) != 4:
@@ -41,39 +41,43 @@ def channels_last(model: Model) -> Model:
                 limits = [ops.constant(_constant(node, index).reshape(())) for index in range(1, 5)]
                 quantised = ops.fake_quantize(new, *limits, levels)
                 for after in list(node.output(0).get_target_inputs()):
-                    after.replace_source_output(_transposed(ops, quantised, _TO_PLANES))
+                    after.replace_source_output(_transposed(quantised, _TO_PLANES))
             else:
-                reader.replace_source_output(_transposed(ops, new, _TO_PLANES))
+                reader.replace_source_output(_transposed(new, _TO_PLANES))
     for result in model.get_results():
         if len(result.input(0).get_partial_shape()) == 4:
             count, channels, height, width = result.input(0).get_shape()
-            rows = _rows(ops, result.input_value(0))
-            result.input(0).replace_source_output(
-                _reshaped(ops, rows, (count, height, width, channels))
-            )
+            rows = _rows(result.input_value(0))
+            result.input(0).replace_source_output(_reshaped(rows, (count, height, width, channels)))
     return openvino.Model(model.get_results(), places, model.get_friendly_name())
 
 
-def _rows(ops: ModuleType, output: Node) -> Node:
+def _rows(output: Node) -> Node:
     """The value of an output `[N, C, H, W]` as rows `[N * H * W, C]`: what can be computed so, is."""
+    from openvino import opset13 as ops
+
     node = output.get_node()
     kind, inputs = node.get_type_name(), node.input_values()
     if kind == 'Relu':
-        return ops.relu(_rows(ops, inputs[0])).output(0)
+        return ops.relu(_rows(inputs[0])).output(0)
     if kind == 'Add' and all(
         list(value.get_shape()) == list(output.get_shape()) for value in inputs
     ):
-        return ops.add(*(_rows(ops, value) for value in inputs)).output(0)
+        return ops.add(*(_rows(value) for value in inputs)).output(0)
     is_last = kind == 'Transpose' and tuple(_constant(node, 1)) == _TO_PLANES
-    last = inputs[0] if is_last else _transposed(ops, output, _TO_LAST)
-    return _reshaped(ops, last, (-1, output.get_shape()[1]))
+    last = inputs[0] if is_last else _transposed(output, _TO_LAST)
+    return _reshaped(last, (-1, output.get_shape()[1]))
 
 
-def _reshaped(ops: ModuleType, value: Node, shape: tuple[int, ...]) -> Node:
+def _reshaped(value: Node, shape: tuple[int, ...]) -> Node:
+    from openvino import opset13 as ops
+
     return ops.reshape(value, ops.constant(np.array(shape)), special_zero=False).output(0)
 
 
-def _transposed(ops: ModuleType, value: Node, order: tuple[int, ...]) -> Node:
+def _transposed(value: Node, order: tuple[int, ...]) -> Node:
+    from openvino import opset13 as ops
+
     return ops.transpose(value, ops.constant(np.array(order))).output(0)
 
 

@@ -336,7 +336,8 @@ class SegmentMaker:
         """
         is_exact = False
         for form, make_model in forms:
-            if form is Form.EXACT and not makes and self._eager_ms(checks) < _LEAST_EXACT_MS:
+            exact = form is Form.EXACT
+            if exact and not makes and self._eager_ms(checks) < _LEAST_EXACT_MS:
                 is_exact = True
                 continue
             if not self._store.begin(key, form):
@@ -344,9 +345,9 @@ class SegmentMaker:
                 continue
             try:
                 model = make_model()
-                compiled = self._compile(model, checks[0].tensors, exact=form is Form.EXACT)
-                segment = self._compiler.load(compiled, exact=form is Form.EXACT)
-                compare = peak_to_error_db if form is Form.EXACT else signal_to_error_db
+                compiled = self._compile(model, checks[0].tensors, exact)
+                segment = self._compiler.load(compiled, exact)
+                compare = peak_to_error_db if exact else signal_to_error_db
                 error_db = min(
                     compare(check.outputs, as_tensors(segment(check.arrays))) for check in checks
                 )
@@ -358,18 +359,16 @@ class SegmentMaker:
                 )
                 continue
             least_db = (
-                _LEAST_EXACT_DB
-                if form is Form.EXACT
-                else LEAST_SIGNAL_TO_ERROR_DB - _DEVICE_DB * (not makes)
+                _LEAST_EXACT_DB if exact else LEAST_SIGNAL_TO_ERROR_DB - _DEVICE_DB * (not makes)
             )
             if not error_db >= least_db:
                 reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
-            is_exact = is_exact or form is Form.EXACT
+            is_exact = is_exact or exact
             if makes:
                 self.made.add(key, form, model)
             eager_ms, time_ms = times_ms(checks, segment)
-            if form is Form.EXACT and time_ms * _EXACT_GAIN >= eager_ms:
+            if exact and time_ms * _EXACT_GAIN >= eager_ms:
                 continue
             if time_ms >= eager_ms:
                 reasons[form] = f'{time_ms:.2f} ms, eager {eager_ms:.2f}'

@@ -33,6 +33,7 @@ class DetectorRun(SegmentRun):
 
     def __init__(self, network: OwnDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)
+        self.network = network
         self._calibration = network.score_calibration
         self._engine = network.engine
         self._image = image_bgr

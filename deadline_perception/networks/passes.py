@@ -164,12 +164,9 @@ class PassesNetwork(Network):
         if not self.is_one_network:
             self.engine = _BothEngines(self.coarse.engine, fine.engine)
             self.config_name = f'{fine.config_name}-after-{self.coarse.config_name}'
-            self.network_hash = _digest(
-                fine.network_hash, self.coarse.network_hash, *map(str, self.coarse_paths.values())
-            )
-            self.weights_hash = _digest(
-                fine.weights_hash, self.coarse.weights_hash, *map(str, self.coarse_paths.values())
-            )
+            paths = [str(path) for path in self.coarse_paths.values()]
+            self.network_hash = _digest(fine.network_hash, self.coarse.network_hash, *paths)
+            self.weights_hash = _digest(fine.weights_hash, self.coarse.weights_hash, *paths)
 
     @property
     def is_one_network(self) -> bool:

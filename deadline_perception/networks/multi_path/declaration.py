@@ -165,7 +165,7 @@ def scale_of(path: ExecutionPath) -> float:
     return float(path['scale']) if 'scale' in path.space.place else 1.0
 
 
-def check_sizes(size: tuple[int, int], scales: Sequence[float], most_px: int) -> None:
+def check_sizes(size: tuple[int, int], scales: Sequence[float], most_px: int = 4096) -> None:
     """Makes sure of the sizes that a detector brings images to.
 
     Args:

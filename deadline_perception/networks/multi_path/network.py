@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -52,8 +51,7 @@ class MultiPathDetector(OwnDetector):
     backbone: Backbone | DenseBackbone
     pyramid: nn.Module
     rpn: nn.Module
-    select_proposals: Callable[..., Any]
-    heads: Switch[Head]
+    select_proposals: Any  # each family has its own arguments
 
     def __init__(self, config: DetectorShape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
@@ -217,11 +215,7 @@ def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
 class FrameRun(DetectorRun):
     """One frame of a multi-path detector; see `MultiPathDetector.start`."""
 
-    def __init__(
-        self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath
-    ) -> None:
-        super().__init__(network, image_bgr, path)
-        self.network = network
+    network: MultiPathDetector
 
     @torch.inference_mode()
     def compute(self, name: str, key: str) -> None:

@@ -13,7 +13,6 @@ from deadline_perception.networks.multi_path.declaration import check_choices, c
 from deadline_perception.networks.multi_path.shape import Shape, check_name
 
 STRIDES = (8, 16, 32)
-_MOST_SIDE_PX = 4096
 _MOST_SOURCES = 10_000
 
 
@@ -45,7 +44,7 @@ class YoloxConfig(Shape):
                 f'names, at least one of each class'
             )
         check_choices((1,), scales=self.scales)
-        check_sizes(self.input_size, self.scales, _MOST_SIDE_PX)
+        check_sizes(self.input_size, self.scales)
 
     @property
     def identity(self) -> dict[str, Any]:

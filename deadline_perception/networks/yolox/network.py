@@ -145,9 +145,7 @@ def _cells(size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]
 class YoloxRun(DetectorRun):
     """One frame of the detector; see `YoloxDetector.start`."""
 
-    def __init__(self, network: YoloxDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
-        super().__init__(network, image_bgr, path)
-        self.network = network
+    network: YoloxDetector
 
     @torch.inference_mode()
     def compute(self, name: str, key: str) -> None:

@@ -27,7 +27,6 @@ STAGE_STRIDES = tuple(stride for _, stride, _, _ in _STAGES)
 PYRAMID_STAGES = tuple(number for number, (*_, is_read) in enumerate(_STAGES, 1) if is_read)
 EXPANSION = 6
 _BLOCKS = tuple(blocks for _, _, blocks, _ in _STAGES)
-_MOST_SIDE_PX = 4096
 _MOST_PATHS = 2**20
 _MOST_LAYERS, _MOST_CHANNELS = 1000, 10_000  # of all heads together, and of one layer
 
@@ -99,7 +98,7 @@ class DenseConfig(Shape):
         if paths > _MOST_PATHS:
             raise ValueError(f'number of paths is {paths}, expected at most {_MOST_PATHS}')
         self.path_space  # raises where a choice is out of order
-        check_sizes(self.input_size, self.scales, _MOST_SIDE_PX)
+        check_sizes(self.input_size, self.scales)
 
     norm = 'frozen'
     pyramid_widths = (1.0,)

@@ -63,8 +63,10 @@ def start_from_public(
             f'{file} has {len(layers)} convolutions, expected the 115 of '
             f'person-vehicle-bike-detection-2003'
         )
+    left = iter(layers)
     try:
-        _take_layers(network, blocks, layers)
+        _take_backbone(network, blocks, left)
+        _take_first_stage(network, list(left))
     except RuntimeError as error:  # shapes
         raise StartRefused(
             f'{file} is not person-vehicle-bike-detection-2003: {printable(error)}'
@@ -77,11 +79,10 @@ def start_from_public(
     return tuple(name for name in network.class_names if name not in known)
 
 
-def _take_layers(
-    network: DenseDetector, blocks: Sequence[InvertedResidual], layers: Sequence[Layer]
+def _take_backbone(
+    network: DenseDetector, blocks: list[InvertedResidual], left: Iterator[Layer]
 ) -> None:
-    """Fills a network; raises RuntimeError where shapes differ."""
-    left = iter(layers)
+    """Stem, blocks and laterals; raises RuntimeError where shapes differ."""
     _take_stem(network, next(left))
     laterals = iter(network.pyramid.laterals)
     for number, block in enumerate(blocks):
@@ -96,7 +97,6 @@ def _take_layers(
         # In the file a lateral follows the last block of stride 8, 16 and 32.
         if number in (5, 12, 16):
             _take(next(laterals), next(left))
-    _take_first_stage(network, list(left))
 
 
 def _convolutions(file: Path) -> Iterator[Layer]:
