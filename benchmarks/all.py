@@ -220,6 +220,9 @@ BENCHMARKS = (
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
     Benchmark('image_transport', 3, 'images that reach another process', quick=False),
     Benchmark(
+        'observer', 11, 'published latencies against what a process outside stamps, under stress'
+    ),
+    Benchmark(
         'soak',
         12,
         'memory, threads and descriptors of all nodes',

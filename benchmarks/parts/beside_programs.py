@@ -12,9 +12,12 @@ from deadline_perception.timing.contention.load import start_tied, stop_tied
 
 @contextmanager
 def beside_programs(
-    code: str, arguments: Sequence[Sequence[str]]
+    code: str, arguments: Sequence[Sequence[str]], *, asks: bool = False
 ) -> Iterator[list[subprocess.Popen]]:
-    """Meanwhile one Python program of this code per list of arguments runs, and is killed at the end."""
+    """Meanwhile one Python program of this code per list of arguments runs, and is killed at the end.
+
+    `asks`: it is asked to end before, as one that shares memory with others has to be.
+    """
     programs: list[subprocess.Popen] = []
     try:
         for further in arguments:
@@ -22,4 +25,4 @@ def beside_programs(
         yield programs
     finally:
         for program in programs:
-            stop_tied(program)
+            stop_tied(program, asks=asks)
