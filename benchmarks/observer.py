@@ -1,6 +1,6 @@
 """An observer outside of the detector: does what it stamps agree with the published latency, also under stress?
 
-    python benchmarks/observer.py [--frames 1700] [--rate-hz 20]
+    python benchmarks/observer.py [--frames 1700] [--rate-hz 25]
 
 Three processes: a camera that stamps each image just before it publishes it, the detector, and an observer, whose clock
 is read first in the callback of each message. Published is the time from the image's stamp to the return of the call
@@ -8,14 +8,15 @@ that published the detections; the observer's, from that stamp to its callback. 
 times that the middleware gives with a message: what the publishing call took after the message was on its way
 (negative), the way to the observer's middleware, and from there to its callback. Two observers hear the same frames,
 one of the usual priority and one of real-time priority; beside them a timer of that priority says how late any thread
-would wake. Phases of as many answered frames each: idle, and under stress
-of processors, memory, disk, network, and all of them. Prints a table and writes results/observer.json.
+would wake. Phases of as many answered frames each: without stress, and under stress of processors, memory, disk, network,
+and all of them. Prints a table and writes results/observer.json.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -28,8 +29,8 @@ from pathlib import Path
 
 import psutil
 from parts.harness import ROOT, Run, run_script, show
-from parts.node_process import profile_for
-from parts.node_stand import Stand
+from parts.node_process import StandError, profile_for
+from parts.node_stand import START_LIMIT_S, Stand
 from parts.observed_latency import (
     AGREEMENT_MS,
     Heard,
@@ -49,7 +50,7 @@ from deadline_perception.timing.contention.load import start_tied, stop_tied
 from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.support.node_run import keep_to_this_machine
 
-PHASES = {'idle': (), **{kind: (kind,) for kind in STRESSES}, 'all': STRESSES}
+PHASES = {'no stress': (), **{kind: (kind,) for kind in STRESSES}, 'all': STRESSES}
 OBSERVERS = ('usual', 'raised')
 QUICK_FRAMES = 60
 SETTLE_S = 3.0  # of a stress, before frames count
@@ -99,7 +100,7 @@ class Notes:
 
 @contextmanager
 def program(name: str, *arguments: str) -> Iterator[subprocess.Popen]:
-    """A program of `parts/` that has said that it is ready."""
+    """Meanwhile a program of `parts/` runs; its input is a pipe, and what it says is read with `await_line`."""
     process = start_tied(
         [sys.executable, str(ROOT / 'benchmarks' / 'parts' / f'{name}.py'), *arguments],
         stdin=subprocess.PIPE,
@@ -107,11 +108,21 @@ def program(name: str, *arguments: str) -> Iterator[subprocess.Popen]:
         text=True,
     )
     try:
-        if process.stdout.readline() != 'ready\n':
-            raise RuntimeError(f'{name}.py ended before it was ready')
         yield process
     finally:
         stop_tied(process)
+
+
+def await_line(process: subprocess.Popen, line: str, limit_s: float) -> None:
+    """Blocks until a program says this.
+
+    Raises:
+        StandError: it says something else, ends, or says nothing within the limit.
+    """
+    is_told = bool(select.select([process.stdout], [], [], limit_s)[0])
+    said = process.stdout.readline() if is_told else ''
+    if said != f'{line}\n':
+        raise StandError(f'{process.args[-1]} said {said!r}, expected {line!r} in {limit_s:.0f} s')
 
 
 def last_words(process: subprocess.Popen) -> object:
@@ -132,14 +143,18 @@ def counters() -> tuple[float, float, float, int, int]:
     )
 
 
-def run_phase(name: str, stand: Stand, frames: int, limit_s: float, folder: Path) -> Phase:
-    """Blocks under a stress until so many frames were answered."""
+def run_phase(
+    name: str, stand: Stand, observer: subprocess.Popen, frames: int, limit_s: float, folder: Path
+) -> Phase:
+    """Blocks under a stress until an observer has heard so many answers."""
     with stress(PHASES[name], folder):
         if 'network' in PHASES[name]:
             stand.wait(lambda: topic_is_flooded(stand.node), 'the flooded topic', limit_s)
         time.sleep(SETTLE_S)
-        before, heard, begin_ns = counters(), len(stand.heard.frames), time.time_ns()
-        stand.wait(lambda: len(stand.heard.frames) >= heard + frames, f'{frames} answers', limit_s)
+        before, begin_ns = counters(), time.time_ns()
+        observer.stdin.write(f'{frames}\n')
+        observer.stdin.flush()
+        await_line(observer, 'heard', limit_s)
         end_ns = time.time_ns()
         busy_s, stolen_s, every_s, disk, loopback = (
             now - then for now, then in zip(counters(), before, strict=True)
@@ -167,9 +182,11 @@ def observe(stand: Stand, frames: int, rate_hz: float, folder: Path) -> tuple[li
         }
         timer = programs.enter_context(program('timer_process'))
         camera = programs.enter_context(program('image_process', stand.namespace, str(rate_hz)))
+        for process in (*observers.values(), timer, camera):
+            await_line(process, 'ready', START_LIMIT_S)
         phases = []
         for name in PHASES:
-            phases.append(run_phase(name, stand, frames, limit_s, folder))
+            phases.append(run_phase(name, stand, observers['raised'], frames, limit_s, folder))
             print(phases[-1], flush=True)
         stamps_ns, wake_ups = last_words(camera), last_words(timer)
         time.sleep(LAST_MESSAGES_S)
@@ -289,7 +306,7 @@ if __name__ == '__main__':
         main,
         {
             '--frames': {'type': int, 'default': 1700, 'least': 1, 'help': 'answered, of a phase'},
-            '--rate-hz': {'type': float, 'default': 20.0, 'above': 0.0, 'help': 'of the camera'},
+            '--rate-hz': {'type': float, 'default': 25.0, 'above': 0.0, 'help': 'of the camera'},
         },
         quick=f'{QUICK_FRAMES} frames of a phase',
     )

@@ -1,5 +1,7 @@
 """An observer of a detector: `python observer_process.py NAMESPACE usual|raised`, until its input ends; then a JSON line.
 
+A number in is answered by `heard` once so many further latencies have come.
+
 It stamps each message as its callback begins, and takes messages unread: what Python needs to unpack them is no delay
 of the detector's. `raised`: it and its middleware run before all programs of the usual priority, but after the
 detector's own threads, which it must not interrupt.
@@ -49,6 +51,7 @@ class Observer:
     def __init__(self, node: Node) -> None:
         self._found: list[tuple] = []
         self._told: list[tuple] = []
+        self._awaited = 0
         self._subscriptions = [
             node.create_subscription(kind, topic, callback, QoSProfile(depth=DEPTH), raw=True)
             for kind, topic, callback in (
@@ -64,6 +67,12 @@ class Observer:
 
     def _on_latency(self, message: bytes, info: dict) -> None:
         self._told.append((message, time.time_ns(), info))
+        if len(self._told) == self._awaited:
+            print('heard', flush=True)
+
+    def await_further(self, count: int) -> None:
+        """Has it say so once so many further latencies have come; from any thread."""
+        self._awaited = len(self._told) + count
 
     @property
     def is_connected(self) -> bool:
@@ -101,11 +110,12 @@ def main() -> None:
         time.sleep(0.05)
     print('ready', flush=True)
 
-    def end_with_input() -> None:
-        sys.stdin.read()
+    def obey_input() -> None:
+        for line in sys.stdin:
+            observer.await_further(int(line))
         rclpy.try_shutdown()
 
-    threading.Thread(target=end_with_input, daemon=True).start()
+    threading.Thread(target=obey_input, daemon=True).start()
     gc.disable()  # it would search ever longer notes
     try:
         rclpy.spin(node)
