@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from functools import cache, partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -313,37 +314,47 @@ def cases(make_forecast, make_quality):
                 for path in PATHS
             }
         )
+        forecast_ms = cache(forecast.forecast_ms)
         made.append(
             SimpleNamespace(
                 policy=FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.0),
-                forecast_ms=forecast.forecast_ms,
+                forecast_ms=forecast_ms,
+                shortest_ms=cache(partial(shortest_ms, forecast_ms)),
                 quality=quality.quality,
             )
         )
     return made
 
 
-def way_back_ms(case, path, segment):
-    """Along the path until its next operator, and from there on the shortest path, all looked at one by one."""
-    following = [
+def shortest_ms(forecast_ms, prefix, segment):
+    """Of all paths with these choices before a segment, looked at one by one."""
+    return min(
+        forecast_ms(path, segment) for path in PATHS if SPACE.prefix(path, segment) == prefix
+    )
+
+
+def operators_after(path, segment):
+    """Segments after this one at which the path decides."""
+    return [
         at
         for at in range(segment + 1, SEGMENTS)
         if SPACE.segments[at].operator is not None and SPACE.applies(at, path)
     ]
+
+
+def way_back_ms(case, path, segment):
+    """Along the path until its next operator, and from there on the shortest path, all looked at one by one."""
+    following = operators_after(path, segment)
     if not following:
         return case.forecast_ms(path, segment)
     until = following[0]
-    shortest_ms = min(case.forecast_ms(other, until) for other in continuations(SPACE, path, until))
-    return case.forecast_ms(path, segment) - case.forecast_ms(path, until) + shortest_ms
+    until_there_ms = case.forecast_ms(path, segment) - case.forecast_ms(path, until)
+    return until_there_ms + case.shortest_ms(SPACE.prefix(path, until), until)
 
 
 def needed_ms(case, path, segment, p90_share):
     """The longest way back, here or from a later operator that is reached at the likely pace."""
-    decided = [segment] + [
-        at
-        for at in range(segment + 1, SEGMENTS)
-        if SPACE.segments[at].operator is not None and SPACE.applies(at, path)
-    ]
+    decided = [segment, *operators_after(path, segment)]
     whole_ms = case.forecast_ms(path, segment)
     return max(
         p90_share * (whole_ms - case.forecast_ms(path, at)) + way_back_ms(case, path, at)
