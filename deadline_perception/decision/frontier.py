@@ -265,7 +265,7 @@ class FrontierPolicy:
         check_outcome(latency_ms, remaining_ms)
 
     def _of_prefix(
-        self, path: ExecutionPath, segment: int, level: float = 1.0
+        self, path: ExecutionPath, segment: int, level: float
     ) -> tuple[SegmentFrontiers, int, int, int]:
         """Frontiers of a segment, index of the planned path, and begin and end of the frontier after its prefix."""
         # The plan is mostly the very object that was given out, which is found without hashing its choices.
@@ -290,13 +290,8 @@ class FrontierPolicy:
     ) -> Choice:
         """The best path of one frontier whose bound fits; the cheapest when none does."""
         times = frontiers.remaining_ms
-        at = bisect_right(times, remaining_ms / factor, begin, end) - 1
-        # The division rounds; the bound itself has the last word.
-        while at + 1 < end and times[at + 1] * factor <= remaining_ms:
-            at += 1
-        while at >= begin and times[at] * factor > remaining_ms:
-            at -= 1
-        fits, at = at >= begin, max(at, begin)
+        after = bisect_right(times, remaining_ms, begin, end, key=lambda time_ms: time_ms * factor)
+        fits, at = after > begin, max(after - 1, begin)
         chosen = frontiers.members[at]
         return Choice(
             self._paths[chosen],
@@ -306,7 +301,7 @@ class FrontierPolicy:
             frontiers.qualities[at],
         )
 
-    def _build(self, segment: int, level: float = 1.0) -> SegmentFrontiers:
+    def _build(self, segment: int, level: float) -> SegmentFrontiers:
         if level not in self._needed_ms:
             self._needed_ms[level] = needed_times_ms(
                 self._space, self._settings, self._remaining_ms, self._prefix_numbers, level
@@ -345,6 +340,5 @@ class FrontierPolicy:
         numbers = np.zeros(len(self._paths), dtype=np.int64)
         for at in self._space.decided_before[segment]:
             numbers = numbers * self._space.sizes[at] + self._settings[:, at]
-        if len(self._paths) < len(self._space):  # some prefixes may have no path that is kept
-            numbers = np.unique(numbers, return_inverse=True)[1].reshape(-1)
-        return numbers.astype(np.int32)
+        # Some prefixes may have no path that is kept.
+        return np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int32)

@@ -176,7 +176,7 @@ class PassPolicy(FrontierPolicy):
     ) -> Choice:
         """Of the frontier after a result so far: the greatest chance to be in time x what is added. The longest path
         whose bound fits has nearly every chance; one that takes more is looked at as long as it gains."""
-        frontiers, planned, begin, end = self._of_prefix(path, segment)
+        frontiers, planned, begin, end = self._of_prefix(path, segment, 1.0)
         times_ms, qualities = frontiers.remaining_ms, frontiers.qualities
         so_far = self._qualities.item(int(self._first[0, planned]))
         at = max(bisect_right(times_ms, remaining_ms / factor, begin, end) - 1, begin)

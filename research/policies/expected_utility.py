@@ -74,7 +74,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     def plan(self, remaining_ms: float, factor: float, p90_share: float = 1.0) -> Choice:
         """See `Policy.plan`."""
         check_time_left(remaining_ms, factor, p90_share)
-        frontiers = self._frontiers[0] or self._build(0)
+        frontiers = self._of_all(0, 1.0)
         end = len(frontiers.members)
         best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
         return self._chosen(0, frontiers, 0, best, remaining_ms, factor)
@@ -90,7 +90,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     ) -> Choice:
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor, p90_share)
-        frontiers, planned, begin, end = self._of_prefix(path, segment)
+        frontiers, planned, begin, end = self._of_prefix(path, segment, 1.0)
         whole_ms = self._remaining_ms.item(0, planned)
         run_ms = whole_ms - self._remaining_ms.item(segment, planned)
         begun = (
