@@ -116,7 +116,7 @@ def needed_times_ms(
     # from there on, and what is needed there.
     saved_ms, next_ms = np.zeros(len(settings)), np.zeros(len(settings))
     next_needed_ms = np.full(len(settings), -np.inf)
-    for segment in range(len(path_space.segments) - 1, -1, -1):
+    for segment in reversed(range(len(path_space.segments))):
         here_ms = remaining_ms[segment]
         needed_ms[segment] = np.minimum(
             here_ms,
