@@ -96,7 +96,6 @@ class Watchdog:
         """Something will be due at a time of the monotonic clock; times that passed into nothing are harmless."""
         with self._lock:
             if due_ms < self._due_ms:
-                self._due_ms = due_ms
                 self._due_changed.notify()
 
     def dismiss(self) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from deadline_perception.core.execution_path import SKIP, Operator, PathSpace, Segment
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.pass_policy import PassPolicy
+from deadline_perception.decision.pass_quality import PassQuality
 
 # A first look of 5 ms, then a closer one of 10 ms and of 10 more where its skip runs; or the closer one alone.
 SPACE = PathSpace(
@@ -47,9 +49,22 @@ class Qualities:
         return np.array([self.quality(path) for path in paths])
 
 
-@pytest.fixture(scope='module')
-def policy():
-    made = PassPolicy(SPACE, Times(), Qualities())
+class QualitiesBySize(Qualities, PassQuality):
+    """The same in a scene of large and small objects; the deep path is worse at one of these."""
+
+    scene = SimpleNamespace(weights=np.array([0.5, 0.5]))
+
+    def __init__(self):
+        pass
+
+    def by_size(self, paths):
+        deep = np.array([path['deep'] == 'run' for path in paths]) * 0.1
+        return self.table(paths)[:, None] + deep[:, None] * [1.0, -1.0]
+
+
+@pytest.fixture(scope='module', params=[Qualities, QualitiesBySize])
+def policy(request):
+    made = PassPolicy(SPACE, Times(), request.param())
     made.prepare()
     return made
 
@@ -163,9 +178,10 @@ def test_a_decision_right_after_the_plan_is_the_plan_and_a_later_one_is_made_ane
     assert late is not choice and late.path != choice.path
 
 
-@given(st.floats(0.5, 40.0))
-def test_after_a_result_so_far_no_path_is_expected_to_add_more(remaining_ms):
-    policy = PassPolicy(SPACE, Times(), Qualities(), keep_epsilon=0.0)
+@pytest.mark.parametrize('quality', [Qualities, QualitiesBySize])
+@given(remaining_ms=st.floats(0.5, 40.0))
+def test_after_a_result_so_far_no_path_is_expected_to_add_more(quality, remaining_ms):
+    policy = PassPolicy(SPACE, Times(), quality(), keep_epsilon=0.0)
     planned = SPACE.parse('crun-s1')
     choice = policy.redecide(planned, 1, remaining_ms, FACTOR, 5.0, LIKELY)
 
@@ -177,3 +193,19 @@ def test_after_a_result_so_far_no_path_is_expected_to_add_more(remaining_ms):
 
     best = max(added(path) for path in SPACE if path['coarse'] == 'run')
     assert added(choice.path) == pytest.approx(best, abs=2e-4)
+
+
+def test_a_plan_is_kept_where_another_path_is_only_as_good():
+    class Even(QualitiesBySize):
+        def quality(self, path):
+            return 0.3 if path['fine'] == 'none' else 0.5
+
+    policy = PassPolicy(SPACE, Times(), Even(), keep_epsilon=0.0)
+    for path in map(SPACE.parse, ('crun-s1', 'crun-s0')):
+        assert policy.redecide(path, 1, math.inf, FACTOR, 5.0, LIKELY).path == path
+
+
+def test_the_first_result_alone_has_to_fit_where_every_path_begins_with_it():
+    paths = [path for path in SPACE if path['coarse'] == 'run']
+    choice = PassPolicy(SPACE, Times(), Qualities(), paths=paths).plan(12.0, FACTOR, LIKELY)
+    assert choice.feasible and choice.bound_ms == pytest.approx(5.0 * FACTOR)

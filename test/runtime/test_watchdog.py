@@ -39,12 +39,25 @@ def watch(watchdog, due):
     watchdog.arm(due.at_ms)
 
 
-def test_acts_when_due_and_not_before(watchdog):
-    acted = []
-    due = Due(lambda: acted.append(now_ms()), at_ms=now_ms() + 50.0)
-    watch(watchdog, due)
-    wait_until(lambda: acted)
-    assert acted[0] >= due.at_ms
+def test_acts_when_due_and_not_before_and_needs_no_further_thread_for_it(watchdog, monkeypatch):
+    monkeypatch.setattr(watchdog_module, 'LONGEST_WAIT_S', 1e6)  # nothing is done by chance
+    acted, threads = [], watchdog.threads
+    for _ in range(2):
+        due = Due(lambda: acted.append(now_ms()), at_ms=now_ms() + 20.0)
+        watch(watchdog, due)
+        wait_until(lambda: len(acted) == 1 and watchdog.hanging == 0)
+        assert acted.pop() >= due.at_ms
+    assert watchdog.threads == threads
+
+
+def test_what_the_preparation_of_a_thread_raises_is_told_and_it_watches_all_the_same():
+    failures, acted = [], threading.Event()
+    watchdog = Watchdog(failures.append, prepare=lambda: 1 / 0)
+    watch(watchdog, Due(acted.set))
+    assert acted.wait(WAIT_S)
+    wait_until(lambda: len(failures) == 2)
+    watchdog.stop()
+    assert {type(failure) for failure in failures} == {ZeroDivisionError}
 
 
 def test_an_earlier_time_wakes_it(watchdog):
