@@ -81,22 +81,14 @@ def test_certificate_holds_for_every_sequence(alpha, eta, width, offset, start, 
         assert_certificate_holds(calibrator)
 
 
-@pytest.mark.parametrize('attack_name', ATTACKS)
-@pytest.mark.parametrize('offset', [0.0, 0.5, 1.0])
-def test_certificate_holds_in_the_long_run(attack_name, offset):
-    calibrator = BoundCalibrator(alpha=0.01, eta=0.05, score_width=1.5)
-    for _ in frames_of(calibrator, [attack_name] * 20_000, lowest=-1.5 * offset):
-        pass
-    assert_certificate_holds(calibrator)
-    assert calibrator.certificate().guaranteed_miss_ratio < 0.012
-
-
 def test_counts_the_misses_that_really_happened():
     calibrator = BoundCalibrator(alpha=0.1, eta=0.1, score_width=2.0)
     rng = random.Random(0)
     misses = sum(frames_of(calibrator, [rng.uniform(-1.0, 1.0) for _ in range(3000)], lowest=-1.0))
-    assert calibrator.certificate().misses == misses
+    certificate = calibrator.certificate()
+    assert certificate.misses == misses
     assert misses / 3000 == pytest.approx(0.1, abs=0.01)
+    assert certificate.guaranteed_miss_ratio == pytest.approx(0.1 + (2.0 + 0.1) / (0.1 * 3000))
 
 
 def test_update_rule_by_hand():

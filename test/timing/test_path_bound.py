@@ -248,7 +248,7 @@ def test_interruptions_are_added_once_to_what_is_left() -> None:
     assert [worst.forecast_ms(largest, segment) for segment in range(4)] == pytest.approx(
         [8.5, 4.5, 1.5, 0.0]
     )
-    assert worst.table([largest, WCET_SPACE.smallest], 0).tolist() == pytest.approx([8.5, 3.5])
+    assert worst.table([largest, WCET_SPACE.smallest]).tolist() == pytest.approx([8.5, 3.5])
     assert worst.segment_ms(1, largest) == 3.0
 
 
