@@ -42,6 +42,16 @@ def test_tolerance_factor_is_near_the_exact_one_of_the_noncentral_t_distribution
     assert tolerance_factor(content, count) == pytest.approx(exact, rel=0.06)
 
 
+def test_tolerance_factor_is_that_of_the_formula_by_hand():
+    # a = 1 - 2.7055 / 22 = 0.8770, b = 6.6349 - 2.7055 / 12 = 6.4094: (2.5758 + sqrt(6.6349 - a b)) / a
+    assert tolerance_factor(norm.ppf(0.995), 12) == pytest.approx(4.085, abs=1e-3)
+
+
+def test_the_limit_of_scattered_frames_is_as_far_above_them():
+    recent = seen(noisy_ms(RATIOS, seed=13, noise=0.3))
+    assert recent.log_limit == pytest.approx(2.76 * 0.3, rel=0.15)
+
+
 def test_robust_moments_are_those_of_a_normal_distribution_whatever_the_outliers():
     values = np.random.default_rng(0).normal(0.3, 0.05, 2000)
     values[:100] = 50.0
