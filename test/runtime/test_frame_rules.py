@@ -18,6 +18,8 @@ from deadline_perception.runtime.pipeline import FrameRules
         ({'min_score': math.nan}, 'min_score is nan, expected'),
         ({'max_coasted': '3'}, "max_coasted is '3', expected a number of at least 0"),
         ({'max_coasted': 2.5}, 'max_coasted is 2.5, expected'),
+        ({'max_coasted': -1}, 'max_coasted is -1, expected'),
+        ({'late_policy': 'late'}, "late_policy is 'late', expected one of LatePolicy"),
     ],
 )
 def test_rules_of_frames_are_numbers_in_their_range(value, said):

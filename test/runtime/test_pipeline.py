@@ -764,7 +764,8 @@ def test_a_frame_that_was_never_to_be_in_time_leaves_the_margin(bench):
     assert bench.times.promised_frames == 0
 
 
-def test_the_late_policy_publishes_a_late_result_as_late(bench):
+def test_the_late_policy_publishes_a_late_result_as_late(bench, monkeypatch):
+    monkeypatch.setattr(pipeline_module, 'LATE_GRACE_MS', 10_000.0)  # on a busy machine
     pipeline = bench.build(late_policy=LatePolicy.LATE)
     bench.budget_ms = 0.0
     bench.run(pipeline)
