@@ -68,16 +68,6 @@ def test_recovers_a_truth_that_adds_up():
     assert (shown.paths, shown.folds) == (60, 60)
 
 
-def test_error_of_prediction_shows_a_truth_that_no_model_can_know():
-    rng = np.random.default_rng(1)
-    noisy = PathQuality(
-        {path: float(np.clip(additive_ap(path) + rng.normal(0, 0.1), 0, 1)) for path in sample(60)}
-    ).prediction_error()
-    exact = PathQuality({path: additive_ap(path) for path in sample(60)}).prediction_error()
-    assert noisy.mean_points > 5 * exact.mean_points > 0 and noisy.max_points > 5 * exact.max_points
-    assert noisy.rank_correlation < exact.rank_correlation
-
-
 def test_error_of_prediction_worked_out_by_hand():
     # Of two paths, each is predicted to be as good as the other: 20 points off, and in the wrong order.
     quality = PathQuality({SPACE.largest: 0.5, SPACE.smallest: 0.3})
@@ -113,13 +103,6 @@ def test_pairs_of_operators_are_seen():
         for width in (1.0, 0.25)
     ]
     assert gains[0] > 0.2 > 0.07 > gains[1]
-
-
-def test_measured_paths_without_errors_keep_their_measured_value():
-    measured = {path: 0.3 + 0.4 * (i % 2) for i, path in enumerate(sample(20))}
-    quality = PathQuality(measured)
-    assert all(quality.quality(path) == value for path, value in measured.items())
-    assert quality.table(list(measured)).tolist() == list(measured.values())
 
 
 def test_measurement_and_model_are_weighed_by_their_variances():
@@ -162,30 +145,6 @@ def test_expected_values_lie_between_measurement_and_model(seed, error):
     assert (expected >= np.minimum(model, measured) - 1e-12).all()
     assert (expected <= np.maximum(model, measured) + 1e-12).all()
     assert (np.abs(more - model) <= np.abs(expected - model) + 1e-12).all()
-
-
-def test_expected_values_are_nearer_to_the_truth_and_choose_better():
-    """A truth off every model by 1 point, measured with 2 points of chance: most of what sticks out is luck."""
-    rng, errors, chosen = np.random.default_rng(0), [], []
-    for seed in range(20):
-        truth = {path: logistic_ap(path) + rng.normal(0, 0.01) for path in sample(60, seed)}
-        paths = sorted(truth, key=truth.get)
-        known = {path: truth[path] + rng.normal(0, 0.02) for path in paths}
-        values = np.array(
-            [
-                PathQuality(known).table(paths),
-                PathQuality(known, errors=dict.fromkeys(known, 0.02)).table(paths),
-            ]
-        )
-        errors.append(np.square(values - [truth[path] for path in paths]).mean(1))
-        chosen += [
-            [truth[paths[few + at]] for at in values[:, few : few + 10].argmax(1)]
-            for few in range(0, 60, 10)
-        ]
-    measured, expected = np.mean(errors, axis=0)
-    assert expected < 0.6 * measured
-    by_measured, by_expected = np.mean(chosen, axis=0)
-    assert by_expected > by_measured + 0.001
 
 
 def test_chance_that_moves_all_paths_alike_is_no_error_of_one():
@@ -263,6 +222,7 @@ def test_check_names_both_networks():
 @pytest.mark.parametrize(
     'content, message',
     [
+        (None, 'quality.json cannot be read: .*No such file'),
         ('{', 'cannot be read'),
         ('[]', 'holds list, expected a JSON object'),
         ('{"weights_hash": "a"}', "lack 'paths'"),
@@ -288,15 +248,11 @@ def test_check_names_both_networks():
 )
 def test_unusable_file_is_refused_by_name(tmp_path, content, message):
     file = tmp_path / 'quality.json'
-    file.write_text(content)
+    if content is not None:
+        file.write_text(content)
     with pytest.raises(QualityTableError, match=message) as caught:
         PathQuality.load(file, SPACE)
     assert str(file) in str(caught.value)
-
-
-def test_missing_file_is_refused_by_name(tmp_path):
-    with pytest.raises(QualityTableError, match='absent.json cannot be read: .*No such file'):
-        PathQuality.load(tmp_path / 'absent.json', SPACE)
 
 
 def test_a_value_without_an_error_is_taken_for_the_truth(tmp_path):

@@ -31,18 +31,6 @@ def test_before_anything_is_heard_the_defaults_are_in_force_and_said(tracker):
     assert 'no contention state' in conditions.reasons[1]
 
 
-def test_what_was_heard_is_in_force(tracker):
-    tracker.on_budget(120.0, 30.0, '')
-    tracker.on_contention(1.5, 'probe+pressure')
-    conditions = tracker.now()
-    assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (
-        120.0,
-        1.5,
-        'probe+pressure',
-    )
-    assert conditions.reasons == ()
-
-
 def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_force(
     tracker, clock
 ):

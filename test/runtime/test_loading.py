@@ -135,13 +135,8 @@ def test_a_profile_of_this_device_and_settings_is_taken_without_a_word(tmp_path)
 @pytest.mark.parametrize(
     ('change', 'said'),
     [
-        ({'torch_version': '9'}, "PyTorch version is '9'"),
-        ({'cpu_capability': 'AVX2'}, "CPU capability is 'AVX2'"),
         ({'name': 'Other board'}, "device is 'Other board' in the profile and 'Board' here"),
-        ({'power_mode': 'MAXN'}, "power mode is 'MAXN'"),
         ({'threads': 1}, 'number of threads is 1'),
-        ({'wait_policy': 'default'}, "OpenMP wait policy is 'default'"),
-        ({'allocator': 'default'}, "memory allocator is 'default'"),
     ],
 )
 def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to_run(

@@ -16,13 +16,6 @@ def test_follows_63_percent_of_a_step_within_the_time_constant():
     assert speed.speed_mps(10.5) == pytest.approx(10.0 * (1.0 - math.exp(-1.0)))
 
 
-def test_time_constant_zero_follows_at_once():
-    speed = SpeedFilter(time_constant_s=0.0, timeout_s=1.0)
-    speed.observe(3.0, 1.0)
-    speed.observe(8.0, 1.1)
-    assert speed.speed_mps(1.1) == 8.0
-
-
 def test_speed_is_unknown_before_the_first_and_after_the_timeout():
     speed = SpeedFilter(time_constant_s=0.5, timeout_s=1.0)
     assert math.isnan(speed.speed_mps(0.0)) and not speed.is_fresh(0.0)

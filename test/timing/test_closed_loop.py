@@ -70,11 +70,6 @@ def test_stalls_while_a_quick_profile_was_measured_do_not_make_bounds_loose(
     assert np.mean([one.exceeded[EARLY] for one in courses]) <= 0.02
 
 
-def test_one_stall_in_a_profile_of_six_frames_does_not_decide_the_first_bound():
-    one_path = [math.log(1.0 + 0.02 * number) for number in range(5)] + [math.log(30.0)]
-    assert StartRatio.of(one_path).log_limit < math.log(1.5)
-
-
 @pytest.mark.parametrize('name', ['plain', 'slow profile', 'fast profile', 'alternating'])
 def test_a_start_five_times_too_long_is_forgotten_within_fifty_frames(name):
     assert course(name).frames_until(1.3) <= 50

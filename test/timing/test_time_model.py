@@ -517,30 +517,3 @@ def test_whatever_the_times_are_every_missed_deadline_is_counted_as_a_missed_bou
         misses = drive.calibrator.misses
         is_missed = drive.is_missed(forecast_ms, forecast_ms * ratio, deciding_ms, publishing_ms)
         assert not is_missed or drive.calibrator.misses == misses + 1
-
-
-def objects_in_sight(rng, count):
-    """Publishing takes 0.7 ms and 0.04 ms per object, of which there are few or, for seconds, as many as can be."""
-    dense = np.repeat(rng.random(count // 20 + 1) < 0.15, 20)[:count]
-    return (0.7 + 0.04 * np.where(dense, 95, rng.poisson(10, count))) * rng.lognormal(
-        0.0, 0.2, count
-    )
-
-
-def pauses(rng, count):
-    """A millisecond, and now and then a pause of another program's length."""
-    return rng.lognormal(0.0, 0.3, count) + np.where(
-        rng.random(count) < 0.02, rng.pareto(1.5, count) * 4.0, 0.0
-    )
-
-
-@pytest.mark.parametrize('publishing', [objects_in_sight, pauses])
-@pytest.mark.parametrize('seed', [0, 1, 2])
-def test_one_probability_holds_for_everything(publishing, seed):
-    rng, count, forecast_ms, alpha = np.random.default_rng(seed), 12_000, 35.0, 0.01
-    network_ms = forecast_ms * 0.93 * rng.lognormal(0.0, 0.07, count)
-    deciding_ms = 1.2 * rng.lognormal(0.0, 0.25, count)
-    times_ms = zip(network_ms.tolist(), deciding_ms.tolist(), publishing(rng, count).tolist())
-    drive = Drive(alpha)
-    missed = [drive.is_missed(forecast_ms, *of_frame) for of_frame in times_ms]
-    assert np.mean(missed[2000:]) <= 1.1 * alpha
