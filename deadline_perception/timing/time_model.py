@@ -138,7 +138,7 @@ class FrameReserve:
     deciding_ms: float
     publishing_ms: float
 
-    def overrun_ms(self, deciding_ms: float, publishing_ms: float = 0.0) -> float:
+    def overrun_ms(self, deciding_ms: float, publishing_ms: float) -> float:
         """What a frame took beyond it; time saved by deciding may be spent on publishing, but not the reverse, which
         would come after the watchdog's time."""
         return max(

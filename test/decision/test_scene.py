@@ -88,6 +88,12 @@ def test_what_is_no_quality_is_refused(wrong):
         SizeQuality(wrong, OBJECTS, OVERALL)
 
 
+def test_a_path_that_finds_nothing_at_any_size_has_a_quality_too():
+    nothing = SizeQuality({SMALL: np.zeros((2, 5)), LARGE: BY_SIZE[LARGE]}, OBJECTS, OVERALL)
+    small, large = nothing.table([SMALL, LARGE])
+    assert ((small >= 0.0) & (small < large)).all()
+
+
 def test_few_objects_are_drawn_to_all_classes_and_those_to_the_quality_over_all():
     nothing = np.nan
     table = np.array([[0.2, nothing], [0.6, nothing]])

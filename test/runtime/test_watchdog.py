@@ -68,6 +68,21 @@ def test_an_earlier_time_wakes_it(watchdog):
     assert near.wait(WAIT_S) and not far.is_set() or now_ms() - begun_ms > 900.0
 
 
+def test_what_is_forgotten_is_asked_no_more(watchdog):
+    asked, acted = [], threading.Event()
+
+    def look(at_ms):
+        asked.append(at_ms)
+        return math.inf, None
+
+    watchdog.watch(look)
+    for _ in range(2):
+        watchdog.forget(look)
+    before = len(asked)
+    watch(watchdog, Due(acted.set))
+    assert acted.wait(WAIT_S) and len(asked) == before
+
+
 def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
     acted = threading.Event()
     looks = []
