@@ -104,7 +104,7 @@ class CalibrationKeeper:
         return not self._thread.fault
 
     def abandon(self) -> None:
-        """Ends the thread without waiting; what it has not begun to write is lost."""
+        """Ends the thread without waiting; what it has not started to write is lost."""
         self._thread.abandon()
 
     def stop(self, timeout_s: float) -> None:
@@ -246,7 +246,7 @@ class DeadlineDetector:
         """Answers an image. Blocks until then, which is by the deadline; see `DetectionStream.detect`.
 
         An image without a stamp is one of its own: its answer holds its own objects, or none where they are not in
-        time. Those with stamps are taken for one camera's: tracks of earlier ones stand in for a result that is late.
+        time. Those with stamps are taken for one camera's: tracks of earlier ones take the place of a result that is late.
 
         Raises:
             ValueError: image or budget cannot be used, or a stream is open.

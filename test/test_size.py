@@ -11,7 +11,7 @@ import pytest
 
 MOST_TOKENS = 146_116
 MOST_TOKENS_A_LINE = 8.13
-MOST_PRIVATE_WORDS = 189
+MOST_PRIVATE_WORDS = 44
 
 
 @pytest.fixture(scope='module')

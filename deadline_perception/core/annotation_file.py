@@ -37,7 +37,7 @@ def read_json(file: Path) -> object:
 
 @contextmanager
 def expected_format(file: Path, form: str) -> Iterator[None]:
-    """Turns what content of another structure provokes inside into a ValueError that names file and form."""
+    """Converts what content of another structure provokes inside into a ValueError that names file and form."""
     try:
         yield
     except KeyError as error:

@@ -121,7 +121,7 @@ def missing_environment(threads: int, environment: Mapping[str, str] = os.enviro
 def use_threads(threads: int) -> None:
     """Spreads every operation of PyTorch in this process over so many threads, those of OpenCV over none. Loads both.
 
-    OpenCV's own threads, which it starts before any is named, would stay at normal priority: what one of them had begun
+    OpenCV's own threads, which it starts before any is named, would stay at normal priority: what one of them had started
     would wait for other programs.
 
     Raises:

@@ -220,7 +220,7 @@ class PathSpace:
 
     Raises:
         ValueError: names are not unique, an operator is not decided exactly once, or a segment depends on one that is
-            decided after it has begun, or belongs to an alternative that is not there or not decided before.
+            decided after it has started, or belongs to an alternative that is not there or not decided before.
     """
 
     operators: tuple[Operator, ...]
@@ -256,7 +256,7 @@ class PathSpace:
             if following.startswith(symbol):
                 raise ValueError(
                     f'symbols of operators are {symbols}, expected none to begin another, and equal ones '
-                    f'side by side, so that the parts of a name can be told apart'
+                    f'side by side, so that the parts of a name can be distinguished'
                 )
         for symbol, group in self._groups:
             lengths = {len(label) for at in group for label in self.operators[at].labels}

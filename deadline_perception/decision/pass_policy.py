@@ -2,7 +2,7 @@
 
 A network may declare results so far: segments after which an answer to the image exists, though not the best. What runs
 until the first of them is mandatory, and its bound has to fit; what follows is optional: whatever of it is not done in
-time costs what it would have added and no more, so it is begun where that is worth most on average,
+time costs what it would have added and no more, so it is started where that is worth most on average,
 
     expected quality of a path = sum over its results of P(done in time) x what each adds.
 

@@ -347,8 +347,8 @@ class PathQuality:
             if operator.kind != MODEL:
                 grid = np.maximum.accumulate(grid, axis)
         times_ms = grid[places]
-        spread = float(times_ms.max() - times_ms.min())
-        values = (times_ms - times_ms.min()) / spread if spread > 0 else np.ones(len(paths))
+        range_ms = float(times_ms.max() - times_ms.min())
+        values = (times_ms - times_ms.min()) / range_ms if range_ms > 0 else np.ones(len(paths))
         return cls(dict(zip(paths, values.tolist())), metric='log time', predicts=False)
 
     @property

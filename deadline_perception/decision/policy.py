@@ -55,7 +55,7 @@ class Choice:
 class Policy(Protocol):
     """Chooses execution paths. Between two calls of `observe` the same arguments give the same choice.
 
-    `factor` is slowdown times calibration factor: it turns an idle forecast into a bound. A remaining time that is
+    `factor` is slowdown times calibration factor: it scales an idle forecast into a bound. A remaining time that is
     negative gives the cheapest path, infeasible (unless late results are worth something); an infinite one is allowed.
     `p90_share` is the share of their bounds that most frames stay below: a policy may choose a path that fits only so, as
     long as its later operators can still bring the frame home within a bound that fits. At 1, which no policy goes
@@ -133,7 +133,7 @@ def check_time_left(remaining_ms: float, factor: float, p90_share: float = 1.0) 
         )
     if not 0.0 < factor <= MAX_FACTOR:
         raise ValueError(
-            f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that turns a forecast into '
+            f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that scales a forecast into '
             f'a bound'
         )
     if not 0.0 < p90_share <= 1.0:

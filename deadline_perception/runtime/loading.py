@@ -465,7 +465,7 @@ def environment_faults(
     if not missing:
         return []
     return [
-        f'this process lacks settings without which times spread widely: start it behind '
+        f'this process lacks settings without which times vary widely: start it behind '
         f'`env {" ".join(missing)}`, or by perception.launch.py or `python -m deadline_perception.nodes bringup`, '
         'which set them'
     ]
@@ -669,14 +669,14 @@ def pass_quality(
     """
     network, coarse_weights = passes
 
-    def look(of: Network, overall: Quality, file: Path) -> LookQuality:
+    def quality_of(of: Network, overall: Quality, file: Path) -> LookQuality:
         sizes = None
         if file.is_file():
             sizes = SizeQuality.load(file, of.path_space, of.class_names, overall)
         return LookQuality(overall, sizes)
 
     table = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
-    of_fine = look(network.fine, fine, table)
+    of_fine = quality_of(network.fine, fine, table)
     if network.is_one_network:
         return PassQuality(network, of_fine)
     costs = {
@@ -688,7 +688,7 @@ def pass_quality(
         network.coarse, SegmentForecast(network.coarse.path_space, costs), coarse_weights
     )
     table = coarse_weights.with_suffix('.quality.json')
-    return PassQuality(network, of_fine, look(network.coarse, of_coarse, table))
+    return PassQuality(network, of_fine, quality_of(network.coarse, of_coarse, table))
 
 
 def load_quality(

@@ -126,7 +126,7 @@ class FramePipeline:
     an image to be in time with.
 
     Args:
-        task: network, forecast, policy, calibrator and stand-in.
+        task: network, forecast, policy, calibrator and fallback.
         client: whose images are answered.
         rules: how.
         mailbox: where its frames wait for a worker.
@@ -161,7 +161,7 @@ class FramePipeline:
         self._fallback = task.make_fallback()
         self._lock = (
             threading.Lock()
-        )  # of all below and of the stand-in; never held over a call that may hang
+        )  # of all below and of the fallback; never held over a call that may hang
         self.stopped = self.closing = False
         self._open: list[Job] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
@@ -343,7 +343,7 @@ class FramePipeline:
             return frame in self._open
 
     def _claim(self, frame: Job) -> bool:
-        """For an answer by the worker. Returns whether nobody has begun one."""
+        """For an answer by the worker. Returns whether nobody has started one."""
         with self._lock:
             return not self.stopped and frame.attempts == 0 and frame.claim(now_ms())
 

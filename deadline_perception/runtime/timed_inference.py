@@ -129,7 +129,7 @@ class TimedInference:
                 needs no bound. What its decisions take is reserved in proportion to the segments that are left, since
                 those made are in the time that has passed.
             due_ms: time of the monotonic clock at which the network must be done.
-            may_abort: the run stops at an operator once not even the best case of what remains fits. (Not once its
+            may_abort: the run stops at an operator once not even the shortest expected rest fits. (Not once its
                 bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected
                 time no longer fits does so half the time.)
             next_images: None where the frame is not to look at them.

@@ -73,7 +73,7 @@ class Tracks:
         """Forgets all objects."""
         self.evidence_s: float | None = None
         # Those of the last result come first, in its order.
-        self._agility = 1.0  # of the noise of acceleration
+        self._process_noise = 1.0  # of the noise of acceleration
         self._times_seen = self._ids = np.zeros(0, np.int64)
         self._labels, self._scores, self._seen_s = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
         self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
@@ -168,7 +168,9 @@ class Tracks:
             change = np.clip(
                 np.minimum(known, _MOST_INNOVATION).mean(), 1.0 / _MOST_CHANGE, _MOST_CHANGE
             )
-            self._agility = float(np.clip(self._agility * change**_AGILITY_GAIN, *_AGILITY_LIMITS))
+            self._process_noise = float(
+                np.clip(self._process_noise * change**_AGILITY_GAIN, *_AGILITY_LIMITS)
+            )
 
     def _decayed(self, stamp_s: float) -> np.ndarray:
         """Scores at a time, the lower the longer an object was not seen."""
@@ -191,7 +193,7 @@ class Tracks:
         position, velocity = self._state
         of_state, of_both, of_velocity = self._variance
         density = (
-            self._agility * _ACCELERATION_NOISE * np.tile(np.maximum(position[:, 2:], 1.0), 2)
+            self._process_noise * _ACCELERATION_NOISE * np.tile(np.maximum(position[:, 2:], 1.0), 2)
         ) ** 2
         return (
             np.stack([position + velocity * passed_s, velocity]),

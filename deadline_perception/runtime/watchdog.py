@@ -25,7 +25,7 @@ def tell(failed: Callable[[BaseException], None], error: BaseException) -> None:
     try:
         failed(error)
     except BaseException:  # whoever receives it fails, or exits, too
-        _LOG.exception('an error could not be told: %s: %s', type(error).__name__, error)
+        _LOG.exception('an error could not be reported: %s: %s', type(error).__name__, error)
 
 
 class Watchdog:

@@ -37,7 +37,7 @@ from deadline_perception.system.process_memory import lock_pages, may_lock_pages
 
 NICENESS = -15
 REAL_TIME_PART = (
-    0.6  # of what the kernel allows in a period; a frame that has begun is not interrupted
+    0.6  # of what the kernel allows in a period; a frame that has started is not interrupted
 )
 LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; diagnostics call it hanging after half of it
 MODES = ('auto', 'off')
@@ -346,7 +346,7 @@ class ThreadPriority:
 def what_is_permitted() -> tuple[str, tuple[str, ...]]:
     """What a thread of inference would get here, and what not, with the reasons; tried by a thread that then ends."""
 
-    def look() -> tuple[str, tuple[str, ...]]:
+    def permitted() -> tuple[str, tuple[str, ...]]:
         priority = ThreadPriority(lock_memory=False)
         priority.raise_thread(Role.INFERENCE)
         found = priority.in_force, priority.refusals
@@ -354,7 +354,7 @@ def what_is_permitted() -> tuple[str, tuple[str, ...]]:
         return found
 
     with ThreadPoolExecutor(1) as pool:
-        in_force, refusals = pool.submit(look).result()
+        in_force, refusals = pool.submit(permitted).result()
     if may_lock_pages():
         return f'{in_force}, memory locked', refusals
     return in_force, (*refusals, 'locked memory is not permitted without a limit (limit memlock)')

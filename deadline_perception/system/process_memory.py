@@ -104,15 +104,15 @@ def _trim_arenas(library: ctypes.CDLL) -> None:
     threads = [threading.Thread(target=trim) for _ in range(arenas)]
     for number in settings:
         library.mallopt(number, 0)
-    begun: list[threading.Thread] = []
+    started: list[threading.Thread] = []
     try:
         for thread in threads:
             thread.start()
-            begun.append(thread)
+            started.append(thread)
     except RuntimeError:  # the system gives no more threads
         all_hold_one.abort()
     finally:
-        for thread in begun:
+        for thread in started:
             thread.join()
         for number, value in settings.items():
             library.mallopt(number, int(value))

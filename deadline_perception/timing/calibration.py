@@ -104,7 +104,7 @@ def clopper_pearson_upper(misses: int, frames: int) -> float:
 
 
 class BoundCalibrator:
-    """Turns forecasts into bounds that are missed with probability alpha in the long run.
+    """Scales forecasts into bounds that are missed with probability alpha in the long run.
 
     Args:
         alpha: target miss ratio, in (0, 1).

@@ -194,7 +194,7 @@ class PathForecast(SegmentForecast):
         """Quantile of `log(latency / forecast)` over frames of whole paths on an idle device.
 
         Each path was forecast by factors fitted without it, and all paths weigh the same. Times that were scaled from
-        another device add a margin.
+        another device add a reserve.
 
         Args:
             probability: in [0, 1]; with few measurements, high ones say little more than the maximum does.

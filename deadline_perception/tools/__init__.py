@@ -1,1 +1,1 @@
-"""The command line: each command turns arguments into one library call and its output."""
+"""The command line: each command converts arguments into one library call and its output."""

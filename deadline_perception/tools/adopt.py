@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         'rendered drive',
     )
     parser.add_argument('--out', type=Path, default=Path('set.yaml'), help='set of models to write')
-    parser.add_argument('--limit', type=int, help='evaluate on so many images only, spread evenly')
+    parser.add_argument('--limit', type=int, help='evaluate on so many images only, evenly spaced')
     parser.add_argument(
         '--paths', type=int, default=16, help='paths to evaluate of a model that has several'
     )

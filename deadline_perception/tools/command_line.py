@@ -1,4 +1,4 @@
-"""The command `deadline-perception`: finds the sub-command, runs it, and turns expected errors into one line."""
+"""The command `deadline-perception`: finds the sub-command, runs it, and converts expected errors into one line."""
 
 from __future__ import annotations
 

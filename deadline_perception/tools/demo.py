@@ -1,7 +1,7 @@
 """Play a drive through the running nodes and write a report.
 
 Renders or opens a driving sequence, puts it into a bag, makes sure that this device has a latency profile, starts every
-node in a process of its own, plays the bag to them in real time, records what they say, and turns that into
+node in a process of its own, plays the bag to them in real time, records what they say, and makes that
 summary.json and report.html.
 """
 

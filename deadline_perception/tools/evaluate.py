@@ -114,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='make scores of --model probabilities: fit a curve '
         'per class on detections of the full path on these images, and keep it with the weights',
     )
-    parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
+    parser.add_argument('--limit', type=int, help='use only so many images, evenly spaced')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
     parser.add_argument(
         '--quality', type=Path, help='table of qualities measured before, for the frontier'
@@ -218,7 +218,7 @@ def _brought_together(sequence: DrivingSequence, class_names: tuple[str, ...]) -
     """The sequence under the shipped class map that fits, where none of its classes is the network's."""
     sequence, applied = with_fitting_map(sequence, class_names)
     if applied:
-        print(f'{sequence.name}: {applied.told()}')
+        print(f'{sequence.name}: {applied.described()}')
     return sequence
 
 

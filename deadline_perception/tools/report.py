@@ -99,12 +99,12 @@ def print_closing_table(summary: dict, page: Path) -> None:
         ('overhead', 'overhead_ms', 'ms'),
         ('one decision', 'decision_us', 'µs'),
     ):
-        spread = summary[key]
-        if spread['p50'] is not None:
+        quantiles = summary[key]
+        if quantiles['p50'] is not None:
             table.add_row(
                 label,
-                f'{spread["p50"]:.1f} {unit}',
-                f'p95 {spread["p95"]:.1f}, p99 {spread["p99"]:.1f}, max {spread["max"]:.1f}',
+                f'{quantiles["p50"]:.1f} {unit}',
+                f'p95 {quantiles["p95"]:.1f}, p99 {quantiles["p99"]:.1f}, max {quantiles["max"]:.1f}',
             )
     console = Console()
     console.print(table)

@@ -311,8 +311,8 @@ def _judge(
         path = one.path_space.largest
         return evaluate_with_progress(one, kept.sequence, frames, [path])[path].precision
 
-    begun = args.start is not None and args.start.suffix != '.xml'
-    start = load_detector(args.start, network.device) if begun else None
+    continues = args.start is not None and args.start.suffix != '.xml'
+    start = load_detector(args.start, network.device) if continues else None
     names = network.class_names if start is None else start.class_names
     before = None if start is None else mean_ap(precision(start), names)
     after = mean_ap(precision(network), names)

@@ -193,24 +193,20 @@ def _timing(
     met: bool,
 ) -> None:
     """The budget bar with its numbers, and the outcome at the right."""
-    margin, size = round(10 * scale), 0.42 * scale
+    inset, size = round(10 * scale), 0.42 * scale
     colour = _GOOD if met else _LATE
     word = f'{outcome.replace("_", " ")}{"" if met else ", missed"}'.strip(' ,')
     word_width = _text_size(word, size)[0]
     baseline = round(17 * scale)
-    _put(strip, word, strip.shape[1] - margin - word_width, baseline, size, colour)
+    _put(strip, word, strip.shape[1] - inset - word_width, baseline, size, colour)
     taken = f'{latency_ms:.0f}' if math.isfinite(latency_ms) else '-'
     if not 0.0 < budget_ms < math.inf:
-        _put(strip, f'{taken} ms', margin, baseline, size, _INK)
+        _put(strip, f'{taken} ms', inset, baseline, size, _INK)
         return
-    x = (
-        margin
-        + _put(strip, f'{taken} of {budget_ms:.0f} ms', margin, baseline, size, _INK)
-        + margin
-    )
+    x = inset + _put(strip, f'{taken} of {budget_ms:.0f} ms', inset, baseline, size, _INK) + inset
     if math.isfinite(bound_ms):
         _put(strip, f'bound {bound_ms:.0f}', x, baseline, size, _BOUND)
-    left, right = margin, strip.shape[1] - margin
+    left, right = inset, strip.shape[1] - inset
     top, bottom = round(23 * scale), round(31 * scale)
 
     def at(time_ms: float) -> int:
@@ -247,8 +243,8 @@ def path_chips(path: str, operators: Sequence[OperatorRecord]) -> list[tuple[str
 
 def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> None:
     """One chip per operator, filled from the left by how large its setting is; the smallest is hollow."""
-    margin, gap, size = round(10 * scale), max(2, round(4 * scale)), 0.34 * scale
-    room = strip.shape[1] - 2 * margin
+    inset, gap, size = round(10 * scale), max(2, round(4 * scale)), 0.34 * scale
+    room = strip.shape[1] - 2 * inset
     if sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room:
         chips = [
             (re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips
@@ -259,7 +255,7 @@ def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> N
         and size > 0.15
     ):
         size *= 0.93
-    x, top, bottom = margin, round(39 * scale), round(55 * scale)
+    x, top, bottom = inset, round(39 * scale), round(55 * scale)
     for text, share in chips:
         width, height = _text_size(text, size)
         right = x + width + 3 * gap

@@ -50,7 +50,7 @@ TRACK_RATE_HZ = 5.0
 
 
 def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0) -> Sequence:
-    """Images of a split in the order of their names, with stamps made up at a fixed rate.
+    """Images of a split in the order of their names, with synthetic stamps at a fixed rate.
 
     They come from different videos, so the sequence is a slide show; the speed of a frame is that of its own video
     at the moment of the image. Images that the label file leaves out have no ground truth. The classes are the ten of
@@ -59,7 +59,7 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0) -> Seque
     Args:
         root: folder that holds `images/100k`, and where they exist `labels` and `info/100k`.
         split: 'train', 'val' or 'test'.
-        rate_hz: of the made-up stamps, > 0.
+        rate_hz: of the synthetic stamps, > 0.
 
     Raises:
         FileNotFoundError: there is no such folder.

@@ -26,7 +26,7 @@ class AppliedMap:
     name: str
     renamed: dict[str, str]
 
-    def told(self) -> str:
+    def described(self) -> str:
         """One line for a person, which names the option that chooses another."""
         by_new: dict[str, list[str]] = {}
         for old, new in self.renamed.items():

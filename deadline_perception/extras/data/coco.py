@@ -23,7 +23,7 @@ from deadline_perception.extras.data.coco_layout import image_paths
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
-    """Images in the order of the file, with stamps made up at a fixed rate.
+    """Images in the order of the file, with synthetic stamps at a fixed rate.
 
     Classes are the file's own, in the order of their ids. Boxes that reach over the image are clipped, boxes outside it
     or without area and objects without a box dropped, with one warning that counts them; so are images that cannot be
@@ -31,7 +31,7 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
 
     Args:
         annotations: the JSON file; images are looked for as `coco_layout.image_paths` says.
-        rate_hz: of the made-up stamps, > 0.
+        rate_hz: of the synthetic stamps, > 0.
 
     Raises:
         ValueError: the file is no COCO file, an image is missing, lies elsewhere or is of another size than the file

@@ -228,7 +228,7 @@ class _Index:
         )
 
     def _take_content(self, stream: BinaryIO, code: int, length: int) -> tuple[int, int] | None:
-        """Takes what may stand in a chunk; channel and time of a message."""
+        """Takes what a chunk may hold; channel and time of a message."""
         if code == Opcode.SCHEMA:
             schema = Schema.read(_data(stream, length))
             self._schemas[schema.id] = schema

@@ -34,14 +34,14 @@ def kitti_folder(path: Path, split: str | None = None) -> Path | None:
 
 
 def read_kitti(path: Path, split: str | None = None, rate_hz: float = 10.0) -> Sequence:
-    """Images of a split: single ones with stamps made up at a fixed rate, or videos at 10 Hz, a second after each other.
+    """Images of a split: single ones with synthetic stamps at a fixed rate, or videos at 10 Hz, a second after each other.
 
     Regions of `DontCare` are crowd regions of every class. Speeds are those of the GPS unit (`oxts`).
 
     Args:
         path: the root that holds `training`, that folder itself, or one sequence, `training/image_02/0003`.
         split: 'test' reads `testing`, which has no labels; KITTI has no list of images to validate on.
-        rate_hz: of the made-up stamps of single images, > 0.
+        rate_hz: of the synthetic stamps of single images, > 0.
 
     Raises:
         FileNotFoundError: there is no such folder.

@@ -26,7 +26,7 @@ def is_voc(folder: Path) -> bool:
 
 
 def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> Sequence:
-    """Images in the order of their names, with stamps made up at a fixed rate.
+    """Images in the order of their names, with synthetic stamps at a fixed rate.
 
     Classes are those that occur, in the order of the alphabet. Objects marked `difficult` are crowd regions, neither hits
     nor misses, as in the challenge. Pixels are counted from 1 there and from 0 here. An image without an XML file has no
@@ -35,7 +35,7 @@ def read_voc(folder: Path, split: str | None = None, rate_hz: float = 10.0) -> S
     Args:
         folder: holds `Annotations` and `JPEGImages` (`VOCdevkit/VOC2012`), or images with XML files beside them.
         split: the images that `ImageSets/Main/SPLIT.txt` lists; None for all.
-        rate_hz: of the made-up stamps, > 0.
+        rate_hz: of the synthetic stamps, > 0.
 
     Raises:
         FileNotFoundError: there is no such list.

@@ -59,7 +59,7 @@ def open_source(
 
     Args:
         text: 'drive' with options, or a place that one of `READERS` reads; errors list them.
-        rate_hz: frames per second: of rendering, of the stamps made up for single images, or of the frames kept of
+        rate_hz: frames per second: of rendering, of the stamps synthesised for single images, or of the frames kept of
             anything recorded. None for each format's own (10 Hz where it has none).
         split: of a data set that has splits, None for the first of `SPLITS` that is there.
         classes: see `class_maps.read_map`; without it classes keep their names.
@@ -134,7 +134,7 @@ def thin_out(sequence: Sequence, rate_hz: float | None) -> Sequence:
     return replace(sequence, frames=tuple(kept))
 
 
-Read = Callable[[float], Sequence]  # by the rate of stamps that are made up, Hz
+Read = Callable[[float], Sequence]  # by the rate of synthetic stamps, Hz
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def is_yolo(content: object) -> bool:
 
 
 def read_yolo(data_yaml: Path, split: str | None = None, rate_hz: float = 10.0) -> Sequence:
-    """Images of a split in the order of their names, with stamps made up at a fixed rate.
+    """Images of a split in the order of their names, with synthetic stamps at a fixed rate.
 
     A label file holds a line for each object: class number, then centre, width and height, or the corners of an outline
     (segments, oriented boxes), as shares of the image. An image without a label file holds nothing, as YOLO counts it;
@@ -45,7 +45,7 @@ def read_yolo(data_yaml: Path, split: str | None = None, rate_hz: float = 10.0) 
     Args:
         data_yaml: the file that names classes and folders, which are looked for from its own folder.
         split: 'train', 'val' or 'test'; None for the first of val, test and train that is there.
-        rate_hz: of the made-up stamps, > 0.
+        rate_hz: of the synthetic stamps, > 0.
 
     Raises:
         FileNotFoundError: there is no such file, or the split is not there.

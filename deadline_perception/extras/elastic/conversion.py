@@ -444,7 +444,7 @@ class Converter:
     # Part two: elastic layers in the place of the others.
 
     def spans(self) -> Callable[[Iterable[Part]], tuple[Span, ...]]:
-        """What turns parts into spans, now that all groups are known."""
+        """What makes parts into spans, now that all groups are known."""
         number = {root: at for at, root in enumerate(self.roots())}
 
         def of_parts(parts: Iterable[Part]) -> tuple[Span, ...]:

@@ -111,7 +111,7 @@ class NetworkSource:
         return (SsdOutputs(model) if _is_ssd(model) else model).eval()
 
     def decoder(self) -> ClassDecoder | SsdDecoder:
-        """What turns the network's outputs into a result."""
+        """What makes the network's outputs into a result."""
         model = _build(self.model, len(self.class_names))
         return SsdDecoder(model.eval(), self.input_size) if _is_ssd(model) else ClassDecoder()
 

@@ -44,14 +44,14 @@ def trace(module: nn.Module, example_inputs: Sequence[Tensor]) -> fx.GraphModule
     """The network as a graph with the shape of every tensor in it; a copy, in evaluation mode.
 
     Raises:
-        ConversionError: the network computes in half precision, its control flow depends on data, or it does not run on
+        ConversionError: the network computes in float16, its control flow depends on data, or it does not run on
             the example inputs.
     """
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
             raise ConversionError(
                 f'weight {name} is of {tensor.dtype}, expected torch.float32: convert the network '
-                f'before it is put into half precision, with module.float()'
+                f'before it is put into float16 or bfloat16, with module.float()'
             )
     module = copy.deepcopy(module).eval()
     tracer = Tracer()

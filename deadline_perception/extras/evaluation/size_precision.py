@@ -14,7 +14,7 @@ from deadline_perception.core.records import GroundTruth
 from deadline_perception.decision.scene import SIZE_EDGES, SIZE_NAMES
 from deadline_perception.extras.evaluation.average_precision import matched
 
-_SIDE = 1000.0  # of the square that every image is stretched to; overlaps stay as they are
+_SIDE = 1000.0  # of the square that every image is resized to; overlaps stay as they are
 _IOU_50 = 0  # row of COCOeval's thresholds
 
 

@@ -101,7 +101,7 @@ def annotated_views(
 
 
 def lit_lamp(light_bgr: np.ndarray) -> str | None:
-    """The class of a traffic light, cut out by its box: that of the lamp that shines; None where that cannot be told.
+    """The class of a traffic light, cut out by its box: that of the lamp that shines; None where that cannot be seen.
 
     For dark housings: it takes a yellow one for a yellow lamp. By eye, of 192 lights of the CARLA images, it names none
     wrongly.

@@ -1,4 +1,4 @@
-"""People on foot: they pace the pavements between two junctions, and cross the street while the ego vehicle has red."""
+"""People on foot: they walk the pavements between two junctions, and cross the street while the ego vehicle has red."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pedestrian:
     Attributes:
         along_m: middle of the stretch, or place of the crossing, along the street.
         aside_m: from the middle line, to the right positive; of a crossing where it begins, on the other side it ends.
-        reach_m: half the length of the stretch that is paced; 0 for one who crosses.
+        reach_m: half the length of the stretch that is walked; 0 for one who crosses.
         speed_mps: above 0.
         phase_s: shifts the pacing, or the time at which a crossing begins.
         look: clothes, trousers, hair and height.

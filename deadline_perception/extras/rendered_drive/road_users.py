@@ -216,7 +216,7 @@ def two_wheeler(
 ) -> Shape:
     builder = ShapeBuilder()
     base, radius, thick = (0.72, 0.31, 0.065) if motor else (0.53, 0.34, 0.022)
-    seat, bars = (0.82, 1.05) if motor else (0.95, 1.08)
+    saddle, bars = (0.82, 1.05) if motor else (0.95, 1.08)
     axle_rear, axle_front = (-base, 0.0, radius), (base, 0.0, radius)
     for axle in (axle_rear, axle_front):
         builder.ring(axle, radius - thick, thick, RUBBER)
@@ -228,11 +228,11 @@ def two_wheeler(
     crank = (-0.05, 0.0, radius if motor else 0.3)
     frame = 0.05 if motor else 0.022
     for start, end in (
-        (axle_rear, (-0.2, 0, seat)),
-        (crank, (-0.2, 0, seat)),
+        (axle_rear, (-0.2, 0, saddle)),
+        (crank, (-0.2, 0, saddle)),
         (crank, axle_rear),
         (crank, (0.42, 0, bars - 0.15)),
-        ((-0.2, 0, seat - 0.08), (0.42, 0, bars - 0.12)),
+        ((-0.2, 0, saddle - 0.08), (0.42, 0, bars - 0.12)),
         (axle_front, (0.42, 0, bars)),
     ):
         builder.rod(start, end, frame, paint)
@@ -240,17 +240,17 @@ def two_wheeler(
     if motor:
         builder.frustum((-0.4, 0.35, 0.15, radius + 0.02), (-0.3, 0.3, 0.17, 0.72), (60, 60, 62))
         builder.frustum(
-            (-0.75, -0.1, 0.13, 0.66), (-0.85, -0.1, 0.11, seat), tuple(c * 0.8 for c in paint)
+            (-0.75, -0.1, 0.13, 0.66), (-0.85, -0.1, 0.11, saddle), tuple(c * 0.8 for c in paint)
         )
         builder.frustum((-0.1, 0.42, 0.16, 0.7), (-0.05, 0.38, 0.12, 0.98), paint)
         builder.ball((0.62, 0, 0.88), 0.09, (225, 235, 240), lit=False, detail=True)
         builder.ball((-0.85, 0, 0.74), 0.05, (40, 30, 200), lit=False, detail=True)
     else:
-        builder.rod((-0.32, 0, seat + 0.02), (-0.08, 0, seat + 0.02), 0.05, (30, 30, 30))
+        builder.rod((-0.32, 0, saddle + 0.02), (-0.08, 0, saddle + 0.02), 0.05, (30, 30, 30))
         builder.ball((-0.5, 0, 0.62), 0.04, (40, 30, 190), detail=True)
     if not rider:
         return builder.build()
-    hip, shoulder = seat + 0.06, seat + 0.55
+    hip, shoulder = saddle + 0.06, saddle + 0.55
     legs = tuple(c * 0.55 for c in (clothes[1], clothes[2], clothes[0]))
     for side, knee_x, foot in (
         (-1, 0.22, (0.0, 0.22)),
@@ -279,10 +279,10 @@ def pedestrian(
     """A person on foot; `stride` in [-1, 1] puts the left foot ahead, or behind, and swings the arms against it."""
     builder = ShapeBuilder()
     size = height / 1.75
-    hip, shoulder, spread = 0.92 * size, 1.44 * size, 0.32 * size * stride
+    hip, shoulder, stance = 0.92 * size, 1.44 * size, 0.32 * size * stride
     shoes, sleeve = (35, 35, 40), tuple(0.9 * c for c in clothes)
     for side in (-1, 1):
-        foot, lift = side * spread, 0.1 * size * max(0.0, -side * stride)
+        foot, lift = side * stance, 0.1 * size * max(0.0, -side * stride)
         knee = (foot * 0.45 + 0.05 * size + 0.5 * lift, side * 0.08, hip * 0.52 + 0.3 * lift)
         ankle = (foot - 0.02, side * 0.08, 0.09 * size + lift)
         builder.rod((0, side * 0.07, hip), knee, 0.078 * size, trousers)
@@ -303,7 +303,7 @@ def pedestrian(
     )
     builder.rod((0, 0, shoulder - 0.02), (0.02, 0, shoulder + 0.1 * size), 0.05 * size, SKIN)
     for side in (-1, 1):
-        hand = -side * spread * 0.8
+        hand = -side * stance * 0.8
         elbow = (hand * 0.35 - 0.03, side * 0.245 * size, hip + 0.22 * size)
         builder.rod((0, side * 0.205 * size, shoulder - 0.05), elbow, 0.05 * size, sleeve)
         builder.rod(

@@ -20,7 +20,7 @@ class Element:
     Attributes:
         kind: 'polygon' (convex), 'quads' (four points each), 'ring' (closed line), 'rod' (two points) or 'ball' (one).
         radius_m: of rods, balls and the line of rings.
-        detail: left out when the shape is small in the image.
+        detail: omitted when the shape is small in the image.
     """
 
     kind: str

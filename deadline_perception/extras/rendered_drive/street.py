@@ -194,8 +194,8 @@ class Roadside:
             self._cross_street(junction)
         self._signs(length_m)
 
-    def _near_junction(self, along_m: float, margin_m: float) -> bool:
-        return any(abs(along_m - gap) < margin_m for gap in self._gaps)
+    def _near_junction(self, along_m: float, clearance_m: float) -> bool:
+        return any(abs(along_m - gap) < clearance_m for gap in self._gaps)
 
     def _put(self, along_m: float, aside_m: float, turn_rad: float = 0.0, **facts: object) -> None:
         self.things.append(self._course.thing(along_m, aside_m, turn_rad, **facts))

@@ -237,8 +237,8 @@ def tree_sprite(rng: np.random.Generator, kind: str) -> np.ndarray:
         share = index / 520
         if kind == 'conifer':
             level = rng.uniform(0, 1) ** 0.8
-            spread = 8 + 62 * level * (0.72 + 0.28 * ((level * 7) % 1.0))
-            x, y = 96 + rng.uniform(-spread, spread), 14 + 205 * level
+            reach = 8 + 62 * level * (0.72 + 0.28 * ((level * 7) % 1.0))
+            x, y = 96 + rng.uniform(-reach, reach), 14 + 205 * level
             radius = rng.uniform(3, 8)
         else:
             lobe = lobes[rng.integers(len(lobes))]

@@ -48,7 +48,7 @@ class Junction:
     Attributes:
         at_m: middle of the crossing along the street.
         holds_ego: red until the ego vehicle has stood in front of it for `hold_s`.
-        release_m: distance of the ego vehicle at which any other light turns green for good.
+        release_m: distance of the ego vehicle at which any other light becomes green for good.
         phase_s: shifts the cycle that the lights show to those far away.
     """
 

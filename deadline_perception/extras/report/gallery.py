@@ -29,7 +29,7 @@ class Picture:
 
     Attributes:
         frame: the frame shown.
-        data_uri: JPEG as a `data:` address, to stand in a page by itself.
+        data_uri: JPEG as a `data:` address, for a page by itself.
     """
 
     frame: FrameRecord
@@ -46,7 +46,7 @@ def chosen_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
 
 
 def images_of(recording: Recording, source: Sequence) -> dict[int, Frame]:
-    """The source's frame for every sent stamp, as far as they can be told to belong together.
+    """The source's frame for every sent stamp, as far as they are known to belong together.
 
     Stamps that are equal belong together. Otherwise the player has moved them to the wall clock: then frames belong
     together in their order, provided that all were sent, or that one stretch of them alone shows the same rhythm and,
@@ -93,8 +93,8 @@ def _same_rhythm(sent: list[int], source: list[int]) -> bool:
     """Stamps of the source, multiplied by one factor for the rate, fit the sent ones to half a frame."""
     sent_ns = np.array(sent, dtype=np.float64) - sent[0]
     source_ns = np.array(source, dtype=np.float64) - source[0]
-    stretched_ns = source_ns * (sent_ns[-1] / source_ns[-1])
-    return bool(np.abs(sent_ns - stretched_ns).max() < 0.5 * sent_ns[-1] / (len(sent) - 1))
+    resampled_ns = source_ns * (sent_ns[-1] / source_ns[-1])
+    return bool(np.abs(sent_ns - resampled_ns).max() < 0.5 * sent_ns[-1] / (len(sent) - 1))
 
 
 def _same_objects(recording: Recording, sent: list[int], frames: Many[Frame]) -> bool:

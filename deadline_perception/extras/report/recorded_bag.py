@@ -121,7 +121,7 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
         unknown_objects=left_out(
             ground_truth.values(), names, (*class_names, *(applied.renamed if applied else ()))
         ),
-        class_map=applied.told() if applied else '',
+        class_map=applied.described() if applied else '',
         speed_mps=_samples(speeds),
         slowdown=_samples(
             [(_stamp(message), message.slowdown) for message in messages['ContentionState']]

@@ -89,7 +89,7 @@ def report_page(
         charts.times_s(recording, [frame.stamp_ns for frame in frames])
     )
     lasts_s = (recording.sent_stamps_ns[-1] - recording.sent_stamps_ns[0]) / 1e9
-    grade, sentence = verdict(summary)
+    level, sentence = verdict(summary)
     over_time = (
         {'timeline': ''}
         if not frames
@@ -106,7 +106,7 @@ def report_page(
         title='Detections before a moving deadline',
         name=recording.name,
         subtitle=f'{summary["frames_sent"]} camera images in {lasts_s:.0f} s, on {summary["device"] or "?"}',
-        grade=grade,
+        level=level,
         sentence=sentence,
         waste=waste(summary),
         beside=_beside(summary),

@@ -44,7 +44,7 @@ def limited(sequence: Sequence, seconds: float) -> tuple[Sequence, str]:
 
 
 def with_speed_in_every_frame(sequence: Sequence) -> tuple[Sequence, str]:
-    """The sequence with a speed in every frame, and a sentence when speeds had to be made up.
+    """The sequence with a speed in every frame, and a sentence when speeds had to be synthesised.
 
     Recorded speeds are kept; a frame without one among them takes the one before it. Where none is recorded, a made-up
     speed rises and falls between 0 and 20 m/s.

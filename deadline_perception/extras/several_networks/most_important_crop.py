@@ -33,10 +33,10 @@ def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray 
         image_bgr: uint8 `[H, W, 3]`.
         found: objects in it.
     """
-    likely = found.with_score(LIKELY)
-    if not len(likely):
+    confident = found.with_score(LIKELY)
+    if not len(confident):
         return None
-    corners = np.clip(likely.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
+    corners = np.clip(confident.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
     areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
     largest = int(np.argmax(areas))
     return crop_box(image_bgr, corners[largest].tolist()) if areas[largest] > 0 else None

@@ -165,7 +165,7 @@ class _ScheduledJob(Job):
     """A job of a task with its run.
 
     Attributes:
-        run: of its network; None until it has begun.
+        run: of its network; None until it has started.
         given_ms: bound that the schedule gives it.
         until_ms: when it must be done for the sake of all, if nobody preempts it.
         left_ms: when it was last preempted.
@@ -189,7 +189,7 @@ class _ScheduledJob(Job):
 
 
 class _Turns:
-    """A runner on the executor: the first turns of a task's jobs, or those after a preemption."""
+    """A runner on the executor: the first runs of a task's jobs, or those after a preemption."""
 
     busy_since_ms: float | None = None  # what hangs is the scheduler's to see
     closing = False
@@ -271,7 +271,7 @@ class NetworkScheduler:
 
     @property
     def is_at_work(self) -> bool:
-        """A job has not come back, whether it was given up or not."""
+        """A job has not come back, whether it was aborted or not."""
         with self._lock:
             return self._at_work is not None or any(state.hangs for state in self._states.values())
 
@@ -342,7 +342,7 @@ class NetworkScheduler:
     def _begin(self, state: _TaskState, job: _ScheduledJob) -> None:
         """The first turn of a released job."""
         with self._lock:
-            if self._stopped or state.waiting is not job:  # its task rests meanwhile
+            if self._stopped or state.waiting is not job:  # its task is inactive meanwhile
                 return
             state.waiting, state.last_release_ms = None, job.arrived_ms
             job.taken_ms, job.given_ms = now_ms(), state.plan.time_ms
@@ -376,7 +376,7 @@ class NetworkScheduler:
                 self._at_work = None
             if state.waiting is not None:  # it may have had to wait for this one
                 self._place(state)
-        if record is not None and not hung:  # else it was counted when it was given up
+        if record is not None and not hung:  # else it was counted when it was aborted
             self._tell(state, record)
 
     def _allow(self, state: _TaskState, job: _ScheduledJob, at_ms: float) -> None:

@@ -39,7 +39,7 @@ class TaskRequest:
         image_topic: of the camera.
         crops_of: name of a detector's task whose most important object this one looks at, in the place of whole images.
         deadline_ms: from the release of a job to its deadline, at least 0.1; the period where that is shorter.
-        levels: at most so many levels, spread over the network's best paths; or the names of paths, cheapest first.
+        levels: at most so many levels, evenly spaced over the network's best paths; or the names of paths, cheapest first.
         quality: table of path qualities or of accuracies; empty: the one beside the weights, or longer is better.
         profile: latency profile; empty: this device's own.
         device: `cpu`, `cuda` or `cuda:INDEX`; tasks of one device share one executor.

@@ -39,12 +39,12 @@ class FirstAnswer:
     Attributes:
         losses: by name, scalars.
         proposed: what `select_proposals` chooses from.
-        taught: probabilities for paths on images of the same size to be distilled from.
+        teacher: probabilities for paths on images of the same size to be distilled from.
     """
 
     losses: dict[str, Tensor]
     proposed: tuple
-    taught: Tensor
+    teacher: Tensor
 
 
 class AnchorStage:
@@ -77,7 +77,7 @@ class AnchorStage:
         targets: AnchorSample,
         trained: TrainedPath,
         batch: int,
-        taught: Tensor | None,
+        teacher: Tensor | None,
     ) -> FirstAnswer:
         """What the first stage says of pyramid levels, and its losses.
 
@@ -87,15 +87,15 @@ class AnchorStage:
             targets: as `joined` gives them.
             trained: says how much of the target is the teacher's.
             batch: number of images that the losses are averaged over.
-            taught: by the first path of the step at the same size of image, None without one.
+            teacher: by the first path of the step at the same size of image, None without one.
         """
         logits, deltas = network.rpn(levels)
         said = torch.cat(logits, 1).flatten()[targets.indices].float()
         said_deltas = torch.cat(deltas, 1).flatten(0, 1)[targets.indices[targets.positives]].float()
         wanted = (
             targets.labels
-            if taught is None
-            else targets.labels.lerp(taught, trained.distillation_weight)
+            if teacher is None
+            else targets.labels.lerp(teacher, trained.distillation_weight)
         )
         weight = 1.0 / (ANCHORS_PER_IMAGE * batch)
         losses = {
@@ -185,7 +185,7 @@ class DenseStage:
         targets: _DenseBatch,
         trained: TrainedPath,
         batch: int,
-        taught: Tensor | None,
+        teacher: Tensor | None,
     ) -> FirstAnswer:
         """See `AnchorStage`."""
         from torchvision.ops import generalized_box_iou_loss
@@ -194,8 +194,8 @@ class DenseStage:
         said = logits.detach().sigmoid()
         wanted = (
             targets.wanted
-            if taught is None
-            else targets.wanted.lerp(taught, trained.distillation_weight)
+            if teacher is None
+            else targets.wanted.lerp(teacher, trained.distillation_weight)
         )
         focus = (wanted - said).abs() ** _FOCUS * targets.counts
         per_object, weight = 1.0 / targets.totals.clamp(min=1.0)

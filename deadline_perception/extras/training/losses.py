@@ -55,7 +55,7 @@ class DistillationTarget:
 
     Attributes:
         regions: what its heads were trained on.
-        first_stage: what its first stage taught; of no use at another input size, which has other anchors.
+        first_stage: what its first stage answered; of no use at another input size, which has other anchors.
         classes: `[R, 1 + classes]` probabilities that its first head gave to the regions.
     """
 
@@ -151,7 +151,7 @@ def path_losses(
         )
         if distilled is None:
             distilled = class_logits.detach().softmax(1)
-    return losses, target or DistillationTarget(regions, answer.taught, distilled)
+    return losses, target or DistillationTarget(regions, answer.teacher, distilled)
 
 
 def _head_outputs(

@@ -84,7 +84,7 @@ class SampleSource:
     Args:
         sequences: annotated sequences; boxes of classes that are not learnt are dropped, with a warning.
         shares: share of the draws that each sequence gets; they are normalised.
-        size: height and width in px of the samples where `draw` is not told another.
+        size: height and width in px of the samples where `draw` is given no other.
         class_names: the classes to learn, at least one of each sequence's; None for all that they name.
         without: `AUGMENTATIONS` to leave out.
         held_bytes: memory for images that are held.
@@ -369,7 +369,7 @@ def _view_scales(
 ) -> np.ndarray:
     """Random factors from px of an image to px of a view, horizontal and vertical.
 
-    Some views show the whole image as a frame does, stretched to the input; in the others it is stretched less.
+    Some views show the whole image as a frame does, resized to the input; in the others it is resized less.
 
     Args:
         generator: draws.
@@ -377,10 +377,10 @@ def _view_scales(
         scales: what else is drawn from, of the size at which the image fills the input; (1, 1) for that alone.
         wanted_xyxy_px: an object that gets any size from a speck to all of the view instead.
     """
-    stretched = np.array([frame[1] / image[1], frame[0] / image[0]])
-    even = float(np.sqrt(stretched.prod()))
+    resized = np.array([frame[1] / image[1], frame[0] / image[0]])
+    even = float(np.sqrt(resized.prod()))
     if scales == (1.0, 1.0) or (wanted_xyxy_px is None and generator.random() < _WHOLE_SHARE):
-        return stretched
+        return resized
     if wanted_xyxy_px is None:
         zoom = float(np.exp(generator.uniform(*np.log(scales))))
     else:
@@ -388,7 +388,7 @@ def _view_scales(
         side = math.sqrt(max(1.0, (right - left) * (bottom - top)) / math.prod(image))
         zoom = float(np.exp(generator.uniform(*np.log(_SIDES)))) / side
         zoom = max(_LEAST_ZOOM, min(zoom, _MOST_MAGNIFIED / even))
-    return zoom * even * (stretched / even) ** generator.random()
+    return zoom * even * (resized / even) ** generator.random()
 
 
 def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:

@@ -130,7 +130,9 @@ class SlowdownEstimator:
         if so_far_ms > self.slowdown * forecast_ms:
             self.observe_frame(forecast_ms, so_far_ms, bound_ms)
             self._last_is_unfinished = _is_time(forecast_ms) and _is_time(so_far_ms)
-        elif _is_time(forecast_ms):  # another frame has begun: the one before ended without a word
+        elif _is_time(
+            forecast_ms
+        ):  # another frame has started: the one before ended without a word
             self._last_is_unfinished = False
 
     def observe_late(

@@ -149,8 +149,8 @@ def _decode(
             [_by_cells(values[place], count) for (_, place), count in zip(places, counts)]
         )
     kept, best, found = best_classes(to_probabilities(said, scores))
-    spread = softmax(distances[kept].reshape(len(kept), 4, -1))
-    sides = spread @ np.arange(spread.shape[2], dtype=np.float32)
+    shares = softmax(distances[kept].reshape(len(kept), 4, -1))
+    sides = shares @ np.arange(shares.shape[2], dtype=np.float32)
     centres, strides = grid[0][kept] + offset, grid[1][kept, None]
     boxes = np.concatenate((centres - sides[:, :2], centres + sides[:, 2:]), 1) * strides
     return Objects(boxes.astype(np.float32), best, found)

@@ -71,7 +71,7 @@ class Head:
         labels: how many labels it can give; None where the outputs do not say.
         decode: from all outputs of one image, in the order of the file, to objects.
         overlapping: an object has several boxes, which non-maximum suppression has to thin out.
-        scores_at: outputs whose last values are the scores of classes; empty where no form of scores is to be told.
+        scores_at: outputs whose last values are the scores of classes; empty where no form of scores is to be recognised.
         scores: form of those.
         usual: how such heads mostly take images.
         nothing_at: column of those scores that wins where there is no object; None without.

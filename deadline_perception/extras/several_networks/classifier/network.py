@@ -299,7 +299,7 @@ class NestedClassifier(TorchModule):
         return features
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> ClassifierRun:
-        """See `Network`: one job on a crop, whose level may change until the first convolution has begun."""
+        """See `Network`: one job on a crop, whose level may change until the first convolution has started."""
         return ClassifierRun(self, image_bgr, path)
 
 

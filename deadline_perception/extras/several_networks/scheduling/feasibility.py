@@ -54,7 +54,7 @@ class Condition:
     """One condition that a set of tasks has to meet.
 
     Attributes:
-        blocker: index of the task of which a segment has just begun as the others are released; None beyond the longest
+        blocker: index of the task of which a segment has just started as the others are released; None beyond the longest
             deadline, where nothing blocks.
         length: of the interval, in the unit of the times.
         demand: work that must be done in it.
@@ -260,7 +260,7 @@ def _look(points: np.ndarray, tasks: np.ndarray, tightest: dict[int, Condition])
     for blocker, (segment, due) in enumerate(
         zip(segments[:, 0].tolist(), deadlines[:, 0].tolist())
     ):
-        # What blocks has begun one unit before the others are released, so that with it the interval is one longer.
+        # What blocks has started one unit before the others are released, so that with it the interval is one longer.
         slack = (lengths - demand - segment)[: np.searchsorted(points, due)]
         if not len(slack):
             continue

@@ -14,7 +14,7 @@ _MOST_DEADLINES = (
 
 @dataclass(frozen=True)
 class Waiting:
-    """A released job that has not begun, or was preempted.
+    """A released job that has not started, or was preempted.
 
     Attributes:
         deadline_ms: when it is due.
@@ -50,7 +50,7 @@ def latest_finish_ms(
 
     Until a deadline D, its own or a later one, the processor has to do what is left of it, and at most what waits and is
     due by D, and what is released from now on and due by D. An earlier deadline loses at most a segment to it, and one
-    with a later deadline that is begun after it is allowed for likewise: that is what the conditions of `feasibility`
+    with a later deadline that is started after it is allowed for likewise: that is what the conditions of `feasibility`
     are for, so blocking need not be counted here.
 
     Args:
