@@ -23,24 +23,14 @@ def folder(request, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_code_sees_its_arguments_and_no_module_of_the_folder(folder):
-    command = code_command(
-        'import json, sys, yaml, numpy; print(json.dumps(sys.argv[1:]))', 'a b', '-c'
-    )
-    assert (
-        subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
-        == '["a b", "-c"]\n'
-    )
-
-
-def test_a_module_sees_its_arguments_and_no_module_of_the_folder(folder):
-    command = module_command(
-        'deadline_perception.tools.command_line', 'network', 'elastic', '--help'
-    )
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith(
-        'usage: deadline-perception network elastic'
-    ), done.stderr
+def test_code_and_modules_see_their_arguments_and_no_module_of_the_folder(folder):
+    code = 'import json, sys, yaml, numpy; print(json.dumps(sys.argv[1:]))'
+    for command, said in (
+        (code_command(code, 'a b', '-c'), '["a b", "-c"]\n'),
+        (module_command('json.tool', '--help'), 'usage: '),
+    ):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.startswith(said), done.stderr
 
 
 def test_nobody_else_starts_python(repository):

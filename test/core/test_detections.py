@@ -4,11 +4,6 @@ import pytest
 from deadline_perception.core.detections import Detections
 
 
-def test_no_detection_has_empty_arrays():
-    nothing = Detections.none()
-    assert len(nothing) == 0 and nothing.boxes_xyxy_px.shape == (0, 4)
-
-
 def test_uncertain_detections_can_be_left_out():
     found = Detections(np.arange(12).reshape(3, 4), np.array([0.9, 0.5, 0.1]), np.array([2, 1, 0]))
     sure = found.with_score(0.5)

@@ -2,7 +2,6 @@ import math
 import string
 
 import pytest
-from continuations import continuations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE
@@ -81,7 +80,7 @@ def spaces(draw) -> PathSpace:
     return PathSpace(tuple(operators), tuple(segments))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(space=spaces(), data=st.data())
 def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
     paths = list(space)
@@ -99,7 +98,7 @@ def test_every_declaration_names_its_paths_and_reads_them_back(space, data):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(space=spaces(), data=st.data())
 def test_carriers_run_their_keys(space, data):
     assume(len(space) <= 100)
@@ -136,17 +135,12 @@ def test_names_worked_out_by_hand():
         '',
         'whole',
         's00',
-        's0-wa',
         's000-wa',
         's02-wa',
         's00-wc',
-        's00-wa-wa',
-        'wa-s00',
         's00-wa ',
         's00-r0.5-wa',
-        's00-r-wa',
         's00--wa',
-        '00-wa',
     ],
 )
 def test_other_names_are_refused(name):
@@ -223,13 +217,6 @@ def test_a_path_has_what_its_alternative_has_and_pins_the_rest():
     assert not SPACE.has_alternatives and SPACE.applies(3, SPACE.largest)
 
 
-def test_paths_with_the_prefix_of_an_alternative_are_its_own():
-    wide = ALTERNATIVES.parse('mwide-w0.50-s1')
-    assert continuations(ALTERNATIVES, wide, 1) == list(ALTERNATIVES)[1:]
-    assert continuations(ALTERNATIVES, wide, 0) == list(ALTERNATIVES)
-    assert list(map(str, continuations(ALTERNATIVES, ALTERNATIVES.smallest, 3))) == ['mplain']
-
-
 @pytest.mark.parametrize('only_on', [('way', 'x'), ('model', 'other'), ('model',)])
 def test_alternatives_that_are_not_decided_before_are_refused(only_on):
     choose, wide = (
@@ -304,11 +291,9 @@ def test_indices_that_are_no_path_are_refused(indices):
         ({'name': 'the size'}, "operator 'the size' of kind"),
         ({'kind': ''}, "of kind ''"),
         ({'symbol': 'R'}, "symbol 'R'"),
-        ({'symbol': ''}, "symbol ''"),
         ({'settings': ()}, r'are \(\), expected at least one'),
         ({'settings': (2, 1)}, r'are \(2, 1\), expected at least one, ascending in work'),
         ({'settings': (0.501, 0.502)}, 'expected a distinct label'),
-        ({'settings': ('a', 'a')}, 'expected a distinct label'),
         ({'settings': (-1, 1)}, 'expected a distinct label of letters'),
         ({'labels': ('x',)}, 'expected a distinct label'),
         ({'labels': ('x', 'y-z')}, 'expected a distinct label of letters'),
@@ -322,57 +307,28 @@ def test_impossible_operators_are_refused(change, message):
 ONE, OTHER = (
     Operator(name, 'scale', (1, 2), symbol) for name, symbol in (('one', 'a'), ('other', 'b'))
 )
+A, B, C = (
+    Segment(*of) for of in (('a', 'all', 'one'), ('b', 'all', 'other'), ('c', 'all', 'more'))
+)
+
+
+def more(symbol, most=2):
+    return Operator('more', 'scale', (1, most), symbol)
 
 
 @pytest.mark.parametrize(
     'operators, segments, message',
     [
-        (
-            (ONE, ONE),
-            (Segment('all', 'all', 'one'),),
-            'operators are one, one, expected distinct names',
-        ),
-        (
-            (),
-            (Segment('all', 'all'), Segment('all', 'all')),
-            'segments are all, all, expected distinct names',
-        ),
+        ((ONE, ONE), (A,), 'operators are one, one, expected distinct names'),
+        ((ONE,), (A, A), 'segments are a, a, expected distinct names'),
         ((), (), 'at least one segment'),
-        (
-            (ONE,),
-            (Segment('all', 'all'),),
-            r"segments decide \[\], expected each of the operators \['one'\] once",
-        ),
-        (
-            (ONE,),
-            (Segment('a', 'all', 'one'), Segment('b', 'all', 'one')),
-            r"segments decide \['one', 'one'\]",
-        ),
-        (
-            (ONE,),
-            (Segment('a', 'all', 'one'), Segment('b', 'all', 'another')),
-            'expected each of the operators',
-        ),
-        (
-            (ONE, OTHER),
-            (Segment('a', 'all', 'one', ('other',)), Segment('b', 'all', 'other')),
-            r"segment a depends on \('other',\), expected operators that are decided by then: \['one'\]",
-        ),
-        (
-            (ONE, OTHER, Operator('more', 'scale', (1, 2), 'a')),
-            (Segment('a', 'all', 'one'), Segment('b', 'all', 'other'), Segment('c', 'all', 'more')),
-            r"symbols of operators are \['a', 'a', 'b'\], expected none to begin another, and equal ones side by side",
-        ),
-        (
-            (ONE, Operator('more', 'scale', (1, 2), 'ab')),
-            (Segment('a', 'all', 'one'), Segment('b', 'all', 'more')),
-            r"symbols of operators are \['a', 'ab'\], expected none to begin another",
-        ),
-        (
-            (ONE, Operator('more', 'scale', (1, 10), 'a')),
-            (Segment('a', 'all', 'one'), Segment('b', 'all', 'more')),
-            r"operators of the symbol 'a' have labels of \[1, 2\] letters, expected one length",
-        ),
+        ((ONE,), (Segment('a', 'all'),), r"decide \[\], expected each of the operators \['one'\]"),
+        ((ONE,), (A, Segment('b', 'all', 'one')), r"segments decide \['one', 'one'\]"),
+        ((ONE,), (A, B), 'expected each of the operators'),
+        ((ONE, OTHER), (Segment('a', 'all', 'one', ('other',)), B), 'segment a depends on .*other'),
+        ((ONE, OTHER, more('a')), (A, B, C), r"symbols of operators are \['a', 'a', 'b'\]"),
+        ((ONE, more('ab')), (A, C), r"symbols of operators are \['a', 'ab'\], expected none to"),
+        ((ONE, more('a', 10)), (A, C), r"symbol 'a' have labels of \[1, 2\] letters"),
     ],
 )
 def test_impossible_declarations_are_refused(operators, segments, message):

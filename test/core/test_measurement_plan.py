@@ -28,12 +28,6 @@ def test_every_segment_is_run_often_enough_and_no_more_frames_than_needed(path_s
     )  # the rarest segments are 2 heads x 2 pyramid widths x 2 numbers of proposals
 
 
-def test_a_cut_off_plan_is_still_balanced(path_space):
-    paths = covering_paths(path_space, 20, random.Random(0))[:80]
-    counts = Counter(name for path in paths for name in path_space.keys(path))
-    assert min(counts[name] for name in path_space.carriers()) >= 8
-
-
 def test_a_few_of_many_paths_run_every_segment_of_them_and_no_other(path_space):
     paths = random.Random(1).sample(list(path_space), 40)
     few = fewest_covering(paths)

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_a_file_is_replaced_with_the_mode_of_other_files(tmp_path):
 
 def test_whoever_is_killed_leaves_a_whole_file_and_the_next_writer_removes_the_rest(tmp_path):
     file, left = tmp_path / 'a[b].bin', 0
-    for _ in range(8):
+    for _ in range(4):
         writer = subprocess.Popen([sys.executable, '-c', WRITER, str(file)], stdout=subprocess.PIPE)
         for _ in range(3):
             writer.stdout.readline()
@@ -86,9 +87,7 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_names_it(tmp_path):
     assert file.read_bytes() == b'before' and list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize(
-    'fault', [OSError(errno.ENOLCK, 'No locks available'), KeyboardInterrupt()]
-)
+@pytest.mark.parametrize('fault', [OSError(errno.ENOLCK, 'No locks'), KeyboardInterrupt()])
 def test_without_locks_files_are_written_all_the_same_and_nothing_is_left(
     tmp_path, fault, monkeypatch
 ):
@@ -98,10 +97,7 @@ def test_without_locks_files_are_written_all_the_same_and_nothing_is_left(
     file = tmp_path / 'file'
     replace_file(file, b'before')
     monkeypatch.setattr(fcntl, 'flock', refuse)
-    if isinstance(fault, OSError):
+    with nullcontext() if isinstance(fault, OSError) else pytest.raises(KeyboardInterrupt):
         replace_file(file, b'after')
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            replace_file(file, b'after')
     assert file.read_bytes() == (b'after' if isinstance(fault, OSError) else b'before')
     assert list(tmp_path.iterdir()) == [file]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 import time
@@ -47,25 +46,6 @@ def test_a_thread_lives_until_it_ends_and_then_has_no_name():
     assert not lives(tid) and thread_name(tid) == '' and lives(threading.get_native_id())
     with pytest.raises(ProcessLookupError):
         scheduling_policy(tid)
-
-
-def test_a_librarys_thread_that_has_not_worked_is_not_among_those_that_help():
-    libc = ctypes.CDLL(None)
-
-    def work():
-        name_thread('starter')
-        thread = ctypes.c_ulong()
-        assert libc.pthread_create(ctypes.byref(thread), None, libc.sleep, ctypes.c_void_p(2)) == 0
-        time.sleep(0.1)
-        idle = [
-            number
-            for number in map(int, os.listdir('/proc/self/task'))
-            if thread_name(number) == 'starter' and number != threading.get_native_id()
-        ]
-        return idle, threads_started_by(threading.get_native_id())
-
-    idle, helping = in_thread(work)
-    assert len(idle) == 1 and helping == []
 
 
 def test_threads_of_libraries_bear_the_name_of_the_one_that_started_them():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,22 +120,7 @@ def test_a_thread_is_raised_alone_and_lowered_again(role, raised):
     assert f'nice {NICENESS}' in told and ('SCHED_FIFO' in told) == (role is not Role.SUPPORTING)
 
 
-@as_root
-def test_what_a_raised_thread_starts_is_not_raised():
-    code = 'import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))'
-
-    def work():
-        priority = ThreadPriority(lock_memory=False, share=SHARE)
-        priority.raise_thread(Role.INFERENCE)
-        said = subprocess.run(
-            [sys.executable, '-c', code], capture_output=True, text=True, check=True
-        ).stdout
-        priority.restore()
-        return said.split()
-
-    assert in_thread(work) == [str(os.SCHED_OTHER), '0']
-
-
+@pytest.mark.slow
 @as_root
 def test_threads_of_openmp_are_raised_with_the_one_that_started_them():
     pytest.importorskip('torch')
@@ -191,14 +177,11 @@ report(told=told, doctor=what_is_permitted(), after=[policy(), os.getpriority(os
 @as_root
 @pytest.mark.parametrize(
     'before',
-    [
-        'os.setpriority(os.PRIO_PROCESS, 0, 5)',
-        'os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(3))',
-    ],
+    ['setpriority(os.PRIO_PROCESS, 0, 5)', 'sched_setscheduler(0, os.SCHED_RR, os.sched_param(3))'],
 )
 def test_what_the_process_was_started_with_stays(before):
     found = in_child(f"""
-{before}
+os.{before}
 before = [policy(), os.getpriority(os.PRIO_PROCESS, 0)]
 priority = ThreadPriority(lock_memory=False)
 priority.raise_thread(Role.INFERENCE)
@@ -236,26 +219,29 @@ def test_cores_are_kept_to_and_given_back():
 
 
 @as_root
-def test_keeps_to_its_share_of_a_period_and_begins_the_next_one_raised():
+def test_keeps_to_its_share_of_a_period_and_begins_the_next_one_raised(monkeypatch):
     def work():
-        share = RealTimeShare(0.08, 0.2)
-        priority = ThreadPriority(lock_memory=False, share=share)
+        clock = SimpleNamespace(now_s=time.monotonic(), worked_s=time.thread_time())
+        priority = ThreadPriority(lock_memory=False, share=RealTimeShare(0.08, 0.2))
         priority.raise_thread(Role.INFERENCE)
-        seen, begun_s = [], time.monotonic()
-        while time.monotonic() - begun_s < 4 * share.period_s:
-            worked_s = time.thread_time()
-            while time.thread_time() - worked_s < 0.005:  # a frame
-                pass
-            seen.append((time.thread_time() - worked_s, standing()[0] == os.SCHED_FIFO))
+        faked = SimpleNamespace(
+            monotonic=lambda: clock.now_s, thread_time=lambda: clock.worked_s, sleep=lambda s: None
+        )
+        monkeypatch.setattr(module, 'time', faked)
+        seen = []
+        for _ in range(50):  # frames of 10 ms
+            clock.now_s += 0.01
+            clock.worked_s += 0.01
             priority.between_frames()
+            seen.append(standing()[0] == os.SCHED_FIFO)
+        monkeypatch.undo()
         priority.restore()
-        return share, seen
+        return seen
 
-    share, seen = in_thread(work)
-    raised_s = sum(took_s for took_s, fifo in seen if fifo)
-    changes = [fifo for (_, before), (_, fifo) in zip(seen, seen[1:]) if fifo != before]
-    assert changes[:4] == [False, True, False, True]
-    assert raised_s <= 5 * (REAL_TIME_PART * share.runtime_s + 0.02)
+    seen = in_thread(work)
+    changes = [fifo for before, fifo in zip(seen, seen[1:]) if fifo != before]
+    assert changes == [False, True, False, True, False]
+    assert seen.index(False) == int(REAL_TIME_PART * 0.08 / 0.01)
 
 
 @as_root
@@ -342,7 +328,6 @@ report(seen=[before, during, session()])
     ('runtime', 'period', 'refusal'),
     [
         ('950000\n', '1000000\n', ''),
-        ('-1\n', '1000000\n', 'sched_rt_runtime_us is -1, expected'),
         ('1000000\n', '1000000\n', 'sched_rt_runtime_us is 1000000, expected'),
         ('0', '1000000', 'is 0, expected'),
         ('much', '1000000', 'cannot be read'),

@@ -34,18 +34,16 @@ other.close(1.0)
 """
 
 
+def found_by(program):
+    """What a program prints that starts with the settings of a node."""
+    environment = {**os.environ, **process_environment(1)}
+    command = [sys.executable, '-c', program]
+    return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
+
+
 def test_freed_memory_is_given_back_and_the_first_frame_of_a_thread_that_touched_memory_faults_no_page_in():
-    run = subprocess.run(
-        [sys.executable, '-c', PROGRAM],
-        env={**os.environ, **process_environment(1)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    given_back_mb, without, touched = json.loads(run.stdout)
-    assert given_back_mb > 30
-    assert without > 2000 and touched < without / 8
+    given_back_mb, without, touched = found_by(PROGRAM)
+    assert given_back_mb > 30 and without > 2000 and touched < without / 8
 
 
 # Resident memory and mappings of a process whose memory is locked, before and after what it freed is given back.
@@ -85,56 +83,9 @@ print(json.dumps({'is_bound': not any(bound), 'cut': cut, 'left': mappings() - w
 
 
 def test_what_was_freed_is_given_back_also_where_memory_is_locked_and_mappings_are_joined():
-    run = subprocess.run(
-        [sys.executable, '-c', LOCKED],
-        env={**os.environ, **process_environment(1)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    found = json.loads(run.stdout)
+    found = found_by(LOCKED)
     assert found['given_back_mb'] > 30 and found['unchanged']
     if 'memory locked' in found['in_force']:
         assert found['still_mb'] < 5 and found['locked_mb'] > 50
     if found['is_bound']:  # which a container may forbid
         assert found['cut'] > 300 and found['left'] < 20
-
-
-# Resident memory after rounds in which threads allocate and end, beside others that keep parts of the C library.
-ENDED = """
-import json, resource, threading
-from pathlib import Path
-import numpy as np
-from deadline_perception.system.process_memory import trim_memory
-def resident_mb():
-    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
-def load():
-    blocks = [np.ones(2**20, np.uint8) for _ in range(30)]
-    both.wait()
-both = threading.Barrier(3)
-trim_memory()
-found = [resident_mb()]
-for _ in range(6):
-    threads = [threading.Thread(target=load) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    trim_memory()
-    found.append(resident_mb())
-print(json.dumps(found))
-"""
-
-
-def test_what_threads_leave_as_they_end_is_given_back():
-    run = subprocess.run(
-        [sys.executable, '-c', ENDED],
-        env={**os.environ, **process_environment(1)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    found_mb = json.loads(run.stdout)
-    assert max(found_mb) - found_mb[0] < 10, found_mb

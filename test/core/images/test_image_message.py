@@ -124,15 +124,6 @@ def test_nv24_is_nv12_with_chroma_of_its_own_for_each_pixel(pad):
     assert found.flags.c_contiguous
 
 
-def test_planes_of_red_are_red():
-    for encoding, rows in (('nv12', 9), ('nv21', 9), ('nv24', 18)):
-        content = np.full((rows, 8), 81, np.uint8)
-        pair = (240, 90) if encoding == 'nv21' else (90, 240)
-        content[6:] = np.tile(np.array(pair, np.uint8), 4)
-        sent = message(content[:6], encoding, data=array.array('B', content.tobytes()))
-        assert np.abs(to_bgr(sent).astype(int) - (0, 0, 255)).max() <= 3
-
-
 @pytest.mark.parametrize('order', ['<', '>'])
 @pytest.mark.parametrize('pad', [0, 3])
 def test_sixteen_bits_of_grey_become_eight_in_either_order_of_bytes(order, pad):
@@ -149,15 +140,6 @@ def test_sixteen_bits_of_grey_become_eight_in_either_order_of_bytes(order, pad):
     np.testing.assert_array_equal(to_bgr(sent), np.repeat(expected[:, :, None], 3, 2))
 
 
-@pytest.mark.parametrize('pattern', ['rggb', 'bggr', 'gbrg', 'grbg'])
-def test_bayer_of_sixteen_bits_gives_what_that_of_eight_gives(pattern):
-    coarse = np.random.default_rng(0).integers(0, 256, (6, 8), np.uint8)
-    deep = (coarse.astype(np.uint16) * 257).astype('<u2')
-    sent = message(deep.view(np.uint8), f'bayer_{pattern}16', width=8)
-    expected = to_bgr(message(coarse, f'bayer_{pattern}8'))
-    assert np.abs(to_bgr(sent).astype(int) - expected).max() <= 1
-
-
 def test_bgr_is_a_view_of_the_message_also_with_padded_rows():
     image = picture()
     padded = np.zeros((6, 8 * 3 + 5), np.uint8)
@@ -168,9 +150,7 @@ def test_bgr_is_a_view_of_the_message_also_with_padded_rows():
     assert np.shares_memory(view, np.frombuffer(sent.data, np.uint8))
 
 
-@pytest.mark.parametrize(
-    'encoding', ['16UC1', '16SC1', '32FC1', '64FC3', 'rgb16', 'nv16', 'bayer_rggb12', '']
-)
+@pytest.mark.parametrize('encoding', ['16UC1', '32FC1', 'rgb16', 'nv16', 'bayer_rggb12', ''])
 def test_other_encodings_are_refused_with_the_accepted_ones(encoding):
     with pytest.raises(
         ImageError, match=rf"encoding is '{encoding}', expected one of bgr8, 8UC3, rgb8"
@@ -182,15 +162,9 @@ def test_other_encodings_are_refused_with_the_accepted_ones(encoding):
     ('changes', 'match'),
     [
         ({'height': 0, 'data': array.array('B')}, r'image is 8 x 0 px, expected at least 1 x 1'),
-        (
-            {'width': 0, 'step': 0, 'data': array.array('B')},
-            r'image is 0 x 6 px, expected at least 1 x 1',
-        ),
         ({'step': 23}, r'step is 23 bytes, expected at least 24'),
         ({'data': array.array('B', bytes(143))}, r'holds 143 bytes, expected 144: 6 rows of 24'),
-        ({'data': array.array('B')}, r'holds 0 bytes, expected 144'),
         ({'encoding': 'yuyv', 'width': 5}, '5 px wide, expected an even width for yuyv'),
-        ({'encoding': 'nv12', 'width': 5}, '5 px wide, expected an even width for nv12'),
         ({'encoding': 'nv21', 'height': 5}, '5 px high, expected an even height for nv21'),
         ({'encoding': 'nv12'}, 'holds 144 bytes, expected 216: 9 rows of 24'),
         ({'encoding': 'nv24'}, 'holds 144 bytes, expected 432: 18 rows of 24'),
@@ -265,7 +239,7 @@ def test_data_that_is_no_image_or_that_would_be_filled_with_grey_is_refused(data
         to_bgr(SimpleNamespace(format='jpeg', data=array.array('B', data)))
 
 
-@pytest.mark.parametrize('form', ['png', '16UC1; png compressed ', 'mono16; png compressed mono16'])
+@pytest.mark.parametrize('form', ['png', 'mono16; png compressed mono16'])
 @pytest.mark.parametrize('channels', [1, 3])
 def test_compressed_samples_of_more_than_eight_bits_are_refused_whatever_the_format_says(
     form, channels
