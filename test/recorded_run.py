@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from rosbags.interfaces import Nodetype
 from rosbags.rosbag2 import StoragePlugin, Writer
 
 from deadline_perception.core.execution_path import ExecutionPath, setting_text
@@ -59,6 +60,22 @@ class RunWriter:
             )
         self.writer.write(self.connections[topic], time_ns, self.types.serialize_cdr(message, name))
 
+    def message(self, name: str, /, **given):
+        """A message whose other fields are zero, empty or the like."""
+        fields = self.types.fielddefs[name][1]
+        return self.make(name, **{field: self._zero(*kind) for field, kind in fields} | given)
+
+    def _zero(self, kind: Nodetype, of) -> object:
+        if kind is Nodetype.BASE:
+            return {'string': '', 'bool': False}.get(of[0], 0.0 if of[0].startswith('f') else 0)
+        return self.message(of) if kind is Nodetype.NAME else []
+
+    def _own(self, topic: str, stamp_ns: int, name: str, /, **given) -> None:
+        """A message of the package."""
+        header = self.header(stamp_ns)
+        message = self.message(f'deadline_perception/msg/{name}', header=header, **given)
+        self.write(topic, message, stamp_ns)
+
     def camera(self, stamp_ns: int, topic: str = '/camera/camera_info') -> None:
         self.write(topic, self.messages.camera_info(stamp_ns, 640, 380, None), stamp_ns)
 
@@ -66,58 +83,24 @@ class RunWriter:
         self.write('/vehicle_speed/speed', self.messages.speed(stamp_ns, speed_mps), stamp_ns)
 
     def budget(self, stamp_ns: int, budget_ms: float, speed_mps: float) -> None:
-        self.write(
-            '/time_budget/budget',
-            self.make(
-                'deadline_perception/msg/TimeBudget',
-                header=self.header(stamp_ns),
-                budget_ms=budget_ms,
-                min_budget_ms=30.0,
-                max_budget_ms=300.0,
-                speed_mps=speed_mps,
-                policy='stopping_distance',
-                degraded=False,
-                reason='',
-            ),
-            stamp_ns,
-        )
+        facts = {'budget_ms': budget_ms, 'speed_mps': speed_mps, 'policy': 'stopping_distance'}
+        limits = {'min_budget_ms': 30.0, 'max_budget_ms': 300.0}
+        self._own('/time_budget/budget', stamp_ns, 'TimeBudget', **facts, **limits)
 
     def label_info(self, stamp_ns: int, names: tuple[str, ...]) -> None:
         classes = [
             self.make('vision_msgs/msg/VisionClass', class_id=number, class_name=name)
             for number, name in enumerate(names)
         ]
-        self.write(
-            '/detector/label_info',
-            self.make(
-                'vision_msgs/msg/LabelInfo',
-                header=self.header(stamp_ns),
-                class_map=classes,
-                threshold=0.0,
-            ),
-            stamp_ns,
-        )
+        header = self.header(stamp_ns)
+        info = self.message('vision_msgs/msg/LabelInfo', header=header, class_map=classes)
+        self.write('/detector/label_info', info, stamp_ns)
 
     def contention(self, stamp_ns: int, slowdown: float) -> None:
-        self.write(
-            '/contention_monitor/state',
-            self.make(
-                'deadline_perception/msg/ContentionState',
-                header=self.header(stamp_ns),
-                slowdown=slowdown,
-                probe_ms=1.0,
-                probe_idle_ms=1.0,
-                cpu_utilisation=0.5,
-                cpu_pressure=0.1,
-                memory_pressure=0.0,
-                gpu_utilisation=float('nan'),
-                gpu_memory_used=float('nan'),
-                sources=['proc_stat'],
-                degraded=False,
-                reason='',
-            ),
-            stamp_ns,
-        )
+        absent = dict.fromkeys(('gpu_utilisation', 'gpu_memory_used'), float('nan'))
+        cpu = {'cpu_utilisation': 0.5, 'cpu_pressure': 0.1, 'probe_ms': 1.0, 'probe_idle_ms': 1.0}
+        facts = {'slowdown': slowdown, 'sources': ['proc_stat'], **cpu, **absent}
+        self._own('/contention_monitor/state', stamp_ns, 'ContentionState', **facts)
 
     def boxes(
         self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int | None = None
@@ -141,49 +124,24 @@ class RunWriter:
             self.make('deadline_perception/msg/PhaseTime', name=phase, ms=network_ms * share)
             for phase, share in split.items()
         ]
+        own = {'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5}
+        own |= {'queue_ms': total_ms - network_ms - 5.0, 'overhead_ms': total_ms - network_ms - 4}
+        given = {'total_ms': total_ms, 'budget_ms': budget_ms, 'network_ms': network_ms}
+        forecast = dict.fromkeys(('forecast_ms', 'idle_forecast_ms'), 0.9 * network_ms)
+        bounds = {'bound_ms': 1.2 * network_ms, 'wcet_ms': 1.5 * network_ms, 'feasible': True}
         values = {
             'phases': phases,
-            'age_ms': 4.0,
-            'convert_ms': 0.4,
-            'decision_ms': 0.1,
-            'publish_ms': 0.5,
-            'queue_ms': total_ms - network_ms - 5.0,
-            'outcome': 0,
             'path': PATH,
-            'results': [],
-            'overhead_ms': total_ms - network_ms - 4,
-            'forecast_ms': 0.9 * network_ms,
-            'idle_forecast_ms': 0.9 * network_ms,
-            'bound_ms': 1.2 * network_ms,
-            'wcet_ms': 1.5 * network_ms,
-            'feasible': True,
             'deadline_met': total_ms <= budget_ms,
-            'replaced_frames': 0,
-            'replaced_frames_total': 0,
-            'rejected_frames_total': 0,
-            'middleware_lost_total': 0,
             'device': 'cpu (1 thread)',
-            'degraded': False,
-            'reason': '',
-            'evidence_age_ms': 0.0,
-        } | fields
-        self.write(
-            topic,
-            self.make(
-                'deadline_perception/msg/FrameLatency',
-                header=self.header(stamp_ns),
-                total_ms=total_ms,
-                budget_ms=budget_ms,
-                network_ms=network_ms,
-                **values,
-            ),
-            stamp_ns,
-        )
+        }
+        values |= own | given | forecast | bounds | fields
+        self._own(topic, stamp_ns, 'FrameLatency', **values)
 
     def decision(self, stamp_ns: int, path: str = PATH, **fields) -> None:
         changed = fields.pop('changed', False)
         operators = [
-            self.make(
+            self.message(
                 'deadline_perception/msg/OperatorDecision',
                 name=operator.name,
                 kind=operator.kind,
@@ -198,33 +156,12 @@ class RunWriter:
             )
             for operator, level in zip(SPACE.operators, SPACE.parse(path).settings)
         ]
-        values = {
-            'planned_path': path,
-            'feasible': True,
-            'budget_ms': 100.0,
-            'remaining_ms': 90.0,
-            'forecast_ms': 45.0,
-            'bound_ms': 60.0,
-            'wcet_ms': 75.0,
-            'slowdown': 1.0,
-            'contention_source': 'proc_stat+probe',
-            'target_miss_probability': 0.01,
-            'quality': 0.35,
-            'decision_us': 12.0,
-            'policy': 'frontier',
-            'reason': 'best quality whose bound fits',
-        } | fields
-        self.write(
-            '/detector/path',
-            self.make(
-                'deadline_perception/msg/PathDecision',
-                header=self.header(stamp_ns),
-                path=path,
-                operators=operators,
-                **values,
-            ),
-            stamp_ns,
-        )
+        values = {'planned_path': path, 'path': path, 'operators': operators, 'feasible': True}
+        values |= {'budget_ms': 100.0, 'remaining_ms': 90.0, 'slowdown': 1.0, 'decision_us': 12.0}
+        values |= {'forecast_ms': 45.0, 'bound_ms': 60.0, 'wcet_ms': 75.0, 'quality': 0.35}
+        values |= {'contention_source': 'proc_stat+probe', 'target_miss_probability': 0.01}
+        values |= {'policy': 'frontier', 'reason': 'best quality whose bound fits'} | fields
+        self._own('/detector/path', stamp_ns, 'PathDecision', **values)
 
 
 def write_drive(bag: Path, *, frames: int, namespace: str = '') -> None:

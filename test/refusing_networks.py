@@ -11,15 +11,3 @@ def exits(device='cpu'):
 
 def has_no_memory(device='cpu'):
     raise MemoryError
-
-
-def is_misnamed(device='cpu'):
-    return device.no_such_name
-
-
-def overflows(device='cpu'):
-    raise OverflowError('too large')
-
-
-def is_interrupted(device='cpu'):
-    raise KeyboardInterrupt

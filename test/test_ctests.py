@@ -40,35 +40,20 @@ def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):
     places = os.pathsep.join(
         [sys.prefix, *os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)]
     )
+    build = tmp_path / 'build'
+    command = ['cmake', '-S', tmp_path, '-B', build, f'-DPython3_EXECUTABLE={sys.executable}']
+    environment = {
+        'PYTHONPATH': modules.rstrip(os.pathsep),
+        'CMAKE_PREFIX_PATH': places,
+        'AMENT_PREFIX_PATH': places,
+    }
     subprocess.run(
-        [
-            'cmake',
-            '-S',
-            tmp_path,
-            '-B',
-            tmp_path / 'build',
-            f'-DPython3_EXECUTABLE={sys.executable}',
-            '-Wno-dev',
-        ],
-        check=True,
-        capture_output=True,
-        timeout=280,
-        env={
-            **os.environ,
-            'PYTHONPATH': modules.rstrip(os.pathsep),
-            'CMAKE_PREFIX_PATH': places,
-            'AMENT_PREFIX_PATH': places,
-        },
+        [*command, '-Wno-dev'], check=True, capture_output=True, env={**os.environ, **environment}
     )
-    listed = json.loads(
-        subprocess.run(
-            ['ctest', '--show-only=json-v1'],
-            cwd=tmp_path / 'build',
-            check=True,
-            capture_output=True,
-            timeout=60,
-        ).stdout
-    )['tests']
+    listing = subprocess.run(
+        ['ctest', '--show-only=json-v1'], cwd=build, check=True, capture_output=True
+    )
+    listed = json.loads(listing.stdout)['tests']
     run = []
     for test in listed:
         place = next(

@@ -53,11 +53,3 @@ def test_what_is_not_whole_is_called_wrong(load_benchmark, status, words, found,
     path = benchmark.WritePath('a', lambda folder: None)
     said = benchmark.problem(path, status, words, BEFORE, AFTER, found)
     assert said.startswith(wrong) and bool(said) == bool(wrong)
-
-
-def test_files_of_several_steps_are_judged_by_who_reads_them(load_benchmark):
-    benchmark = load_benchmark('failing_calls')
-    path = benchmark.WritePath('a', lambda folder: None, steps=('.log',))
-    for name, wrong in (('a.log', ''), ('a.txt', 'half written: a.txt')):
-        said = benchmark.problem(path, 1, 'act: a', {}, {name: b'one two'}, {name: b'one'})
-        assert said == wrong

@@ -18,11 +18,6 @@ def faults(load_benchmark):
     return load_benchmark('faults')
 
 
-@pytest.fixture(scope='module')
-def soak(load_benchmark):
-    return load_benchmark('soak')
-
-
 def fault_named(faults, name):
     return next(fault for fault in faults.FAULTS if fault.name == name)
 
@@ -68,68 +63,6 @@ def test_an_image_in_no_count_is_lost_silently(faults):
     assert faults.silently_lost(7, frames, {12, 30}) == 0
     assert faults.silently_lost(7, [frames[0], frames[2], frames[1]]) == 1
     assert faults.silently_lost(7, [*frames, frame(faults, 17, 0)]) is None
-
-
-@pytest.mark.parametrize(
-    ('last', 'words'),
-    [
-        ((100, 20, 30), ''),
-        ((139, 20, 30), ''),
-        ((141, 20, 30), 'memory grew from 100 to 141 MB'),
-        ((100, 21, 31), 'threads grew from 20 to 21; descriptors grew from 30 to 31'),
-    ],
-)
-def test_what_grows_from_the_second_fifth_to_the_last_is_told(faults, load_benchmark, last, words):
-    repeats = load_benchmark('fault_repeats')
-
-    def figures(memory_mb, threads, descriptors):
-        return repeats.ProcessFigures(memory_mb * 1024, threads, descriptors)
-
-    warm_up, usual = figures(50, 10, 15), figures(100, 20, 30)
-    assert repeats.growth_between([warm_up] * 4 + [usual] * 12 + [figures(*last)] * 4) == words
-
-
-def test_a_soak_sees_growth_and_only_growth(soak):
-    at_s = [float(second) for second in range(600)]
-    steady = [
-        soak.ProcessFigures(100_000 + second % 7 * 100, 12 + second % 2, 40)
-        for second in range(600)
-    ]
-    assert soak.growth_of('detector', at_s, steady).grows == ()
-    leaking = [
-        soak.ProcessFigures(found.memory_kb + 3 * second, 12 + second // 200, 40 + second)
-        for second, found in enumerate(steady)
-    ]
-    found = soak.growth_of('detector', at_s, leaking)
-    assert found.grows == ('memory', 'threads', 'descriptors')
-    assert found.slope_mb_per_h[0] == pytest.approx(3.0 * 3600.0 / 1024.0, rel=0.05)
-    with pytest.raises(ValueError, match='19 samples of detector, expected at least 20'):
-        soak.growth_of('detector', at_s[:19], steady[:19])
-
-
-def test_faults_of_a_stand_that_does_not_start_are_not_withstood_and_hide_no_others(
-    faults, monkeypatch
-):
-    class NoStand:
-        """Of processes that do not come up."""
-
-        def __enter__(self):
-            raise faults.StandError('waited 120 s')
-
-        def __exit__(self, *error):
-            pass
-
-    noted = []
-    monkeypatch.setattr(faults, 'make_stand', lambda name, setting, folder, profile: NoStand())
-    chosen = [fault_named(faults, name) for name in ('unknown encoding', 'network hangs')]
-    verdicts = faults.inflict_all(
-        chosen, Path('profile.json'), lambda fault, verdict: noted.append(verdict)
-    )
-    assert verdicts == noted and [verdict.fault for verdict in verdicts] == [
-        'unknown encoding',
-        'network hangs',
-    ]
-    assert all(verdict.why == ['its stand does not start: waited 120 s'] for verdict in verdicts)
 
 
 def test_a_struck_network_is_called_as_the_node_calls_it(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -103,56 +101,20 @@ def test_a_path_takes_the_time_that_its_work_took_in_the_recorded_frame(trace):
         )
 
 
-def test_the_newest_result_is_the_answer_when_time_is_up(frames, trace):
-    policy = Always(BOTH)
-    found = contender(frames, trace, policy).run(course(frames, [16.0, 16.0, 16.0]))
-    assert found.answers == [('coarse', 'fine'), ('coarse',), ('coarse',)]
-    assert found.in_time == [True, True, True] and found.promised == [True, True, True]
-    assert policy.seen == [14.0, math.inf, math.inf]
-
-
-def test_a_frame_whose_first_result_is_late_has_no_answer_of_its_own(frames, trace):
-    found = contender(frames, trace, Always(BOTH)).run(course(frames, [3.0, 8.5, 40.0]))
-    assert found.answers == [None, None, ('coarse', 'fine')]
-    assert found.in_time == [False, False, True]
-
-
-def test_without_results_so_far_only_a_whole_one_counts(frames, trace):
-    found = contender(frames, trace, Always(BOTH), answers_so_far=False).run(
-        course(frames, [16.0, 16.0, 16.0])
-    )
-    assert found.answers == [('coarse', 'fine'), None, None]
-
-
-def test_a_fixed_sequence_gives_its_last_result_that_is_in_time(frames, trace):
-    found = frames.fixed([4.0, 14.0], ['a', 'b'], trace, course(frames, [15.0, 15.0, 4.5]))
-    assert found.answers == ['b', 'a', None] and found.in_time == [True, True, False]
-    assert frames.reachable([4.0, 14.0], trace, course(frames, [15.0, 8.5, 5.0])).tolist() == [
-        True,
-        False,
-        True,
-    ]
-
-
-def test_a_clairvoyant_takes_the_best_result_that_fits_each_frame(frames, trace):
-    seen = []
-    found = frames.clairvoyant(
-        [(4.0, 'a'), (14.0, 'b')],
-        lambda image: np.array([0.3, 0.5]),
-        trace,
-        course(frames, [15.0, 15.0, 4.5]),
-        lambda image, answer: seen.append((image, answer)),
-    )
-    assert found.answers == ['b', 'a', None] and seen == [(0, 'b'), (1, 'a')]
-
-
-@pytest.mark.parametrize('kind', ['wander', 'speed', 'steps', 'drawn', 'tight'])
-def test_budgets_stay_within_their_range_and_are_the_same_again(frames, kind):
-    given = frames.budgets_ms(kind, 2000, 30.0, 3)
-    most = frames.TIGHT_BUDGET if kind == 'tight' else frames.MOST_BUDGET
-    assert given.min() >= 30.0 * frames.LEAST_BUDGET - 1e-9 and given.max() <= 30.0 * most + 1e-9
-    assert given.max() > 2.0 * given.min()
-    assert (given == frames.budgets_ms(kind, 2000, 30.0, 3)).all()
+@pytest.mark.parametrize(
+    ('budgets_ms', 'so_far', 'answers', 'in_time'),
+    [
+        ([16.0, 16.0, 16.0], True, [('coarse', 'fine'), ('coarse',), ('coarse',)], [1, 1, 1]),
+        ([16.0, 16.0, 16.0], False, [('coarse', 'fine'), None, None], [1, 0, 0]),
+        ([3.0, 8.5, 40.0], True, [None, None, ('coarse', 'fine')], [0, 0, 1]),
+    ],
+)
+def test_the_newest_result_is_the_answer_when_time_is_up(
+    frames, trace, budgets_ms, so_far, answers, in_time
+):
+    player = contender(frames, trace, Always(BOTH), answers_so_far=so_far)
+    found = player.run(course(frames, budgets_ms))
+    assert found.answers == answers and found.in_time == list(map(bool, in_time))
 
 
 def some_images(seed, images=40):
@@ -188,66 +150,4 @@ def test_precision_of_a_mixture_is_that_of_its_answers(scores):
         assert drawn[0] == pytest.approx(expected, abs=0.01)
         assert drawn[1:].std() > 0.005 and abs(drawn[1:].mean() - expected) < 0.03
         assert kind.precision(3.0 * given)[0] == pytest.approx(drawn[0])
-
-
-def test_frames_without_an_answer_find_nothing(scores):
-    truths, answers = some_images(1)
-    kind = scores.KindScores('bdd100k', answers, truths)
-    given = np.zeros((40, 3))
-    given[:, 0] = 1.0
-    whole = kind.precision(given)[0]
-    given[:, 2] = 1.0  # as often again without one
-    assert kind.precision(given)[0] == pytest.approx(whole / 2.0, rel=0.05)
-    assert kind.precision(np.eye(3)[[2] * 40])[0] == 0.0
-
-
-def test_late_frames_are_counted_in_runs(scores):
-    late = np.array([0, 1, 1, 0, 1, 0, 0], bool)
-    assert scores.longest_run(late) == 2 and scores.after_late(late) == pytest.approx(1 / 3)
-    assert scores.longest_run(np.zeros(4, bool)) == 0
-    assert scores.after_late(np.zeros(4, bool)) is None
-    assert scores.share(late, np.zeros(7, bool)) is None
-
-
-def test_images_are_recorded_once_and_read_as_they_were(load_benchmark, monkeypatch, tmp_path):
-    recording = load_benchmark('replay_recording')
-    truth = GroundTruth(np.array([[1.0, 2.0, 9.0, 8.0], [0, 0, 4, 4]]), [0, 1], [False, True])
-    image = SimpleNamespace(
-        name='one.jpg', ground_truth=truth, load_bgr=lambda: np.zeros((30, 40, 3), np.uint8)
-    )
-    other = SimpleNamespace(**{**vars(image), 'name': 'two.jpg'})
-    sequence = SimpleNamespace(name='made', class_names=('vehicle', 'tram'), frames=(image, other))
-    monkeypatch.setattr(recording, 'KINDS', {'bdd100k': ('x.json', ('vehicle', 'person'))})
-    monkeypatch.setattr(recording, 'open_source', lambda file: sequence)
-    monkeypatch.setattr(recording, 'with_mapping', lambda given, names: given)
-    looks: list[str] = []
-
-    class Network:
-        class_names = ('vehicle', 'person')
-        path_space = SimpleNamespace(parse=lambda path: path)
-
-        def start(self, image, path):
-            looks.append(path)
-            found = Detections([[1, 2, 9, 8], [0, 0, 4, 4]], [0.9, 0.001], [0, 1])
-            return SimpleNamespace(finish=lambda: found)
-
-    networks = dict.fromkeys((recording.OURS, recording.PUBLIC), Network())
-    recording.record(networks, tmp_path, tmp_path / 'kept', 1)
-    recording.record(networks, tmp_path, tmp_path / 'kept', None)
-    assert len(looks) == 2 * len(recording.LOOKS)  # the second call saw the other image alone
-    images, names = recording.read(tmp_path / 'kept')
-    assert names[recording.OURS] == ('vehicle', 'person')
-    assert [one.name for one in images] == ['one', 'two'] and images[0].size == (30, 40)
-    assert images[0].truth.labels.tolist() == [0]  # a tram is none of the classes
-    (found,) = {len(one) for one in images[0].found.values()}
-    assert found == 1  # the other one is less certain than any that counts
-    with pytest.raises(ValueError, match='no image is recorded'):
-        recording.read(tmp_path)
-    assert json.loads((tmp_path / 'kept' / 'classes.json').read_text())
-
-
-def test_labels_of_a_network_become_those_that_a_kind_marks(load_benchmark):
-    recording = load_benchmark('replay_recording')
-    found = Detections(np.zeros((3, 4)), [0.9, 0.8, 0.7], [0, 1, 2])
-    kept = recording.of_classes(found, ('motorbike', 'person', 'vehicle'), ('vehicle', 'bike'))
-    assert [recording.CLASSES[label] for label in kept.labels] == ['bike', 'vehicle']
+    assert kind.precision(np.eye(3)[[2] * 40])[0] == 0.0  # without an answer

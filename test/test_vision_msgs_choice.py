@@ -62,21 +62,17 @@ def install_generated(tmp_path):
     manifest.write_text(f'{install(tmp_path / "own")}\n')
 
 
-def test_generates_what_is_not_installed(configure):
+def test_generates_what_is_not_installed_or_what_it_generated_before(configure, tmp_path):
     output = configure()
     assert 'vision_msgs: not installed' in output and 'generated: ON' in output
+    install_generated(tmp_path)
+    assert 'generated: ON' in configure()
 
 
 def test_takes_what_is_installed_also_beside_this_package(configure, tmp_path):
     config = install(tmp_path / 'own')
     output = configure()
     assert f'the installed one is used, {config.parent}' in output and 'generated: OFF' in output
-
-
-def test_generates_again_what_it_generated_before(configure, tmp_path):
-    configure()
-    install_generated(tmp_path)
-    assert 'generated: ON' in configure()
 
 
 def test_decides_anew_when_the_system_gets_it_later_and_warns_of_the_generated_one(
