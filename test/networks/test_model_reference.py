@@ -18,21 +18,12 @@ from deadline_perception.networks.model_reference import (
     ('text', 'kind', 'file', 'detail'),
     [
         ('sets/mine.yaml', ModelKind.SET, 'sets/mine.yaml', ''),
-        ('mine.yml', ModelKind.SET, 'mine.yml', ''),
         ('yolo.onnx', ModelKind.EXPORT, 'yolo.onnx', ''),
         ('yolo.TFLITE', ModelKind.EXPORT, 'yolo.TFLITE', ''),
         ('ssd300_vgg16:w/coco.pth', ModelKind.TORCHVISION, 'w/coco.pth', 'ssd300_vgg16'),
-        (
-            'ssd300_vgg16:coco.safetensors',
-            ModelKind.TORCHVISION,
-            'coco.safetensors',
-            'ssd300_vgg16',
-        ),
         ('my_package.networks:make', ModelKind.CALLABLE, 'my_package.networks', 'make'),
         ('compact', ModelKind.WEIGHTS, 'compact', ''),
-        ('a/own.safetensors', ModelKind.WEIGHTS, 'a/own.safetensors', ''),
         ('compact:s0-w1.00-p10-h0', ModelKind.WEIGHTS, 'compact', 's0-w1.00-p10-h0'),
-        ('a/own.safetensors:full', ModelKind.WEIGHTS, 'a/own.safetensors', 'full'),
         (Path('a/own.safetensors'), ModelKind.WEIGHTS, 'a/own.safetensors', ''),
     ],
 )
@@ -49,11 +40,7 @@ def test_weights_are_a_file_or_the_name_of_a_shipped_one_from_any_folder(
     assert find_weights(shipped, tmp_path) == shipped
     (tmp_path / 'large.safetensors').touch()
     assert find_weights('large', tmp_path) == tmp_path / 'large.safetensors'
-
-
-def test_a_file_of_that_name_in_the_working_folder_comes_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    own = tmp_path / 'models' / 'street.safetensors'
+    own = tmp_path / 'models' / 'street.safetensors'  # one in the working folder comes first
     own.parent.mkdir()
     own.touch()
     assert find_weights('models/street.safetensors') == own

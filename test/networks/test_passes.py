@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from deadline_perception.core.detections import Detections, box_sizes
+from deadline_perception.core.detections import Detections
 from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun
@@ -142,17 +142,6 @@ def test_the_closer_look_is_decided_while_it_runs_and_after_the_first_one():
     assert not any(key.startswith('skip0') for key in inner.ran)
     with pytest.raises(ValueError, match='contradicts'):
         other.redirect(other.path.replace(fine='none'))
-
-
-def test_a_first_look_that_finds_nothing_leaves_the_answer_to_the_closer_one():
-    nothing = lambda path: Detections.none() if path['scale'] == 0.5 else FOUND  # noqa: E731
-    _, network = passes(found=nothing)
-    assert network.detect(IMAGE).scores.tolist() == FOUND.scores.tolist()
-    alone = network.path_space.largest.replace(fine='none')
-    assert len(network.detect(IMAGE, alone)) == 0
-
-
-FOUND = Detections([[10, 10, 12, 12]], [0.8], [0])
 
 
 def test_two_networks_keep_their_keys_apart_and_share_their_classes():

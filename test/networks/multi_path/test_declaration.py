@@ -34,70 +34,29 @@ def test_every_shipped_name_is_read_and_printed_back(repository):
 
 
 def test_segments_are_in_the_order_of_execution_and_each_decides_its_operator():
-    assert [segment.name for segment in SPACE.segments] == [
-        'pre',
-        'stage1',
-        'skip0',
-        'stage2',
-        'stage3',
-        'skip1',
-        'skip2',
-        'pyramid',
-        'rpn',
-        'proposals',
-        'regions',
-        'head',
-        'post',
-    ]
-    assert [segment.operator for segment in SPACE.segments if segment.operator] == [
-        'width',
-        'skip0',
-        'skip1',
-        'skip2',
-        'pyramid_width',
-        'proposals',
-        'head',
-    ]
-    assert SPACE.keys(SPACE.parse('s010-w0.50-f0.50-p50-h1')) == (
-        'pre',
-        'stage1@w0.50',
-        'skip0@w0.50',
-        'stage2@w0.50',
-        'stage3@w0.50',
-        'skip2@w0.50',
-        'pyramid@w0.50-f0.50',
-        'rpn@f0.50',
-        'proposals@p50',
-        'regions@f0.50-p50',
-        'head@h1-f0.50-p50',
-        'post@p50',
+    assert [segment.name for segment in SPACE.segments] == (
+        'pre stage1 skip0 stage2 stage3 skip1 skip2 pyramid rpn proposals regions head post'.split()
+    )
+    assert [segment.operator for segment in SPACE.segments if segment.operator] == (
+        'width skip0 skip1 skip2 pyramid_width proposals head'.split()
+    )
+    assert ' '.join(SPACE.keys(SPACE.parse('s010-w0.50-f0.50-p50-h1'))) == (
+        'pre stage1@w0.50 skip0@w0.50 stage2@w0.50 stage3@w0.50 skip2@w0.50 pyramid@w0.50-f0.50 '
+        'rpn@f0.50 proposals@p50 regions@f0.50-p50 head@h1-f0.50-p50 post@p50'
     )
 
 
 def test_scale_is_decided_first_and_unnamed_at_the_full_size():
-    space = multi_path_space(**SIMPLE | {'skips_per_stage': (1,), 'scales': (1.0, 0.67, 0.5)})
-    assert space.segments[0].operator == 'scale' and space.of_kind(SCALE)[0].settings == (
-        0.5,
-        0.67,
-        1.0,
-    )
+    space = multi_path_space(**SIMPLE | {'scales': (1.0, 0.67, 0.5)})
+    assert space.segments[0].operator == 'scale'
+    assert space.of_kind(SCALE)[0].settings == (0.5, 0.67, 1.0)
     path = space.parse('r0.67-s1-w1.00-p10-h0')
-    assert (str(space.largest), scale_of(space.largest), scale_of(path)) == (
-        's0-w1.00-p10-h0',
-        1.0,
-        0.67,
+    assert str(space.largest) == 's0-w1.00-p10-h0'
+    assert (scale_of(space.largest), scale_of(path), scale_of(SPACE.smallest)) == (1.0, 0.67, 1.0)
+    assert ' '.join(space.keys(path)) == (
+        'pre@r0.67 stage1@r0.67-w1.00 pyramid@r0.67-w1.00-f1.00 rpn@r0.67-f1.00 '
+        'proposals@r0.67-p10 regions@r0.67-f1.00-p10 head@h0-f1.00-p10 post@r0.67-p10'
     )
-    assert space.keys(path) == (
-        'pre@r0.67',
-        'stage1@r0.67-w1.00',
-        'pyramid@r0.67-w1.00-f1.00',
-        'rpn@r0.67-f1.00',
-        'proposals@r0.67-p10',
-        'regions@r0.67-f1.00-p10',
-        'head@h0-f1.00-p10',
-        'post@r0.67-p10',
-    )
-    assert scale_of(SPACE.smallest) == 1.0
 
 
 def test_sizes_are_scaled_to_multiples_of_the_largest_stride():
@@ -108,14 +67,6 @@ def test_sizes_are_scaled_to_multiples_of_the_largest_stride():
         (192, 320),
     ]
     assert scaled_size((32, 64), 0.1) == (32, 32)
-
-
-def test_larger_settings_are_more_work():
-    assert (str(SPACE.smallest), str(SPACE.largest)) == (
-        's111-w0.50-f0.50-p10-h0',
-        's000-w1.00-p50-h1',
-    )
-    assert len(SPACE) == 2**3 * 2 * 2 * 2 * 2
 
 
 @given(st.lists(st.integers(1, 99), unique=True, max_size=6))
@@ -133,21 +84,11 @@ def test_every_width_of_hundredths_survives_in_the_name(hundredths):
         ({'widths': (1.0, 0.0)}, 'widths is'),
         ({'pyramid_widths': (0.5,)}, 'pyramid_widths is'),
         ({'proposals': (50, 10)}, 'proposals is'),
-        ({'proposals': (0, 10)}, 'proposals is'),
         ({'proposals': ()}, 'proposals is'),
         ({'heads': 0}, 'heads is 0'),
-        ({'scales': (0.5,)}, 'scales is'),
         ({'scales': (1.0, 0.125)}, 'scales is'),
-        ({'skips_per_stage': ()}, 'skips_per_stage is'),
         ({'skips_per_stage': (1, -1)}, 'skips_per_stage is'),
-        (
-            {'widths': (1.0, 0.504, 0.5)},
-            r'^widths is \(1.0, 0.504, 0.5\), expected at most two decimals',
-        ),
-        (
-            {'pyramid_widths': (1.0, 0.125)},
-            r'^pyramid_widths is \(1.0, 0.125\), expected at most two decimals',
-        ),
+        ({'widths': (1.0, 0.504, 0.5)}, '^widths is .*, expected at most two decimals'),
     ],
 )
 def test_impossible_choices_are_refused(change, message):

@@ -27,6 +27,11 @@ def test_region_features_equal_torchvisions_roi_align():
         )
 
 
+def test_no_region_gives_no_features():
+    none = torch.zeros(0, dtype=torch.long)
+    assert region_features(_levels(6), torch.zeros(0, 4), none).shape == (0, 49 * 6)
+
+
 def test_region_features_pass_gradients_like_roi_align():
     levels = [level.double().requires_grad_() for level in _levels(2)]
     boxes = torch.tensor([[10.0, 20.0, 70.0, 90.0], [0.0, 0.0, 30.0, 12.0]], dtype=torch.float64)
@@ -38,12 +43,6 @@ def test_region_features_pass_gradients_like_roi_align():
     rois = torch.cat((torch.tensor([[0.0], [1.0]], dtype=torch.float64), boxes), 1)
     roi_align(levels[0], rois, BINS, 1 / 4, 2, aligned=True).square().sum().backward()
     torch.testing.assert_close(mine, levels[0].grad, atol=1e-4, rtol=1e-4)
-
-
-def test_no_region_gives_no_features():
-    assert region_features(
-        _levels(6), torch.zeros(0, 4), torch.zeros(0, dtype=torch.long)
-    ).shape == (0, 49 * 6)
 
 
 def test_decoding_equals_a_plain_loop_over_classes():
@@ -68,14 +67,6 @@ def test_decoding_equals_a_plain_loop_over_classes():
     torch.testing.assert_close(boxes, wanted_boxes[kept])
     torch.testing.assert_close(scores, wanted_scores[kept])
     assert torch.equal(labels, wanted_labels[kept])
-
-
-def test_every_head_gives_one_row_per_region(tiny_network):
-    for subnet in tiny_network.heads.subnets:
-        for channels in (16, 8):
-            classes, deltas = subnet(torch.randn(3, BINS * BINS * channels))
-            assert classes.shape == (3, 3) and deltas.shape == (3, 4)
-            assert subnet(torch.randn(0, BINS * BINS * channels))[0].shape == (0, 3)
 
 
 def test_what_is_not_finite_is_no_empty_road():

@@ -8,7 +8,6 @@ from deadline_perception.networks.multi_path.operators import (
     SlicedConv2d,
     SlicedFrozenNorm,
     SlicedGroupNorm,
-    SlicedLinear,
 )
 
 SPACE = multi_path_space(
@@ -27,16 +26,6 @@ def test_narrow_convolution_equals_one_built_that_narrow(inputs, outputs, grad):
     x = torch.randn(2, inputs, 12, 10)
     with torch.set_grad_enabled(grad):
         torch.testing.assert_close(wide(x, outputs), narrow(x))
-
-
-def test_narrow_linear_equals_one_built_that_narrow():
-    wide = SlicedLinear(9, 8, 5).eval()
-    narrow = nn.Linear(9 * 4, 5)
-    narrow.weight.data = wide.weight.data[:, :, :4].reshape(5, -1)
-    narrow.bias.data = wide.bias.data.clone()
-    x = torch.randn(3, 36)
-    with torch.no_grad():
-        torch.testing.assert_close(wide(x), narrow(x))
 
 
 def test_narrow_norm_keeps_groups_and_has_its_own_scale():

@@ -17,6 +17,7 @@ def test_keeps_what_torchvision_keeps(count):
     assert nms(boxes, scores, 0.4).tolist() == torchvision.ops.nms(boxes, scores, 0.4).tolist()
 
 
+@pytest.mark.slow
 def test_loading_a_detector_leaves_pytorchs_compiler_out(repository):
     program = (
         'import sys\nfrom deadline_perception.networks.multi_path.checkpoint import load_detector\n'

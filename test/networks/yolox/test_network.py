@@ -9,7 +9,7 @@ from deadline_perception.networks.model_reference import load_weights
 from deadline_perception.networks.multi_path.checkpoint import CheckpointError, write_weights
 from deadline_perception.networks.multi_path.score_calibration import ScoreCalibration
 from deadline_perception.networks.yolox.checkpoint import build_yolox, load_yolox, save_yolox
-from deadline_perception.networks.yolox.configuration import ROAD_SOURCES, YOLOX_NANO, YoloxConfig
+from deadline_perception.networks.yolox.configuration import YoloxConfig
 from deadline_perception.networks.yolox.network import YoloxDetector
 
 SMALL = YoloxConfig('small', (96, 160), (1.0, 0.41), (('car', 'bus'), ('person',)))
@@ -30,30 +30,15 @@ def image():
     return np.random.default_rng(0).integers(0, 256, (90, 100, 3), dtype=np.uint8)
 
 
-def test_shipped_sizes_of_the_input():
-    network = build_yolox(YOLOX_NANO, tuple(ROAD_SOURCES))
-    sizes = {str(path): network.input_size_on(path) for path in network.path_space}
-    assert sizes == {'r0.50': (192, 320), 'r0.65': (256, 416), 'r1.00': (384, 640)}
-    assert network.path_space.keys(network.path_space.smallest) == (
-        'pre@r0.50',
-        'backbone@r0.50',
-        'neck@r0.50',
-        'head@r0.50',
-        'post@r0.50',
-    )
-
-
 @pytest.mark.parametrize(
     'change, message',
     [
         ({'name': 'a b'}, 'name of the configuration'),
         ({'input_size': (100, 160)}, 'input_size is'),
-        ({'input_size': (32, 160)}, 'input_size is'),
         ({'input_size': (96, 8192)}, 'at most 4096 px'),
         ({'scales': (0.5, 1.0)}, 'scales is'),
         ({'scales': (1.0, 0.99)}, 'distinct sizes'),
         ({'sources': ()}, 'sources are'),
-        ({'sources': (('car',), ())}, 'sources are'),
         ({'sources': (('car',), ('car',))}, 'sources are'),
     ],
 )
@@ -71,11 +56,6 @@ def test_an_image_keeps_its_aspect(network):
     assert (tall[0, :, :10] == 7).all() and (tall[0, :, 10:] == 114).all()
     thread = network.preprocess(np.full((4000, 1, 3), 7, np.uint8), network.path_space.largest)
     assert (thread[0, :, 0] == 7).all()
-
-
-def test_what_is_no_image_is_refused(network):
-    with pytest.raises(ValueError, match='image is'):
-        network.detect(np.zeros((4, 4), np.uint8), network.path_space.largest)
 
 
 def test_boxes_lie_where_the_cells_say(network):
@@ -109,18 +89,12 @@ def test_boxes_are_in_px_of_the_image(network, image):
         assert (np.diff(found.scores) <= 0).all() and set(found.labels) <= {0, 1}
 
 
-def test_no_object_is_an_empty_answer(network, image):
-    with torch.no_grad():
-        for level in network.head.levels:
-            level.objectness.bias.fill_(-30.0)
-    assert len(network.detect(image, network.path_space.largest)) == 0
-
-
 def test_not_a_number_is_no_empty_road(network, image):
     with torch.no_grad():
         network.head.levels[0].objectness.bias.fill_(float('nan'))
-    with pytest.raises(ValueError, match='NaN'):
-        network.detect(image, network.path_space.largest)
+    for shown, said in ((image, 'NaN'), (np.zeros((4, 4), np.uint8), 'image is')):
+        with pytest.raises(ValueError, match=said):
+            network.detect(shown, network.path_space.largest)
 
 
 def test_calibrated_scores_stay_in_order(network, image):
@@ -144,13 +118,6 @@ def test_weights_survive_a_file(network, image, tmp_path):
     path = network.path_space.smallest
     found, expected = loaded.detect(image, path), network.detect(image, path)
     assert found.scores[:5] == pytest.approx(expected.scores[:5], abs=2e-2)
-
-
-def test_shape_decides_the_hash_and_names_do_not(network):
-    renamed = build_yolox(replace(SMALL, name='other', sources=(('a', 'b'), ('c',))), ('x', 'y'))
-    assert renamed.network_hash == network.network_hash
-    wider = build_yolox(replace(SMALL, sources=(('a',), ('b', 'c'))), ('x', 'y'))
-    assert wider.network_hash != network.network_hash
 
 
 def test_files_of_other_networks_are_refused(network, tmp_path):
