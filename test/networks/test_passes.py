@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from deadline_perception.core.detections import Detections
+from deadline_perception.core.detections import Detections, box_sizes
 from deadline_perception.core.execution_path import PathSpace, Segment
 from deadline_perception.engines.eager import Eager
 from deadline_perception.engines.segment_run import Network, SegmentRun

@@ -8,6 +8,7 @@ from deadline_perception.extras.data.bag_file import BagError, BagFile
 from deadline_perception.extras.data.bag_messages import BagMessages
 from deadline_perception.extras.data.message_definitions import message_types
 from deadline_perception.nodes.bag_source import choose_camera, is_excluded, read_ahead
+from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.node_table import NODES, OPTIONAL_NODES
 
 STRING = 'std_msgs/msg/String'
@@ -67,7 +68,6 @@ def test_whoever_reads_a_damaged_bag_is_told_behind_the_messages_before(tmp_path
 @pytest.mark.parametrize(
     ('encodings', 'camera', 'chosen'),
     [
-        ({'cam': 'mono8'}, '', '/cam'),
         ({'cam__depth': '16UC1', 'cam__color': 'rgb8', 'cam__infra': 'mono8'}, '', '/cam/color'),
         (
             {'cam__depth': '16UC1; compressedDepth', 'cam__color': 'rgb8; jpeg compressed bgr8'},
@@ -81,7 +81,6 @@ def test_whoever_reads_a_damaged_bag_is_told_behind_the_messages_before(tmp_path
             '/right',
             '/right/compressed',
         ),
-        ({'left': 'mono8', 'right': 'mono8'}, '/right', '/right'),
         ({'cam': 'bgr8', 'path_visualizer__image': 'bgr8'}, '', '/cam'),
     ],
 )
@@ -112,3 +111,9 @@ def test_a_bag_without_images_has_no_camera(tmp_path):
 def test_what_running_nodes_publish_themselves_is_not_played(entry):
     assert is_excluded(f'/{entry.name}/x') and is_excluded(f'/car/{entry.name}/front/detections')
     assert not is_excluded('/camera/image_raw')
+
+
+@pytest.mark.parametrize('wrong', ['none_msgs/msg/None', 'sensor_msgs/msg/Nothing', 'Image', ''])
+def test_type_that_is_not_installed_is_named(wrong):
+    with pytest.raises(MessageTypeError, match=f'message type {wrong} is not installed'):
+        message_class(wrong)

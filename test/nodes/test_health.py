@@ -1,23 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from deadline_perception.nodes.health import Health, Level, Report, as_text
-
-
-@pytest.mark.parametrize(
-    ('value', 'text'),
-    [
-        (True, 'true'),
-        (False, 'false'),
-        (1.23456789, '1.23457'),
-        (7, '7'),
-        ('word', 'word'),
-        (float('nan'), 'nan'),
-    ],
-)
-def test_details_are_texts(value, text):
-    assert as_text(value) == text
+from deadline_perception.nodes.health import Health, Level, Report
 
 
 def test_report_is_published_by_timer_with_level_message_and_details(observer, wait_for):

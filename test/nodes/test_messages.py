@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import array
 
-import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import Image
 from stamped_messages import header
 from std_msgs.msg import Header
 
@@ -39,16 +38,6 @@ def test_outgoing_image_survives_the_wire():
     np.testing.assert_array_equal(to_bgr(received), image[:, ::-1])
 
 
-def test_compressed_image_of_ros_is_told_apart_and_decoded():
-    coded = cv2.imencode('.png', picture())[1].tobytes()
-    sent = CompressedImage(
-        header=header(), format='bgr8; png compressed', data=array.array('B', coded)
-    )
-    np.testing.assert_array_equal(
-        to_bgr(deserialize_message(serialize_message(sent), CompressedImage)), picture()
-    )
-
-
 def deep_image(encoding, pixels, **given):
     return Image(
         height=pixels.shape[0],
@@ -63,11 +52,15 @@ def deep_image(encoding, pixels, **given):
 def test_encodings_that_are_not_known_are_left_to_cv_bridge():
     pytest.importorskip('cv_bridge')
     image = picture(6, 8)
-    found = to_bgr(deep_image('rgb16', image[:, :, ::-1].astype(np.uint16) * 256))
+    message = deep_image('rgb16', image[:, :, ::-1].astype(np.uint16) * 256)
+    found = to_bgr(message)
     np.testing.assert_allclose(
         found.astype(int), image, atol=1
     )  # of 8 bit; from 16 to 8 bit it divides by 257
     assert bgr_to_image(image, header()).header == header()
+    message.data = message.data[:-1]
+    with pytest.raises(ImageError, match="encoding 'rgb16' cannot be converted by cv_bridge"):
+        to_bgr(message)
 
 
 def test_deep_encodings_that_are_known_need_no_cv_bridge_and_give_what_it_gives(monkeypatch):
@@ -86,23 +79,9 @@ def test_an_image_that_is_no_picture_is_refused_with_or_without_cv_bridge(encodi
         to_bgr(deep_image(encoding, np.ones((4, 4), kind)))
 
 
-def test_cut_deep_image_is_refused():
-    pytest.importorskip('cv_bridge')
-    message = deep_image('rgb16', np.ones((4, 4, 3), np.uint16))
-    message.data = message.data[:-1]
-    with pytest.raises(
-        ImageError, match="4 x 4 px with encoding 'rgb16' cannot be converted by cv_bridge"
-    ):
-        to_bgr(message)
-
-
-@settings(max_examples=50, deadline=None)
 @given(st.integers(-(2**31) * 10**9, 2**31 * 10**9 - 1))
 def test_stamps_round_trip(stamp_ns):
     assert stamp_to_ns(ns_to_stamp(stamp_ns)) == stamp_ns
-
-
-def test_stamp_beyond_32_bits_is_refused():
     with pytest.raises(ValueError, match='expected seconds within 32 bits'):
         ns_to_stamp(2**31 * 10**9)
 
@@ -138,22 +117,14 @@ def test_a_detection_has_the_id_of_its_track_as_text_and_none_without():
     assert [one.id for one in message.fill(found(), header()).detections] == ['', '']
 
 
-def test_no_detections_round_trip():
-    back, names = message_to_detections(DetectionsMessage(NAMES).fill(Detections.none(), header()))
-    assert len(back) == len(names) == 0
-
-
 def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
     message, next_header = (
         DetectionsMessage(NAMES),
         Header(stamp=ns_to_stamp(2_000_000_000_000_000_000)),
     )
     fewer = Detections([[1, 2, 3, 5]], [0.25], [1])
-    for detections, frame_header in (
-        (found(), header()),
-        (fewer, next_header),
-        (found(), next_header),
-    ):
+    cases = ((found(), header()), (fewer, next_header), (Detections.none(), header()))
+    for detections, frame_header in cases:
         sent = message.fill(detections, frame_header)
         assert serialize_message(sent) == serialize_message(
             DetectionsMessage(NAMES, 5).fill(detections, frame_header)

@@ -8,7 +8,6 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
 from stamped_messages import header
 from std_msgs.msg import Header
-from vision_msgs.msg import Detection2D, Detection2DArray
 
 from deadline_perception.core.detections import Detections
 from deadline_perception.extras.data.bag_file import BagError
@@ -19,7 +18,7 @@ from deadline_perception.nodes.messages import (
     ns_to_stamp,
     stamp_to_ns,
 )
-from deadline_perception.nodes.restamp import HeaderPlace, Restamper, header_place
+from deadline_perception.nodes.restamp import Restamper
 
 IMAGE, INFO, ARRAY = (
     'sensor_msgs/msg/Image',
@@ -31,21 +30,6 @@ IMAGE, INFO, ARRAY = (
 @pytest.fixture
 def restamper():
     return Restamper(message_types())
-
-
-@pytest.mark.parametrize(
-    ('msgtype', 'place'),
-    [
-        (IMAGE, HeaderPlace.FRONT),
-        (INFO, HeaderPlace.FRONT),
-        ('rosgraph_msgs/msg/Clock', HeaderPlace.NONE),
-        (ARRAY, HeaderPlace.NESTED),
-        ('tf2_msgs/msg/TFMessage', HeaderPlace.NESTED),
-        ('geometry_msgs/msg/Twist', HeaderPlace.NONE),
-    ],
-)
-def test_place_of_headers_follows_from_the_definition(msgtype, place):
-    assert header_place(message_types(), msgtype) is place
 
 
 def test_image_gets_the_new_stamp_and_keeps_everything_else(restamper):
@@ -98,19 +82,6 @@ def test_message_without_header_is_left_alone(restamper):
         restamper.restamp(diagnostics, 'diagnostic_msgs/msg/DiagnosticArray', 9), DiagnosticArray
     )
     assert stamp_to_ns(moved.header.stamp) == 9
-
-
-def test_a_prepared_type_is_compiled_before_its_first_message(restamper, monkeypatch):
-    message = Detection2DArray(header=header(3), detections=[Detection2D(header=header(3))])
-    restamper.prepare(ARRAY)
-    monkeypatch.setattr(
-        'rosbags.serde.cdr.compile_lines',
-        lambda lines: pytest.fail('compiled by its first message'),
-    )
-    moved = deserialize_message(
-        restamper.restamp(serialize_message(message), ARRAY, 7), Detection2DArray
-    )
-    assert [stamp_to_ns(each.header.stamp) for each in (moved, *moved.detections)] == [7, 7]
 
 
 @pytest.mark.parametrize('msgtype', [INFO, ARRAY])
