@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import signal
-from functools import partial
 
 import pytest
 import yaml
@@ -52,7 +51,7 @@ def test_own_tables_and_stopping_distance_take_the_place_of_the_road_s(repositor
     assert stopping.budget_ms(20.0).budget_ms == pytest.approx(133.33, abs=0.01)
 
 
-def test_every_speed_gets_a_budget_and_an_unknown_one_the_smallest(start_node, observer, wait_for):
+def test_budgets_follow_speeds_and_policies_that_change(start_node, observer, wait_for):
     node = start_node('time_budget', {'speed_timeout_s': 60.0})
     heard = observer.hear(TimeBudget, 'time_budget/budget')
     wait_for(lambda: heard, 'a budget without any speed')
@@ -60,36 +59,40 @@ def test_every_speed_gets_a_budget_and_an_unknown_one_the_smallest(start_node, o
     assert 'no speed has come yet on vehicle_speed/speed' in heard[-1].reason
     vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
 
-    for speed_mps, budget_ms in ((0.0, 250.0), (10.0, 100.0), (20.0, 50.0)):
+    def drive(speed_mps, budget_ms):
+        """Sends a speed until the budget answers it."""
         wait_for(
-            lambda: vehicle.publish(twist(speed_mps)) or heard[-1].speed_mps == speed_mps,
-            f'the budget at {speed_mps} m/s',
+            lambda: vehicle.publish(twist(speed_mps)) or heard[-1].budget_ms == budget_ms,
+            f'{budget_ms} ms at {speed_mps} m/s',
         )
-        assert (heard[-1].budget_ms, heard[-1].degraded, heard[-1].reason) == (budget_ms, False, '')
-        assert (heard[-1].min_budget_ms, heard[-1].max_budget_ms, heard[-1].policy) == (
-            30.0,
-            250.0,
-            'table',
-        )
+        return heard[-1]
+
+    for speed_mps, budget_ms in ((0.0, 250.0), (10.0, 100.0), (20.0, 50.0)):
+        answer = drive(speed_mps, budget_ms)
+        assert (answer.degraded, answer.reason, answer.policy) == (False, '', 'table')
+        assert (answer.min_budget_ms, answer.max_budget_ms) == (30.0, 250.0)
     wait_for(lambda: observer.status('time_budget')[0] == 0, 'a good diagnostic')
-    wait_for(lambda: vehicle.publish(twist(math.nan)) or heard[-1].degraded, 'the smallest budget')
-    assert (
-        heard[-1].budget_ms == 30.0 and 'vehicle_speed does not know the speed' in heard[-1].reason
-    )
+    assert 'vehicle_speed does not know the speed' in drive(math.nan, 30.0).reason
     wait_for(lambda: observer.status('time_budget')[0] == 1, 'a warning')
+    drive(20.0, 50.0)
+    reason = observer.set_parameters('time_budget', min_budget_ms=300.0, policy='stopping_distance')
+    assert 'max_budget_ms is 250.0, expected a finite number of at least min_budget_ms' in reason
+    assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
+    wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
+    assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)
+    assert observer.set_parameters('time_budget', policy='table', speed_timeout_s=1.0) == ''
+    drive(-5.0, 200.0)  # reversing
+    wait_for(lambda: heard[-1].degraded, 'the speed to become stale')
+    assert heard[-1].budget_ms == 30.0 and 's old, expected at most 1 s' in heard[-1].reason
+    assert observer.set_parameters('time_budget', fixed_budget_ms=80.0) == ''
+    wait_for(lambda: heard[-1].policy == 'fixed', 'the fixed budget')
+    assert heard[-1].budget_ms == 80.0 and not heard[-1].degraded
     assert node.end(signal.SIGTERM) == 0
 
 
-def test_stale_speed_gives_the_smallest_budget(start_node, observer, wait_for, repeat):
-    start_node('time_budget', {'speed_timeout_s': 1.0})
-    heard = observer.hear(TimeBudget, 'time_budget/budget')
-    vehicle = repeat(
-        partial(observer.speaker(TwistStamped, 'vehicle_speed/speed').publish, twist(-5.0))
-    )  # reversing
-    wait_for(lambda: heard and heard[-1].budget_ms == 200.0, 'the budget at -5 m/s')
-    vehicle.stop()
-    wait_for(lambda: heard[-1].degraded, 'the speed to become stale')
-    assert heard[-1].budget_ms == 30.0 and 's old, expected at most 1 s' in heard[-1].reason
+def test_a_fixed_budget_is_in_force_at_any_speed_and_without_one():
+    fixed = policy(fixed_budget_ms=80.0)
+    assert [fixed.budget_ms(speed).budget_ms for speed in (None, 0.0, 50.0)] == [80.0] * 3
 
 
 def test_an_age_begins_anew_when_the_simulated_clock_goes_back(start_node, observer, wait_for):
@@ -123,29 +126,3 @@ def test_an_age_begins_anew_when_the_simulated_clock_goes_back(start_node, obser
     assert (heard[-1].budget_ms, heard[-1].degraded) == (200.0, False)
     now_s[0] = 100.0
     wait_for(lambda: runs_on(lambda message: message.degraded), 'the speed to become stale')
-
-
-def test_policy_changes_while_running_and_a_wrong_set_does_not(
-    start_node, observer, wait_for, repeat
-):
-    start_node('time_budget', {'speed_timeout_s': 60.0})
-    heard = observer.hear(TimeBudget, 'time_budget/budget')
-    repeat(partial(observer.speaker(TwistStamped, 'vehicle_speed/speed').publish, twist(20.0)))
-    wait_for(lambda: heard and heard[-1].budget_ms == 50.0, 'the budget of the table')
-    reason = observer.set_parameters('time_budget', min_budget_ms=300.0, policy='stopping_distance')
-    assert reason == (
-        'max_budget_ms is 250.0, expected a finite number of at least min_budget_ms = 300.0 ms'
-    )
-    assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
-    wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
-    assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)
-
-
-def test_a_fixed_budget_is_in_force_at_any_speed_and_without_one(start_node, observer, wait_for):
-    fixed = policy(fixed_budget_ms=80.0)
-    assert fixed.name == 'fixed'
-    assert [fixed.budget_ms(speed).budget_ms for speed in (None, 0.0, 50.0)] == [80.0] * 3
-    start_node('time_budget', {'fixed_budget_ms': 80.0})
-    heard = observer.hear(TimeBudget, 'time_budget/budget')
-    wait_for(lambda: heard, 'a budget without any speed')
-    assert heard[-1].budget_ms == 80.0 and not heard[-1].degraded and heard[-1].policy == 'fixed'
