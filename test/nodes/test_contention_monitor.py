@@ -58,44 +58,6 @@ def test_device_names():
             gpu_index(wrong)
 
 
-def test_state_names_its_sources_and_holds_the_probe(start_node, observer, wait_for):
-    start_node('contention_monitor')
-    heard = observer.hear(ContentionState, 'contention_monitor/state')
-    wait_for(lambda: len(heard) >= 3, 'three states')
-    state = heard[-1]
-    assert {'proc_stat', 'probe'} <= set(state.sources)
-    assert state.slowdown >= 1.0 and state.probe_ms >= 0.5 * state.probe_idle_ms > 0
-    assert 0.0 <= state.cpu_utilisation <= 1.0
-    assert not state.degraded and state.reason == ''
-    wait_for(
-        lambda: (
-            {'proc_stat', 'probe'}
-            <= set(observer.status('contention_monitor')[2].get('contention_source', '').split('+'))
-        ),
-        'the diagnostic',
-    )
-    values = observer.status('contention_monitor')[2]
-    assert values['state'] == 'active'
-    assert values['priority'].startswith('SCHED_OTHER, nice')
-
-
-def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its_own(
-    start_node, observer, wait_for
-):
-    start_node('contention_monitor', {'priority': 'auto'})
-    heard = observer.hear(ContentionState, 'contention_monitor/state')
-    latencies = observer.speaker(FrameLatency, 'detector/latency')
-    wait_for(
-        lambda: latencies.publish(latency()) or (heard and 'frames' in heard[-1].sources),
-        'a state that knows frames',
-    )
-    before = len(heard)
-    for _ in range(40):
-        latencies.publish(latency(network_ms=400.0))
-    wait_for(lambda: heard[-1].slowdown > 5.0, 'a state after all frames')
-    assert len(heard) <= before + 35
-
-
 class Flooded:
     """A subscription in whose queue there is always another message."""
 
@@ -121,49 +83,9 @@ def test_a_flood_of_frames_is_left_after_as_many_as_the_queue_holds():
     assert len(take_waiting(flooded)) == flooded.taken == FRAMES.depth
 
 
-def test_frames_that_are_told_late_raise_the_slowdown_too(start_node, observer, wait_for, repeat):
-    start_node('contention_monitor')
-    heard = observer.hear(ContentionState, 'contention_monitor/state')
-    latencies = observer.speaker(FrameLatency, 'detector/late')
-    repeat(partial(latencies.publish, latency(network_ms=4000.0)))
-    wait_for(lambda: heard and heard[-1].slowdown > 5.0, 'the slowdown')
-    assert 'frames' in heard[-1].sources
-
-
-def test_one_pause_of_one_frame_is_no_load_though_it_is_told_on_two_topics(
+def test_states_know_the_probe_and_all_frames_and_end_with_the_lifecycle(
     start_node, observer, wait_for
 ):
-    start_node('contention_monitor')
-    heard = observer.hear(ContentionState, 'contention_monitor/state')
-    latencies, lates = (
-        observer.speaker(FrameLatency, f'detector/{name}') for name in ('latency', 'late')
-    )
-    ordinary = latency(idle_forecast_ms=20.0, network_ms=20.0, bound_ms=30.0)
-    wait_for(
-        lambda: latencies.publish(ordinary) or (heard and 'frames' in heard[-1].sources),
-        'a state that knows frames',
-    )
-    for _ in range(40):
-        latencies.publish(ordinary)
-    before = len(heard)
-    wait_for(lambda: len(heard) >= before + 2, 'a state after all frames')
-    latencies.publish(
-        latency(
-            outcome=FrameLatency.COASTED, idle_forecast_ms=20.0, network_ms=100.0, bound_ms=30.0
-        )
-    )
-    time.sleep(0.01)
-    lates.publish(
-        latency(outcome=FrameLatency.LATE, idle_forecast_ms=20.0, network_ms=300.0, bound_ms=30.0)
-    )
-    time.sleep(0.01)
-    latencies.publish(ordinary)
-    before = len(heard)
-    wait_for(lambda: len(heard) >= before + 3, 'states after the pause')
-    assert heard[-1].slowdown < 2.0
-
-
-def test_it_works_again_after_it_was_cleaned_up(start_node, observer, wait_for):
     start_node('contention_monitor', {'autostart': False})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     state, change = (
@@ -172,10 +94,61 @@ def test_it_works_again_after_it_was_cleaned_up(start_node, observer, wait_for):
     assert change('configure') and state() == 'inactive'
     assert not heard
     assert change('activate') and state() == 'active'
-    wait_for(lambda: heard, 'a state')
+    wait_for(lambda: heard and 'probe' in heard[-1].sources, 'a state')
+    first = heard[-1]
+    assert first.slowdown >= 1.0 and first.probe_ms >= 0.5 * first.probe_idle_ms > 0
+    assert 'proc_stat' in first.sources and 0.0 <= first.cpu_utilisation <= 1.0
+    assert not first.degraded and first.reason == ''
+    wait_for(
+        lambda: 'probe' in observer.status('contention_monitor')[2].get('contention_source', ''),
+        'the diagnostic',
+    )
+    values = observer.status('contention_monitor')[2]
+    assert values['state'] == 'active' and values['priority'].startswith('SCHED_OTHER, nice')
     assert change('deactivate') and state() == 'inactive'
     assert change('cleanup') and state() == 'unconfigured'
     heard.clear()
     assert change('configure') and change('activate')
     wait_for(lambda: heard, 'a state after a second start')
+    lates = observer.speaker(FrameLatency, 'detector/late')
+    wait_for(
+        lambda: lates.publish(latency(network_ms=4000.0)) or heard[-1].slowdown > 5.0,
+        'the slowdown that late frames show',
+    )
+    assert 'frames' in heard[-1].sources
     assert change('shutdown') and state() == 'finalized'
+
+
+def test_one_pause_of_one_frame_is_no_load_though_it_is_reported_on_two_topics(
+    start_node, observer, wait_for
+):
+    start_node('contention_monitor', {'priority': 'auto'})
+    heard = observer.hear(ContentionState, 'contention_monitor/state')
+    latencies, lates = (
+        observer.speaker(FrameLatency, f'detector/{name}') for name in ('latency', 'late')
+    )
+
+    def frame(network_ms, outcome=FrameLatency.DETECTED):
+        return latency(outcome=outcome, idle_forecast_ms=20.0, network_ms=network_ms, bound_ms=30.0)
+
+    def next_states(count):
+        before = len(heard)
+        wait_for(lambda: len(heard) >= before + count, 'states after all frames')
+
+    wait_for(
+        lambda: latencies.publish(frame(20.0)) or (heard and 'frames' in heard[-1].sources),
+        'a state that knows frames',
+    )
+    for _ in range(40):
+        latencies.publish(frame(20.0))
+    next_states(2)
+    latencies.publish(frame(100.0, FrameLatency.COASTED))
+    time.sleep(0.01)  # what follows has a later stamp
+    lates.publish(frame(300.0, FrameLatency.LATE))
+    time.sleep(0.01)
+    latencies.publish(frame(20.0))
+    next_states(3)
+    assert heard[-1].slowdown < 2.0
+    for _ in range(40):  # and all frames since the last state are in the next
+        latencies.publish(latency(network_ms=400.0))
+    wait_for(lambda: heard[-1].slowdown > 5.0, 'a state after all frames')
