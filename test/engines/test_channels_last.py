@@ -52,14 +52,3 @@ def test_what_ends_a_segment_is_computed_on_rows(quantised):
         if node.get_type_name() in ('Add', 'Relu')
     ]
     assert len(ends) == 3 and all(len(node.get_output_shape(0)) == 2 for node in ends)
-
-
-def test_only_the_convolution_stands_between_transpositions():
-    kinds = [
-        node.get_type_name()
-        for node in channels_last(block(True)).get_ordered_ops()
-        if node.get_type_name() not in ('Constant', 'Parameter', 'Result')
-    ]
-    assert kinds.count('Transpose') == 2
-    at = kinds.index('Convolution')
-    assert (kinds[at - 1], kinds[at + 1]) == ('Transpose', 'Transpose')

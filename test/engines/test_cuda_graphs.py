@@ -58,7 +58,7 @@ def certain_network(tiny_network):
 
 
 def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
-    images = _images(60)
+    images = _images(30)
     expected = [
         redirected_run(certain_network, image, number) for number, image in enumerate(images)
     ]
@@ -70,7 +70,7 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
         assert run.path == expected[number].path
         _assert_same(run.result(), expected[number].result())
         found += len(run.result())
-    assert found > 60
+    assert found > 30
     assert certain_network.engine.notice == ''
 
 
@@ -83,28 +83,6 @@ def test_each_segment_is_recorded_once(tiny_network):
     for _ in range(2):
         tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
         assert recorder.recordings == len(graphs) == len(recordable)
-
-
-def test_fewer_regions_than_the_path_allows_change_nothing(certain_network, monkeypatch):
-    rpn, select = certain_network.rpn, certain_network.select_proposals
-    with torch.no_grad():
-        rpn.outputs.bias[
-            rpn.per_position :
-        ] = -1.5  # most regions shrink below 2 px, or leave the image
-    certain_network.eval()
-    selected = []
-
-    def watched(*args):
-        selected.append(select(*args))
-        return selected[-1]
-
-    monkeypatch.setattr(certain_network, 'select_proposals', watched)
-    largest, images = certain_network.path_space.largest, _images(5)
-    expected = [certain_network.detect(image, largest) for image in images]
-    assert any((boxes[-1] == 0).all() for boxes in selected)
-    certain_network.engine = CudaGraphs('cpu', Recorder())
-    for image, found in zip(images, expected):
-        _assert_same(certain_network.detect(image, largest), found)
 
 
 def test_what_cannot_be_recorded_is_computed(certain_network):

@@ -178,10 +178,7 @@ def test_a_cache_that_cannot_be_written_or_that_others_may_write_is_none(yolo, t
     )
 
 
-@pytest.mark.parametrize('kept', [False, True])
-def test_a_full_disk_keeps_no_file_from_being_run(yolo, tmp_path, kept):
-    if kept:
-        OnnxSession(yolo, cache=tmp_path)
+def test_a_full_disk_keeps_no_file_from_being_run(yolo, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
@@ -206,11 +203,12 @@ def test_pixels_as_an_input_reads_them(shape, kind, expected):
 
 
 def test_what_cannot_be_is_refused(yolo, tmp_path):
-    with pytest.raises(ModelError, match='no ONNX file'):
-        OnnxRuntimeDetector(tmp_path / 'model.xml', CLASSES)
-    with pytest.raises(ModelError, match='none.onnx does not exist'):
-        OnnxRuntimeDetector(tmp_path / 'none.onnx', CLASSES)
-    with pytest.raises(ModelError, match="precision 'int3'"):
-        OnnxRuntimeDetector(yolo, CLASSES, precision='int3')
+    for file, options, said in (
+        (tmp_path / 'model.xml', {}, 'no ONNX file'),
+        (tmp_path / 'none.onnx', {}, 'none.onnx does not exist'),
+        (yolo, {'precision': 'int3'}, "precision 'int3'"),
+    ):
+        with pytest.raises(ModelError, match=said):
+            OnnxRuntimeDetector(file, CLASSES, **options)
     with pytest.raises(OnnxRuntimeError, match='input is of type tensor'):
         feed_of((1, 3, 4, 6), 'tensor(string)', np.zeros((4, 6, 3)))

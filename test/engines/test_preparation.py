@@ -1,5 +1,3 @@
-import random
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from prepared_network import made_up_images
 from deadline_perception.core.device import read_device_facts
 from deadline_perception.engines.preparation import (
     Call,
-    Recorder,
     SegmentMaker,
     check_images,
     peak_to_error_db,
@@ -70,16 +67,6 @@ def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path
     assert {key for key, _ in made} == {
         key for key in network.path_space.carriers() if not key.startswith('pre')
     }
-
-
-def test_calls_come_from_paths_with_and_without_skips(prepared):
-    network = prepared.network()
-    network.engine = recorder = Recorder()
-    recorder.wanted = {'stage2@w1.00'}
-    space = network.path_space
-    for path in random.Random(0).sample(list(space), 3):
-        network.detect(prepared.images[0], path)
-    assert list(recorder.calls) == ['stage2@w1.00'] and len(recorder.calls['stage2@w1.00']) == 3
 
 
 @pytest.mark.parametrize('count', [0, 7])

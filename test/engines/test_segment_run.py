@@ -78,10 +78,3 @@ def test_a_network_that_derives_has_all_that_is_asked_of_one():
     ):
         with pytest.raises(StoreError, match=said):
             use()
-
-
-def test_warming_up_runs_paths_on_images_of_that_size(monkeypatch):
-    network, seen = make_magnifier(), []
-    monkeypatch.setattr(network, 'detect', lambda image, path: seen.append((image.shape, path)))
-    network.warm_up([MAGNIFIER.smallest, MAGNIFIER.largest], (10, 20))
-    assert seen == [((10, 20, 3), MAGNIFIER.smallest), ((10, 20, 3), MAGNIFIER.largest)]

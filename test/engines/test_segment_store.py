@@ -1,5 +1,6 @@
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,6 @@ from deadline_perception.engines.segment_store import (
     PreparedSegment,
     SegmentStore,
     StoreError,
-    default_store_folder,
     store_origin,
 )
 
@@ -35,10 +35,13 @@ def test_what_was_added_is_there_again(tmp_path):
     assert store.segments['stage1@w1.00'].error_db == 31.0
     assert store.compiled('stage1@w1.00') == b'compiled'
     assert store.segments['rpn@f1.00'].form is Form.EAGER
-    assert (
-        sorted(os.listdir(tmp_path / 'a'))[-1] == 'segments.json'
-        and len(os.listdir(tmp_path / 'a')) == 2
-    )
+    assert len(os.listdir(tmp_path / 'a')) == 2
+    store.check(['stage1@w1.00', 'pre'])  # the latter is computed without an engine
+    with pytest.raises(StoreError, match='was not finished'):
+        store.check(['stage1@w1.00', 'stage1@w0.50'])
+    (tmp_path / 'a').rename(tmp_path / 'b')
+    with pytest.raises(StoreError, match="network is 'a' there and 'b' here"):
+        SegmentStore.load(tmp_path / 'b', ORIGIN)
 
 
 def test_what_is_absent_or_unfinished_is_refused_and_goes_on_where_it_stopped(tmp_path):
@@ -51,27 +54,12 @@ def test_what_is_absent_or_unfinished_is_refused_and_goes_on_where_it_stopped(tm
     assert list(SegmentStore.resume(tmp_path / 'a', ORIGIN).segments) == ['stage1@w1.00']
 
 
-def test_some_of_the_segments_are_enough_for_whom_needs_no_others(tmp_path):
-    filled(tmp_path)
-    store = SegmentStore.load(tmp_path, ORIGIN)
-    store.check(['stage1@w1.00', 'pre'])  # the latter is computed without an engine
-    with pytest.raises(StoreError, match='was not finished'):
-        store.check(['stage1@w1.00', 'stage1@w0.50'])
-    store.finish(['stage1@w0.50'])
-    SegmentStore.load(tmp_path, ORIGIN).check(['pre', 'stage1@w0.50'])
-
-
-@pytest.mark.parametrize('damage', ['truncate', 'remove'])
+@pytest.mark.parametrize('damage', [lambda blob: blob.write_bytes(b'comp'), Path.unlink])
 def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
     filled(tmp_path)
     (blob,) = tmp_path.glob('*.blob')
-    if damage == 'truncate':
-        blob.write_bytes(b'comp')
-    else:
-        blob.unlink()
-    with pytest.raises(
-        StoreError, match='1 prepared segments in .* are damaged, such as stage1@w1.00'
-    ):
+    damage(blob)
+    with pytest.raises(StoreError, match='1 prepared segments in .* damaged, such as stage1@w1'):
         SegmentStore.load(tmp_path, ORIGIN).check()
     store = SegmentStore.resume(tmp_path, ORIGIN)
     assert (list(store.segments), store.done) == (['rpn@f1.00'], set())
@@ -81,7 +69,6 @@ def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
     'change',
     [
         lambda text: text[: len(text) // 2],
-        lambda text: '[]',
         lambda text: '{}',
         lambda text: text.replace(f'"format": {FORMAT}', '"format": 1'),
         lambda text: text.replace('"8 bit"', '"4 bit"'),
@@ -100,19 +87,12 @@ def test_a_damaged_list_is_refused_in_one_line_and_begun_anew(tmp_path, change):
     )
 
 
-@pytest.mark.parametrize('name', sorted(ORIGIN))
+@pytest.mark.parametrize('name', ['CPU capability', 'OpenVINO version'])
 def test_segments_of_another_origin_are_refused_with_both_values(tmp_path, name):
     filled(tmp_path)
     with pytest.raises(StoreError, match=f"{name} is '{ORIGIN[name]}' there and 'other' here"):
         SegmentStore.load(tmp_path, ORIGIN | {name: 'other'})
     assert SegmentStore.resume(tmp_path, ORIGIN | {name: 'other'}).segments == {}
-
-
-def test_segments_of_other_weights_are_refused(tmp_path):
-    filled(tmp_path / 'compact-aa')
-    (tmp_path / 'compact-aa').rename(tmp_path / 'compact-bb')
-    with pytest.raises(StoreError, match="network is 'compact-aa' there and 'compact-bb' here"):
-        SegmentStore.load(tmp_path / 'compact-bb', ORIGIN)
 
 
 def test_a_form_that_ended_the_process_is_not_tried_again(tmp_path):
@@ -145,11 +125,3 @@ def test_the_origin_names_versions_and_an_absent_library_is_told_with_the_comman
     monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
     with pytest.raises(StoreError, match='OpenVINO is not installed: pip install'):
         store_origin(facts)
-
-
-def test_stores_lie_in_the_users_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    assert (
-        default_store_folder('compact', 'ab')
-        == tmp_path / 'deadline_perception' / 'engine' / 'compact-ab'
-    )

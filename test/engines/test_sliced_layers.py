@@ -17,7 +17,6 @@ from deadline_perception.engines.sliced_layers import (
     Linear,
     Norm,
     Span,
-    kept_ranges,
     weight_bytes,
 )
 
@@ -37,19 +36,6 @@ def convolution() -> Convolution:
         {'weight': {0: (Span(1, 6),), 1: (Span(0, 4),)}, 'bias': {0: (Span(1, 6),)}},
         nn.Conv2d(4, 6, 3),
     )
-
-
-def test_kept_stretches_join_where_they_touch():
-    spans = (Span(0, 4, 2), Span(1, 3), Span(0, 4))
-    assert kept_ranges(spans, (2, 3)) == [(0, 4), (8, 13)]
-    assert kept_ranges(spans, (4, 3)) == [(0, 15)]
-
-
-def test_what_a_cut_uses_is_a_view():
-    layer = convolution()
-    weight, bias, *_ = layer.used(HALF)
-    assert weight.shape == (3, 2, 3, 3) and bias.shape == (3,)
-    assert weight.untyped_storage().data_ptr() == layer.weight.untyped_storage().data_ptr()
 
 
 _STRIDED = """
@@ -133,6 +119,7 @@ def test_columns_behind_a_concatenation_are_put_side_by_side():
 def test_reordering_moves_units_along_every_axis_and_leaves_a_group_without_an_order():
     layer = convolution()
     before, bias = layer.weight.detach().clone(), layer.bias.detach().clone()
+    assert layer.used(HALF)[0].untyped_storage().data_ptr() == layer.weight.data_ptr()  # a view
     inputs, outputs = torch.tensor([2, 0, 3, 1]), torch.tensor([5, 4, 3, 2, 1, 0])
     layer.reorder((inputs, outputs))
     torch.testing.assert_close(layer.weight.detach(), before[outputs][:, inputs])

@@ -110,11 +110,3 @@ def test_files_and_folders_that_others_may_write_are_not_used(folder, mode):
     (folder / 'blob').unlink()
     (folder / 'blob').symlink_to('/etc/hostname')
     assert 'is a link' in foreign_writer(folder)
-
-
-def test_a_store_is_judged_by_all_folders_of_the_package_however_deep_it_lies(tmp_path):
-    folder = tmp_path / 'cache' / 'deadline_perception' / 'engine' / 'onnxruntime' / '0123'
-    folder.mkdir(parents=True)
-    assert foreign_writer(folder) == ''
-    (tmp_path / 'cache' / 'deadline_perception').chmod(0o777)
-    assert 'deadline_perception may be written by everybody' in foreign_writer(folder)
