@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
-from invented_networks import make_classifier, make_magnifier, make_single
+from invented_networks import make_classifier, make_magnifier
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from vision_msgs.msg import Classification, Detection2DArray
@@ -27,7 +27,6 @@ IMAGES = 12
     'make, topic, kind',
     [
         (make_magnifier, 'detections', Detection2DArray),
-        (make_single, 'detections', Detection2DArray),
         (make_classifier, 'classification', Classification),
     ],
 )

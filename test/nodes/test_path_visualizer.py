@@ -33,18 +33,12 @@ def latency(stamp_ns, **changes):
     return FrameLatency(header=header(stamp_ns), **fields)
 
 
-def test_headline_says_time_budget_and_miss():
-    assert headline(latency(1)) == '60 of 100 ms  s01-w0.50-p100-h1'
-    assert (
-        headline(latency(1, total_ms=130.0, deadline_met=False))
-        == '130 of 100 ms MISSED  s01-w0.50-p100-h1'
-    )
-
-
-def test_headline_says_bound_and_worst_case_where_one_is_known():
-    shown = headline(latency(1, bound_ms=42.0, wcet_ms=51.3))
-    assert shown == '60 of 100 ms  s01-w0.50-p100-h1  bound 42, WCET 51 ms'
-    assert headline(latency(1, wcet_ms=float('nan'))) == headline(latency(1))
+def test_headline_says_time_budget_miss_and_what_is_known_of_bounds():
+    path = '60 of 100 ms  s01-w0.50-p100-h1'
+    assert headline(latency(1)) == headline(latency(1, wcet_ms=math.nan)) == path
+    missed = headline(latency(1, total_ms=130.0, deadline_met=False))
+    assert missed == '130 of 100 ms MISSED  s01-w0.50-p100-h1'
+    assert headline(latency(1, bound_ms=42.0, wcet_ms=51.3)) == f'{path}  bound 42, WCET 51 ms'
 
 
 class Frames:
@@ -137,7 +131,7 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(
     )
 
 
-def test_an_image_that_comes_after_its_detections_is_drawn_and_one_that_never_comes_is_told(
+def test_an_image_that_comes_after_its_detections_is_drawn_and_missing_ones_are_reported(
     start_node, observer, wait_for
 ):
     start_node('path_visualizer', {}, {'image': '/cam/image_raw'})
@@ -159,7 +153,6 @@ def test_an_image_that_comes_after_its_detections_is_drawn_and_one_that_never_co
         ),
         'frames without image',
     )
-    assert int(observer.status('path_visualizer')[2]['frames_without_image']) > 0
 
 
 def test_compressed_images_are_drawn_and_broken_ones_reported(start_node, observer, wait_for):
