@@ -14,6 +14,7 @@ needs_compiler = pytest.mark.skipif(shutil.which('cc') is None, reason='needs a 
 BEFORE, AFTER = {'a': b'old'}, {'a': b'new'}
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_whatever_call_fails_files_are_the_old_or_the_new_ones(repository, tmp_path):
     out = tmp_path / 'failing_calls.json'

@@ -14,6 +14,8 @@ from deadline_perception.extras.camera.diagnosis import diagnose
 from deadline_perception.nodes.camera_doctor import domains_here, watch
 from deadline_perception.nodes.middleware import VARIABLES
 
+pytestmark = pytest.mark.slow
+
 # What is staged, and a word of its remedy.
 FAULTS = {
     'reliability': 'reliability: auto',

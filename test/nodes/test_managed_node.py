@@ -131,6 +131,7 @@ class Ended(Recorded):
         self.create_publisher(State, 'state', 1)
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_script):
     node = start_script(
         'endless',

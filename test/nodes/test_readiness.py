@@ -14,6 +14,7 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 from deadline_perception.nodes.readiness import ReadinessNode
 
 
+@pytest.mark.slow
 def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp_path):
     write_bag(render_drive(seconds=0.4, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
     done = subprocess.run(
