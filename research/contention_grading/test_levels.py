@@ -49,12 +49,6 @@ def test_levels_are_where_the_delays_lie(levels_ms):
     assert all(math.isnan(level.slowdown) and level.units is None for level in found)
 
 
-def test_levels_that_come_back_are_the_same_levels():
-    found = grade_levels(stretches(40.0, 60.0, 40.0, 90.0, 60.0, frames=200))
-    assert [level.delay_ms for level in found] == pytest.approx([40.0, 60.0, 90.0], rel=0.02)
-    assert [level.share for level in found] == pytest.approx([0.4, 0.4, 0.2], abs=0.02)
-
-
 def test_delays_in_any_order_are_not_averaged_over_neighbours_that_differ():
     delays = np.random.default_rng(1).permutation(stretches(40.0, 60.0, 90.0))
     assert smoothed(delays, 9) is delays
@@ -70,28 +64,11 @@ def test_the_moving_average_tells_levels_apart_that_noise_hides():
     )
 
 
-def test_a_step_leaves_no_level_between():
-    delays = np.repeat([10.0, 20.0, 10.0, 20.0], 15) + np.random.default_rng(0).normal(0.0, 0.1, 60)
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
-        [10.0, 20.0], rel=0.02
-    )
-
-
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), noise=st.floats(0.005, 0.3))
 def test_one_level_is_a_result_whatever_the_noise(seed, noise):
     delays = 50.0 * np.random.default_rng(seed).lognormal(0.0, noise, 500)
     assert len(grade_levels(delays)) == 1
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000), scale=st.floats(0.1, 100.0))
-def test_levels_scale_with_the_delays(seed, scale):
-    delays = stretches(20.0, 31.0, 55.0, frames=120, seed=seed)
-    plain, scaled = grade_levels(delays), grade_levels(scale * delays)
-    assert [level.delay_ms * scale for level in plain] == pytest.approx(
-        [level.delay_ms for level in scaled], rel=1e-3
-    )
 
 
 def test_few_delays_far_apart_are_one_level():
@@ -241,14 +218,3 @@ def test_levels_lie_beside_the_profiles(monkeypatch, tmp_path):
     facts = DeviceFacts(name='Board', kind='cpu', cores=4, threads=2)
     folder = tmp_path / 'deadline_perception' / 'levels'
     assert default_levels_path('compact', facts) == folder / 'compact-board-t2.json'
-
-
-@pytest.mark.parametrize('seed', range(3))
-def test_each_number_of_units_that_the_demo_plays_for_five_seconds_is_a_level(seed):
-    # Times of a path beside 0 to 3 units on its core, and how they scatter, as they were measured for the demo.
-    rng, delays = np.random.default_rng(seed), []
-    for delay_ms, scatter in ((23.0, 0.03), (36.5, 0.06), (54.0, 0.09), (75.0, 0.09)):
-        delays += list(delay_ms * np.exp(rng.normal(0.0, scatter, int(5000 / delay_ms))))
-    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx(
-        [23.0, 36.5, 54.0, 75.0], rel=0.06
-    )

@@ -119,15 +119,6 @@ def test_the_papers_normalisation_and_regression_worked_out_by_hand():
     assert predictor.predict_ms('one') == pytest.approx(12.0)
 
 
-def test_before_enough_frames_the_oldest_stands_for_those_before_it():
-    rising = [10.0 + (place % 7) for place in range(100)]
-    early, late = (LaggedRegression({'one': rising}, lags=3) for _ in range(2))
-    early.observe('one', 12.0)
-    for _ in range(3):
-        late.observe('one', 12.0)
-    assert early.predict_ms('one') == late.predict_ms('one')
-
-
 def test_a_step_is_followed_within_three_frames_for_every_candidate():
     predictor = AdaptiveRegression(IDLE_MS)
     for _ in range(200):
@@ -139,15 +130,6 @@ def test_a_step_is_followed_within_three_frames_for_every_candidate():
     )
 
 
-def test_a_single_slow_frame_is_hardly_followed():
-    predictor = AdaptiveRegression(IDLE_MS)
-    for _ in range(200):
-        predictor.observe('small', 20.0)
-    predictor.observe('small', 60.0)
-    predictor.observe('small', 20.0)
-    assert predictor.predict_ms('small') < 30.0
-
-
 def test_a_change_is_detected_and_what_was_followed_sinks_slowly():
     rng, predictor = random.Random(0), AdaptiveRegression(IDLE_MS)
     for slowdown in [1.0] * 200 + [2.0] * 100 + [1.0] * 3:
@@ -157,13 +139,6 @@ def test_a_change_is_detected_and_what_was_followed_sinks_slowly():
     for _ in range(150):
         predictor.observe('middle', 40.0 * rng.lognormvariate(0.0, 0.02))
     assert predictor.predict_ms('middle') == pytest.approx(40.0, rel=0.1)
-
-
-def test_the_covariance_stays_bounded_on_delays_that_never_change():
-    predictor = AdaptiveRegression(IDLE_MS)
-    for _ in range(20_000):
-        predictor.observe('small', 20.0)
-    assert predictor.predict_ms('small') == pytest.approx(20.0, rel=0.01)
 
 
 @pytest.mark.parametrize('name', ['paper', 'ours'])

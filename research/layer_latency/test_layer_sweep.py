@@ -11,11 +11,8 @@ import torch
 from layer_sweep import (
     LayerTimer,
     Repetition,
-    Sweep,
     measure_layers,
     median_uncertainty,
-    quick_sweeps,
-    table_sweeps,
 )
 from layers import ConvolutionShape
 
@@ -36,43 +33,6 @@ class TimerOfKnownLayers:
         ]
 
 
-def test_a_sweep_changes_one_dimension():
-    sweep = Sweep('filters', 'out_channels', LAYER, (2, 5))
-    assert sweep.shapes == (replace(LAYER, out_channels=2), replace(LAYER, out_channels=5))
-
-
-def test_sweeps_of_the_table():
-    channels, filters, width, *squares = table_sweeps()
-    assert (
-        channels.values[0],
-        channels.values[-1],
-        channels.layer.out_channels,
-        channels.layer.width,
-    ) == (10, 530, 128, 256)
-    assert (filters.values[0], filters.values[-1], filters.layer.in_channels) == (1, 530, 128)
-    assert (width.values[0], width.values[-1], width.layer.kernel, width.layer.height) == (
-        10,
-        511,
-        3,
-        256,
-    )
-    assert [(sweep.layer.kernel, sweep.values[0], sweep.values[-1]) for sweep in squares] == [
-        (1, 10**2, 511**2),
-        (3, 10**2, 511**2),
-        (5, 10**2, 511**2),
-    ]
-    assert all(
-        (shape.height, shape.width) == (side, side)
-        for sweep in squares
-        for side, shape in zip(range(10, 512), sweep.shapes)
-    )
-    assert all(
-        sweep.layer.in_channels == 64 and sweep.layer.out_channels == 128
-        for sweep in (width, *squares)
-    )
-    assert [sweep.name for sweep in quick_sweeps()] == [sweep.name for sweep in table_sweeps()]
-
-
 def test_uncertainty_of_the_median_by_hand():
     assert median_uncertainty([1.0] * 5) == math.inf
     assert median_uncertainty([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(
@@ -82,19 +42,6 @@ def test_uncertainty_of_the_median_by_hand():
     assert median_uncertainty([float(value) for value in range(1, 26)]) == pytest.approx(
         10.0 / 26.0
     )
-
-
-def test_interval_covers_the_median_as_often_as_it_says():
-    rng = random.Random(0)
-    covered = 0
-    for _ in range(600):
-        samples = sorted(rng.expovariate(1.0) for _ in range(21))
-        rank = math.floor((20 - 1.96 * math.sqrt(21)) / 2)
-        assert median_uncertainty(samples) == pytest.approx(
-            (samples[20 - rank] - samples[rank]) / (2 * samples[10])
-        )
-        covered += samples[rank] <= math.log(2.0) <= samples[20 - rank]
-    assert covered >= 0.94 * 600
 
 
 def test_runs_unsteady_layers_more_often_and_in_turns():

@@ -35,10 +35,6 @@ def test_predicts_by_hand():
     assert ORIN.predict(32) == pytest.approx(32 * 0.02 + 1.0)
 
 
-def test_never_predicts_below_zero():
-    assert StepModel(1, 1, 1, Line(1.0, -5.0), Line(1.0, -5.0), 0.0).predict(2) == 0.0
-
-
 @pytest.mark.parametrize(
     ('depth', 'period', 'upper_values'),
     [(32, 8, 4), (16, 64, 32), (16, 1, 1), (1, 8, 7), (64, 16, 15), (24, 1, 1)],
@@ -100,22 +96,6 @@ def test_chooses_first_and_last_of_each_level():
         40,
         69,
     )  # the upper level is not among them
-
-
-def test_a_level_that_was_not_measured_takes_the_line_of_the_other():
-    found = ORIN.with_bounds([37, 69, 101, 133], [1.0, 2.0, 3.0, 4.0])
-    assert found.upper == found.lower
-
-
-@settings(max_examples=15, deadline=None)
-@given(slope=st.floats(1e-4, 1.0), intercept=st.floats(0.01, 10.0), scale=st.floats(0.001, 1000.0))
-def test_time_unit_does_not_matter(slope, intercept, scale):
-    values = list(range(16, 80, 4))
-    latencies = [intercept + slope * value for value in values]
-    found = fit_step_model(values, latencies)
-    scaled = fit_step_model(values, [scale * latency for latency in latencies])
-    assert (found.depth, found.period) == (scaled.depth, scaled.period)
-    assert scaled.predict(50) == pytest.approx(scale * found.predict(50), rel=1e-6)
 
 
 @settings(max_examples=20, deadline=None)

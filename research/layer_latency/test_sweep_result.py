@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import cv2
 import pytest
 from layer_sweep import Sweep
 from layers import ConvolutionShape
 from measured_layers import MeasuredLayers
 from step_latency import Line, StepModel
-from sweep_result import draw_sweeps, evaluate_sweep
+from sweep_result import evaluate_sweep
 
 from deadline_perception.core.device import DeviceFacts
 
@@ -50,11 +49,3 @@ def test_too_few_values_are_refused():
         ValueError, match="sweep 'filters' has 7 measured values, expected at least 8"
     ):
         evaluate_sweep(SWEEP, measured(SWEEP, skipped=122))
-
-
-def test_draws_a_picture(tmp_path):
-    draw_sweeps(
-        [evaluate_sweep(SWEEP, measured(SWEEP))] * 3, tmp_path / 'new' / 'sweep.png', 'Some CPU'
-    )
-    assert min(cv2.imread(str(tmp_path / 'new' / 'sweep.png')).shape[:2]) > 300
-    assert [file.name for file in (tmp_path / 'new').iterdir()] == ['sweep.png']

@@ -4,7 +4,6 @@ import pytest
 from construction import (
     DoesNotFit,
     activation_bytes,
-    building_blocks,
     construct,
     place_skips,
 )
@@ -64,12 +63,6 @@ def _depths(config):
 
 def _heads(config):
     return [FAMILY.heads.index(head) for head in config.heads]
-
-
-def test_building_blocks_hold_each_block_once():
-    blocks = building_blocks(PAPER)
-    assert blocks.kept_blocks == (1, 1, 1, 1) and blocks.skip_groups == ((1,),) * 4
-    assert blocks.heads == PAPER.heads and len(blocks.path_space.of_kind(SKIP)) == 4
 
 
 def test_without_room_for_a_block_the_network_stays_minimal_with_the_middle_head():
@@ -204,8 +197,3 @@ def test_a_constructed_network_is_one_that_runs():
     ).eval()
     assert len(network.backbone.skips) == 3
     assert built.config.name == 'compact-45ms-1000mb'
-
-
-def test_limits_of_any_size_make_a_name():
-    assert _construct(1e7, memory_mb=2.5e9).config.name == 'compact-10000000ms-2500000000mb'
-    assert _construct(30.25).config.name == 'compact-30.25ms-1000mb'

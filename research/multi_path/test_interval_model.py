@@ -45,13 +45,6 @@ def test_memory_delay_is_the_larger_of_two_queues() -> None:
     assert PROCESSOR.memory_delay(3, 21) == 200.0
 
 
-@given(st.integers(0, 1000), st.integers(1, 64))
-def test_mshr_delay_is_above_that_of_whole_rounds(requests: int, mshrs: int) -> None:
-    processor = replace(PROCESSOR, mshrs=mshrs)
-    rounds = max(0, math.ceil(requests / mshrs) - 1)
-    assert processor.mshr_delay(requests) >= processor.miss_latency_cycles * rounds
-
-
 @given(st.integers(1, 8), st.integers(1, 64), positive, st.floats(0, 1e3), st.integers(1, 50))
 def test_model_is_the_sum_over_intervals_that_are_alike(
     warps: int, blocks: int, execution: float, requests: float, count: int
@@ -106,16 +99,6 @@ def test_counts_from_geometry() -> None:
     assert counts.memory_loads == 4 * (128 + 128) / 64
     assert counts.stores == counts.near_stores == 4 * 256 / 32
     assert counts.memory_stores == 4 * 256 / 64
-
-
-@given(st.integers(1, 64), st.integers(1, 64))
-def test_a_larger_layer_is_never_bounded_lower(channels: int, more: int) -> None:
-    model = IntervalModel(PROCESSOR, (1.0, 0.5, 0.2, 3.0), missing=0.1, conflicting=0.3)
-    small, large = (
-        LayerCounts.of(ConvolutionShape(8, out, 3, 1, 16, 16), PROCESSOR)
-        for out in (channels, channels + more)
-    )
-    assert model.wcet_ms(small) < model.wcet_ms(large)
 
 
 def test_processor_of_a_cpu_and_of_a_gpu() -> None:

@@ -53,13 +53,6 @@ def test_what_was_measured_stays_as_it_is() -> None:
     assert found['stage1@w1'] == 123.0 and all(0.0 < value < math.inf for value in found.values())
 
 
-def test_a_kind_that_nobody_measured_is_described_by_the_others() -> None:
-    found = predict_times(
-        WORK, {key: _times(work) for key, work in WORK.items() if key.startswith('stage')}
-    )
-    assert found['head5@w3'] == pytest.approx(_times(WORK['head5@w3']), rel=0.6)
-
-
 def test_a_kind_may_take_longer_for_the_same_work() -> None:
     slow = {key: 4.0 if key.startswith('head') else 1.0 for key in WORK}
     measured = {

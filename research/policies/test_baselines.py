@@ -114,12 +114,6 @@ def test_reactive_stays_on_its_ladder_and_never_looks_at_the_time_left(
         policy.observe(latency_ms, 30.0)
 
 
-def test_reactive_keeps_the_path_of_a_frame_that_runs_and_bounds_what_remains(models):
-    policy = Reactive(SPACE, *models, to_the_lowest=False)
-    choice = policy.redecide(SPACE.largest, len(SPACE.segments) - 1, 1.5, 2.0)
-    assert (choice.path, choice.bound_ms, choice.feasible) == (SPACE.largest, 2.0, False)
-
-
 def test_reactive_refuses_a_ladder_of_one_rung_and_impossible_outcomes(models):
     with pytest.raises(ValueError, match='rungs is 1, expected at least 2'):
         Reactive(SPACE, *models, to_the_lowest=True, rungs=1)
@@ -153,22 +147,3 @@ def test_a_given_factor_decides_and_the_learnt_one_bounds(models):
             assert choice == replace(decided, bound_ms=choice.forecast_ms * 9.0)
     with pytest.raises(ValueError, match='frame took nan ms'):
         policy.observe(math.nan, 1.0)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    index=st.integers(0, len(SPACE) - 1),
-    segment=st.integers(0, len(SPACE.segments) - 1),
-    factors=st.tuples(st.floats(0.1, 5.0), st.floats(0.1, 5.0)),
-)
-def test_what_remains_after_a_prefix_never_has_a_larger_bound_than_the_whole(
-    models, index, segment, factors
-):
-    path = list(SPACE)[index]
-    whole = FixedPath(path, SPACE, *models).plan(50.0, factors[0])
-    rest = FixedPath(path, SPACE, *models).redecide(path, segment, 50.0, factors[0])
-    assert rest.bound_ms <= whole.bound_ms
-    policy, planned_ms = GivenFactor(FrontierPolicy(SPACE, *models), 'x'), []
-    for policy.factor in sorted(factors):
-        planned_ms.append(policy.plan(40.0, 1.0).forecast_ms)
-    assert planned_ms[1] <= planned_ms[0]

@@ -96,13 +96,6 @@ def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(
     )
 
 
-@settings(max_examples=25, deadline=None)
-@given(costs=st.tuples(COSTS, COSTS), ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
-def test_a_higher_cost_never_gives_a_longer_path(parts, costs, ratios, left_ms):
-    low, high = (policy_of(parts, cost, ratios)[0].plan(left_ms, 1.0) for cost in sorted(costs))
-    assert high.forecast_ms <= low.forecast_ms
-
-
 def test_where_late_frames_are_as_good_the_best_path_runs_else_the_cheapest_without_time(parts):
     forecast, quality, _ = parts
     for left_ms in (5.0, 0.0, -3.0, -math.inf):
@@ -155,15 +148,6 @@ def test_a_late_frame_counts_with_the_time_that_it_had(parts):
     forecast_ms = policy.plan(140.0, 1.0).forecast_ms
     policy.observe(math.inf, 2.0 * forecast_ms)
     assert chance(belief, 1.0, 1.5) > before + 0.1
-
-
-def test_a_late_result_that_is_worth_nothing_makes_paths_cheaper(parts):
-    assert (
-        policy_of(parts, 0.0)[0].plan(60.0, 1.0).forecast_ms
-        < policy_of(parts, 0.0, late_worth=1.0)[0].plan(60.0, 1.0).forecast_ms
-    )
-    with pytest.raises(ValueError, match=r'late_worth is 1.1, expected a share in \[0, 1\]'):
-        policy_of(parts, 0.0, late_worth=1.1)
 
 
 def test_what_was_never_planned_tells_nothing(parts):

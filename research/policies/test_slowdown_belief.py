@@ -20,38 +20,6 @@ def chance(belief: SlowdownBelief, factor: float) -> float:
     return float(belief.probability_above(np.array([math.log(factor)]))[0])
 
 
-def test_before_the_first_frame_any_slowdown_may_come():
-    belief = SlowdownBelief()
-    assert 0.2 < chance(belief, 3.0) < 0.8
-    assert chance(belief, 1.0) > 0.8
-
-
-def test_quiet_frames_leave_little_above_their_noise():
-    noise = np.random.default_rng(0).normal(0.0, 0.03, 40)
-    belief = after(*np.exp(noise))
-    assert chance(belief, 0.9) > 0.95
-    assert chance(belief, 1.3) < 0.04
-
-
-def test_frames_that_scatter_leave_more_above_than_quiet_ones_of_the_same_level():
-    noise = np.random.default_rng(0).normal(0.0, 1.0, 40)
-    quiet, scattered = (after(*np.exp(math.log(1.5) + scatter * noise)) for scatter in (0.04, 0.35))
-    assert chance(scattered, 2.2) > 0.1 > chance(quiet, 2.2)
-
-
-def test_between_two_modes_little_is_expected():
-    shares = np.random.default_rng(0).random(60) < 0.5
-    belief = after(
-        *np.exp(
-            np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)
-        )
-    )
-    between = chance(belief, 1.3) - chance(belief, 1.8)
-    assert between < 0.06
-    assert chance(belief, 1.3) == pytest.approx(0.5, abs=0.15)
-    assert chance(belief, 2.8) < 0.06
-
-
 def test_a_step_is_believed_after_two_frames_and_one_back_too():
     steady = [1.0, 1.02, 0.98, 1.01] * 10
     assert chance(after(*steady), 2.0) < 0.03

@@ -7,7 +7,6 @@ import torch
 from element_form import (
     ElementNetwork,
     MaskedNetwork,
-    activation_vector,
     element_masks,
     sub_convolution,
     sub_multiplication,
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from made_up_elastic import images
 from torch import nn
 
-from deadline_perception.extras.elastic.activation import UnitGroup, activate
 from deadline_perception.extras.elastic.elastic import elastic, outputs
 
 
@@ -103,14 +101,6 @@ def test_single_neurons_of_a_network(utilisation):
         )
 
 
-def test_keeps_the_most_important_neurons():
-    network = elastic(chain(), (images(1),), images(), settings=(0.5, 1.0))
-    name, mask = list(element_masks(network, images(64), 0.25).items())[-1]
-    values = outputs(network, images(64))[name]
-    silent = (values.abs().amax(0) == 0).reshape(mask.shape)
-    assert not (mask.bool() & silent).any()
-
-
 def test_refuses_layers_that_the_element_form_does_not_have():
     grouped = nn.Sequential(
         nn.Conv2d(3, 4, 1),
@@ -127,11 +117,3 @@ def test_refuses_layers_that_the_element_form_does_not_have():
     }
     with pytest.raises(ValueError, match='has groups or a norm'):
         ElementNetwork(network, network.activate(1.0), masks).compute(images())
-
-
-def test_activation_vectors_have_ones_for_the_most_important_units():
-    activation = activate((UnitGroup(10), UnitGroup(4, 'it is a first layer')), 0.3)
-    assert [activation_vector(activation, group).tolist() for group in (0, 1)] == [
-        [1] * 3 + [0] * 7,
-        [1] * 4,
-    ]
