@@ -15,12 +15,6 @@ def test_two_detectors_that_agree_are_averaged_by_their_scores():
     np.testing.assert_allclose(both.scores, [0.6], rtol=1e-6)
 
 
-def test_an_object_that_one_of_two_sees_has_half_the_score():
-    one = fuse([found([0, 0, 10, 10, 0.8, 0]), found()], np.ones((2, 1)))
-    np.testing.assert_allclose(one.scores, [0.4], rtol=1e-6)
-    np.testing.assert_allclose(one.boxes_xyxy_px, [[0, 0, 10, 10]])
-
-
 def test_a_detector_that_does_not_know_the_class_takes_no_part():
     one = fuse(
         [found([0, 0, 10, 10, 0.8, 1]), found([0, 0, 10, 10, 0.6, 0])],
@@ -50,9 +44,8 @@ def test_classes_and_distant_boxes_stay_apart_and_the_best_comes_first():
         [found([0, 0, 10, 10, 0.4, 0], [0, 0, 10, 10, 0.6, 1], [50, 0, 60, 10, 0.9, 0])],
         np.ones((1, 2)),
     )
-    assert rows.labels.tolist() == [0, 1, 0] and rows.scores.tolist() == pytest.approx(
-        [0.9, 0.6, 0.4]
-    )
+    assert rows.labels.tolist() == [0, 1, 0]
+    assert rows.scores.tolist() == pytest.approx([0.9, 0.6, 0.4])
 
 
 def test_nothing_seen_and_classes_of_no_weight_give_nothing():
@@ -100,16 +93,3 @@ def test_fused_boxes_lie_within_those_seen_and_their_scores_below_the_best(image
         same = seen[labels == label]
         assert (box >= same.min(0) - 1e-3).all() and (box <= same.max(0) + 1e-3).all()
         assert score <= scores[labels == label].max() + 1e-6
-
-
-@settings(deadline=None, max_examples=100)
-@given(detectors, st.randoms(use_true_random=False))
-def test_the_order_of_detectors_does_not_matter_to_how_much_is_found(images, random):
-    images = [found(*rows) for rows in images]
-    distinct = len(set(np.concatenate([one.scores for one in images]).tolist()))
-    if distinct < sum(map(len, images)):
-        return  # ties fall by the order
-    turned = list(images)
-    random.shuffle(turned)
-    one, other = (fuse(some, np.ones((len(some), 3))) for some in (images, turned))
-    np.testing.assert_allclose(np.sort(one.scores), np.sort(other.scores), atol=1e-6)

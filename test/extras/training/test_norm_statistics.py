@@ -40,9 +40,8 @@ def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
                 )
     for module in network.modules():
         if isinstance(module, SlicedFrozenNorm):
-            assert module.folds and all(
-                (module.mean[row, :count] != 0).all() for count, row in module.rows.items()
-            )
+            assert module.folds
+            assert all((module.mean[row, :count] != 0).all() for count, row in module.rows.items())
 
 
 def test_network_with_group_norms_is_followed(tiny_network):

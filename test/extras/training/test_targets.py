@@ -66,10 +66,8 @@ def test_images_are_joined_by_the_number_of_their_anchors():
     images = (target_objects(), ground_truth, ground_truth)
     chosen = [choose_anchors(anchors, one, np.random.default_rng(0)) for one in images]
     joined = join_anchors(chosen, 2, torch.device('cpu'))
-    assert joined.indices.tolist()[2:] == [3, 2, 5, 4] and sorted(joined.indices[:2].tolist()) == [
-        0,
-        1,
-    ]
+    assert joined.indices.tolist()[2:] == [3, 2, 5, 4]
+    assert sorted(joined.indices[:2].tolist()) == [0, 1]
     assert joined.positives.tolist() == [2, 4] and joined.labels.tolist() == [0, 0, 1, 0, 1, 0]
     assert joined.deltas.shape == (2, 4) and float(joined.deltas.abs().max()) == 0.0
 
@@ -77,6 +75,5 @@ def test_images_are_joined_by_the_number_of_their_anchors():
 def test_many_anchors_are_drawn_without_repeats(tiny_network):
     anchors = all_anchors(tiny_network.config, (64, 96))
     chosen = choose_anchors(anchors, target_objects(), np.random.default_rng(0))
-    assert len(set(chosen.indices.tolist())) == ANCHORS_PER_IMAGE < len(
-        anchors
-    ) and chosen.deltas.shape == (0, 4)
+    assert len(set(chosen.indices.tolist())) == ANCHORS_PER_IMAGE < len(anchors)
+    assert chosen.deltas.shape == (0, 4)

@@ -149,10 +149,7 @@ def test_weights_that_are_no_numbers_are_not_written_over_the_state_before(file,
     before = file.read_bytes()
     with torch.no_grad():
         run.network.bias.fill_(value)
-    with pytest.raises(
-        TrainingDiverged,
-        match='weights.bias is no longer finite after step 1; try a lower learning rate than 0.1',
-    ):
+    with pytest.raises(TrainingDiverged, match='weights.bias is no longer finite after.*than 0.1'):
         run.save(file)
     assert file.read_bytes() == before
 
@@ -179,10 +176,7 @@ def put_nan(name):
 @pytest.mark.parametrize(
     ('change', 'words'),
     [
-        (
-            lambda h, v: h['__metadata__'].pop('step'),
-            r'has step None, expected a whole number in \[0, 9\]',
-        ),
+        (lambda h, v: h['__metadata__'].pop('step'), r'has step None, expected a whole.*\[0, 9\]'),
         *(
             (
                 lambda h, v, step=step: h['__metadata__'].update(step=step),
@@ -203,10 +197,7 @@ def put_nan(name):
             lambda h, v: h.__setitem__('optimiser.x', h.pop('optimiser.0.step')),
             'lacks optimiser.0.step',
         ),
-        (
-            lambda h, v: h['weights.weight']['shape'].reverse(),
-            r'weights.weight of \[3, 1\], expected \[1, 3\]',
-        ),
+        (lambda h, v: h['weights.weight']['shape'].reverse(), r'weights.weight of \[3.*\[1, 3\]'),
         (
             lambda h, v: h['optimiser.0.exp_avg']['shape'].reverse(),
             r'of \[3, 1\], expected \[1, 3\]',
