@@ -30,26 +30,12 @@ def objects(boxes: list, scores: list, labels: list | None = None) -> Objects:
     )
 
 
-def test_labels_may_begin_with_a_background():
-    assert label_lists(('car', 'person')) == [
-        ('car', 'person'),
-        (None, 'car', 'person'),
-        ('car', 'person', None),
-    ]
-
-
 def test_the_classes_of_coco_also_have_a_numbering_with_gaps():
     plain, gaps, after_background, *_ = label_lists(COCO_NAMES)
     assert (len(plain), len(gaps), len(after_background)) == (80, 90, 91)
     # Lin et al. 2014: 1 person, 10 traffic light, 13 stop sign, 90 toothbrush; nothing has the number 12.
-    assert [after_background[number] for number in (0, 1, 10, 12, 13, 90)] == [
-        None,
-        'person',
-        'traffic light',
-        None,
-        'stop sign',
-        'toothbrush',
-    ]
+    expected = [None, 'person', 'traffic light', None, 'stop sign', 'toothbrush']
+    assert [after_background[number] for number in (0, 1, 10, 12, 13, 90)] == expected
     assert gaps[0] == 'person' and tuple(name for name in gaps if name) == COCO_NAMES
 
 
@@ -57,11 +43,8 @@ def test_readings_fit_one_of_the_label_lists():
     found = possible_readings(
         [Output('boxes', (1, 50, 4)), Output('scores', (1, 50, 3))], ('car', 'person'), SIZE
     )
-    assert {(head.labels, names) for head, names in found} == {
-        (3, (None, 'car', 'person')),
-        (3, ('car', 'person', None)),
-        (2, ('car', 'person')),
-    }
+    expected = {(3, (None, 'car', 'person')), (3, ('car', 'person', None)), (2, ('car', 'person'))}
+    assert {(head.labels, names) for head, names in found} == expected
     with pytest.raises(ModelError, match='of 7 classes'):
         possible_readings([Output('output0', (1, 11, 8400))], ('car', 'person'), SIZE)
 
@@ -102,10 +85,8 @@ def test_the_search_finds_the_form_that_is_best_in_every_respect(truth):
     start = InputForm.of_range(SIZE, 'stretch', 'rgb', '0 to 1')
     best, trials = search(run, start, [(wrong, ('car',)), (right, ('car',))], evaluate, 20)
     assert best.conventions.form == wanted and best.conventions.head is right
-    assert (
-        trials[0].value == best.value
-        and best.conventions.words == f'{truth[1]}, {truth[2]}, {truth[0]}, right'
-    )
+    assert trials[0].value == best.value
+    assert best.conventions.words == f'{truth[1]}, {truth[2]}, {truth[0]}, right'
     forms = {form for form, number in asked if number == 19}
     assert len(forms) < len(RESIZES) * len(CHANNELS) * len(RANGES) / 2, (
         'most forms need not be tried'

@@ -37,27 +37,6 @@ def test_what_ultralytics_writes_into_a_file_is_read(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    'names',
-    [
-        "{0: 'car', 1: 'car'}",
-        '{0: 5}',
-        "__import__('os').abort()",
-        '[' * 5000,
-        '',
-        '{',
-        "{0: '\\x1b[31m'}",
-    ],
-)
-def test_names_that_are_none_are_left_to_the_user(tmp_path, names):
-    assert (
-        read_exported(
-            exported(tmp_path / 'net.xml', ROWS, facts={'names': names, 'imgsz': '[0, -3]'})
-        ).stated.class_names
-        == ()
-    )
-
-
 def test_inputs_that_tell_sizes_become_constants(tmp_path):
     read = read_exported(
         exported(tmp_path / 'net.xml', ROWS, further={'orig_target_sizes': ((1, 2), 'i64')})
@@ -210,9 +189,7 @@ def broadcast(file, length, side=8, body=False):
 def test_layers_of_gigabytes_are_refused_before_they_are_allocated(tmp_path, body):
     file = broadcast(tmp_path / 'wide.xml', 2_000_000_000, body=body)
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(
-        ModelError, match=r'wide.xml take (8|16).0 GB at once, expected at most 4.3'
-    ):
+    with pytest.raises(ModelError, match='wide.xml take (8|16).0 GB at once.*most 4.3'):
         read_exported(file)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before_kb + 500_000
     read_exported(broadcast(tmp_path / 'fine.xml', 1_000_000, body=body))
@@ -252,10 +229,8 @@ def test_a_real_tflite_file_is_decoded_by_its_layers():
     file = PUBLIC / 'ssd_mobilenet_v1_coco_quant.tflite'
     read = read_exported(file)
     outputs = with_size(read, (300, 300), file)
-    assert [str(output) for output in outputs] == [
-        'boxes [1, 1917, 4]',
-        'class_scores [1, 1917, 90]',
-    ]
+    expected = ['boxes [1, 1917, 4]', 'class_scores [1, 1917, 90]']
+    assert [str(output) for output in outputs] == expected
     assert (read.layers, read.by_planes) == ('8 bit', False)
 
 

@@ -70,36 +70,21 @@ def test_what_is_stated_narrows_the_readings():
         'detections centres px',
         'detections centres fraction',
     ]
-    assert names(outputs, 2, 'detections label-first') == [
-        'detections label-first px',
-        'detections label-first fraction',
-    ]
-    with pytest.raises(
-        ModelError, match=r"stated as 'ssd': expected one of yolov8 px, detections px"
-    ):
+    expected = ['detections label-first px', 'detections label-first fraction']
+    assert names(outputs, 2, 'detections label-first') == expected
+    with pytest.raises(ModelError, match="stated as 'ssd': expected one of yolov8 px, detections"):
         names(outputs, 2, 'ssd')
-    with pytest.raises(
-        ModelError, match="stated as 'squares', expected one of distribution, class_scores"
-    ):
+    with pytest.raises(ModelError, match="stated as 'squares', expected one of distribution"):
         names(outputs, 2, 'squares')
 
 
 @pytest.mark.parametrize(
     ('outputs', 'said'),
     [
-        (
-            [((1, 84, 8400),)],
-            r'output0 \[1, 84, 8400\]: with 5 classes expected .* 79 or 80 classes: name as many',
-        ),
+        ([((1, 84, 8400),)], r'output0 \[1, 84, 8400\]: with 5 classes expected .* 79 or 80'),
         ([((1, 1000),)], r'output0 \[1, 1000\], as of a classifier: expected a detector'),
-        (
-            [((1, 21, 640, 640),)],
-            r'as of a segmenter, with a value for each pixel: expected a detector',
-        ),
-        (
-            [((1, 17, 3),)],
-            r'no known head of a detector. Known are distribution, class_scores, .* `decode: package.module:',
-        ),
+        ([((1, 21, 640, 640),)], 'as of a segmenter, with a value for each pixel'),
+        ([((1, 17, 3),)], 'no known head of a detector. Known are distribution, class_scores,'),
         ([], 'outputs are none: no known head'),
         ([((1, 2, 3),)] * 1000, 'it has 1000 outputs, expected at most 64'),
         ([((1, 2, 3),)] * 20, r'output5 \[1, 2, 3\] and 14 more: no known head'),
@@ -112,10 +97,7 @@ def test_what_is_no_detector_is_refused_with_what_was_found(outputs, said):
 
 
 def test_an_unknown_number_of_classes_is_told():
-    with pytest.raises(
-        ModelError,
-        match=r'no known head of a detector, or one that its classes tell \(--classes\). K',
-    ):
+    with pytest.raises(ModelError, match='no known head of a detector, or one that its classes'):
         names([((1, 6, 100),)], None)
 
 

@@ -52,12 +52,8 @@ def test_yolov8(tmp_path, transposed):
     rows = rows_with([*CENTRE, 0.1, 0.8, 0.0], 30)
     rows[1] = [41.0, 32.0, 32.0, 32.0, 0.0, 0.6, 0.0]  # the same object, suppressed
     values = rows[None] if transposed else rows.T[None]
-    assert found(tmp_path, {'output0': values}) == (
-        'yolov8 px',
-        approx([BOX]),
-        [pytest.approx(0.8)],
-        ['person'],
-    )
+    expected = ('yolov8 px', approx([BOX]), [pytest.approx(0.8)], ['person'])
+    assert found(tmp_path, {'output0': values}) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,12 +72,8 @@ def test_boxes_of_yolov8_in_other_forms(tmp_path, box, name):
 
 def test_yolov5(tmp_path):
     rows = rows_with([*CENTRE, 0.5, 0.2, 0.0, 0.8], 30)
-    assert found(tmp_path, {'output': rows[None]}) == (
-        'yolov5 px',
-        approx([BOX]),
-        [pytest.approx(0.4)],
-        ['bike'],
-    )
+    expected = ('yolov5 px', approx([BOX]), [pytest.approx(0.4)], ['bike'])
+    assert found(tmp_path, {'output': rows[None]}) == expected
 
 
 def test_yolox_is_decoded_from_its_grid(tmp_path):
@@ -89,12 +81,8 @@ def test_yolox_is_decoded_from_its_grid(tmp_path):
     rows = np.zeros((cells, 5 + 3), np.float32)
     # In row 2, column 2 of stride 16: (0.5 + 2) * 16 = 40 and (0 + 2) * 16 = 32 px; exp(log 2) * 16 = 32 px.
     rows[8 * 12 + 2 * 6 + 2] = [0.5, 0.0, math.log(2), math.log(2), 0.9, 0.0, 1.0, 0.0]
-    assert found(tmp_path, {'output': rows[None]}) == (
-        'yolox',
-        approx([BOX]),
-        [pytest.approx(0.9)],
-        ['person'],
-    )
+    expected = ('yolox', approx([BOX]), [pytest.approx(0.9)], ['person'])
+    assert found(tmp_path, {'output': rows[None]}) == expected
 
 
 def test_yolov5_before_its_decoding(tmp_path):
@@ -119,12 +107,8 @@ def test_an_object_found_as_two_classes_that_share_a_name_is_one(tmp_path):
         classes=('vehicle', 'person', 'vehicle'),
         stated='detections px',
     )
-    assert read == (
-        'detections px',
-        approx([BOX, BOX]),
-        approx([[0.7, 0.5]])[0],
-        ['vehicle', 'person'],
-    )
+    expected = ('detections px', approx([BOX, BOX]), approx([[0.7, 0.5]])[0], ['vehicle', 'person'])
+    assert read == expected
 
 
 @pytest.mark.parametrize(
@@ -158,11 +142,7 @@ def test_detr_with_the_size_of_the_image_as_an_input(tmp_path):
 def test_detr_with_a_mask_of_pixels(tmp_path, kind):
     read = found(
         tmp_path,
-        {
-            'labels': np.int64([[1]]),
-            'boxes': np.float32([[BOX]]),
-            'scores': np.float32([[0.6]]),
-        },
+        {'labels': np.int64([[1]]), 'boxes': np.float32([[BOX]]), 'scores': np.float32([[0.6]])},
         further={'pixel_mask': ((1, *SIZE), kind)},
     )
     assert read == ('boxes corners px', approx([BOX]), [pytest.approx(0.6)], ['person'])
@@ -183,12 +163,8 @@ def test_a_count_tells_how_many_rows_are_filled(tmp_path, names):
         np.float32([[0.6, 0.5]]),  # the second is what an earlier image left there
         np.int64([[1, 2]]),
     )
-    assert found(tmp_path, dict(zip(names, values))) == (
-        'boxes corners px',
-        approx([BOX]),
-        [pytest.approx(0.6)],
-        ['person'],
-    )
+    expected = ('boxes corners px', approx([BOX]), [pytest.approx(0.6)], ['person'])
+    assert found(tmp_path, dict(zip(names, values))) == expected
 
 
 @pytest.mark.parametrize('before_suppression', [False, True])
@@ -203,12 +179,8 @@ def test_boxes_of_tensorflow_are_fractions_with_rows_first(tmp_path, before_supp
     if before_suppression:
         outputs['raw_detection_boxes'] = np.zeros((1, 20, 4), np.float32)
         outputs['raw_detection_scores'] = np.zeros((1, 20, 4), np.float32)
-    assert found(tmp_path, outputs, kind='u8', by_planes=False) == (
-        'boxes rows-first fraction',
-        approx([BOX]),
-        [pytest.approx(0.7)],
-        ['bike'],
-    )
+    expected = ('boxes rows-first fraction', approx([BOX]), [pytest.approx(0.7)], ['bike'])
+    assert found(tmp_path, outputs, kind='u8', by_planes=False) == expected
 
 
 def test_detr_before_its_selection(tmp_path):
@@ -221,9 +193,8 @@ def test_detr_before_its_selection(tmp_path):
         tmp_path, {'pred_logits': logits, 'pred_boxes': boxes}
     )
     assert name == 'class_scores centres fraction sigmoid' and labels == ['person']
-    assert found_boxes == approx([BOX]) and scores == [
-        pytest.approx(1 / (1 + math.exp(-2)), abs=1e-3)
-    ]
+    assert found_boxes == approx([BOX])
+    assert scores == [pytest.approx(1 / (1 + math.exp(-2)), abs=1e-3)]
 
 
 def test_detr_with_a_class_for_nothing(tmp_path):
@@ -297,11 +268,9 @@ def test_fastestdet_has_one_map(tmp_path):
     third = math.log((32 / 96) / (1 - 32 / 96))
     values[0, :, 4, 5] = [1.0, 0.0, 0.0, third, 0.0, 0.0, 1.0, 0.0]
     name, boxes, scores, labels = found(tmp_path, {'out': values})
-    assert (
-        (name, labels) == ('cells', ['person'])
-        and boxes == approx([BOX])
-        and scores == [pytest.approx(1.0)]
-    )
+    assert (name, labels) == ('cells', ['person'])
+    assert boxes == approx([BOX])
+    assert scores == [pytest.approx(1.0)]
 
 
 def test_pixels_of_8_bit_and_channels_at_the_end(tmp_path):
@@ -330,23 +299,16 @@ def test_a_head_of_ones_own(tmp_path, monkeypatch):
         '    return outputs[0]\n'
     )
     file = exported(tmp_path / 'own.xml', {'odd': np.float32([[[0.25, 0.0, 0.5, 0.25, 0.9, 1.0]]])})
-    with pytest.raises(
-        ModelError,
-        match='a file alone does not start; if you trust it, name it yourself: '
-        'DEADLINE_PERCEPTION_CALLABLES=my_heads:decode',
-    ):
+    with pytest.raises(ModelError, match='a file alone does not start; if you trust it, name'):
         OnnxDetector(file, CLASSES, decode='my_heads:decode')
     monkeypatch.setenv(
         'DEADLINE_PERCEPTION_CALLABLES', 'other:f, my_heads:decode,my_heads:wrong,my_heads:none'
     )
     monkeypatch.syspath_prepend(tmp_path)
     detections = OnnxDetector(file, CLASSES, decode='my_heads:decode').detect(IMAGE)
-    assert detections.boxes_xyxy_px.tolist() == approx(
-        [[24.0, 0.0, 48.0, 24.0]]
-    ) and detections.labels.tolist() == [1]
-    with pytest.raises(
-        ModelError, match='my_heads:wrong returned ndarray, expected boxes, scores and labels'
-    ):
+    assert detections.boxes_xyxy_px.tolist() == approx([[24.0, 0.0, 48.0, 24.0]])
+    assert detections.labels.tolist() == [1]
+    with pytest.raises(ModelError, match='my_heads:wrong returned ndarray, expected boxes, scores'):
         OnnxDetector(file, CLASSES, decode='my_heads:wrong').detect(IMAGE)
     with pytest.raises(ModelError, match='cannot be imported'):
         OnnxDetector(file, CLASSES, decode='my_heads:none')

@@ -40,8 +40,6 @@ def images() -> TrialImages:
     ('name', 'range_and_order', 'reading'),
     [
         ('yolox_nano.onnx', 'bgr, 0 to 255', 'yolox'),
-        ('deimv2_hgnetv2_femto_coco.onnx', '0 to 1', 'boxes corners px'),
-        ('nanodet_m_416.onnx', 'bgr, ImageNet', 'distribution middle probability'),
         (
             'ssd_mobilenet_v1_coco_quant.tflite',
             '',

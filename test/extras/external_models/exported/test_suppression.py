@@ -16,10 +16,8 @@ def found(*rows: tuple[float, ...]) -> list[list[float]]:
 
 
 def test_the_most_certain_of_one_class_stays():
-    assert found((0, 0, 10, 10, 0.5, 0), (0, 0, 10, 11, 0.7, 0), (5, 0, 15, 10, 0.6, 0)) == [
-        [0, 0, 10, 11, 0],
-        [5, 0, 15, 10, 0],
-    ]
+    expected = [[0, 0, 10, 11, 0], [5, 0, 15, 10, 0]]
+    assert found((0, 0, 10, 10, 0.5, 0), (0, 0, 10, 11, 0.7, 0), (5, 0, 15, 10, 0.6, 0)) == expected
 
 
 def test_classes_are_kept_apart_also_where_boxes_leave_the_image():

@@ -11,15 +11,10 @@ from deadline_perception.core.detections import Classification
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.extras.evaluation.path_accuracy import detect_on_paths
 from deadline_perception.extras.external_models.exported.model_error import ModelError
-from deadline_perception.extras.external_models.model_set.model_set import (
-    ModelSet,
-)
+from deadline_perception.extras.external_models.model_set.model_set import ModelSet
 from deadline_perception.networks.fixed_path import FixedPathNetwork
-from deadline_perception.runtime.job import Job, StampReading
-from deadline_perception.runtime.timed_inference import TimedInference
 from deadline_perception.timing.path_bound import PathForecast
 from deadline_perception.timing.profile import measure_profile
-from deadline_perception.timing.time_model import FrameTimes
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
@@ -66,12 +61,8 @@ def test_paths_are_those_of_all_models(models):
     assert len(space) == 8 and str(space.largest) == 'mlarge' and str(space.smallest) == 'msmall'
     assert [space.parse(str(path)) for path in space] == list(space)
     assert space.keys(space.parse('msmall')) == ('model', 'small.all')
-    assert space.keys(space.parse('mlens-zfar-n4')) == (
-        'model',
-        'lens.focus@zfar',
-        'lens.look@zfar-n4',
-        'lens.name',
-    )
+    expected = ('model', 'lens.focus@zfar', 'lens.look@zfar-n4', 'lens.name')
+    assert space.keys(space.parse('mlens-zfar-n4')) == expected
     with pytest.raises(ValueError, match='such as mlarge or msmall'):
         space.parse('msmall-zfar-n4')
 
@@ -132,12 +123,8 @@ def test_the_decision_of_paths_chooses_among_models(models):
         models.path_space, *stated(lambda path, segment: times[path] - (segment > 0), values.get)
     )
     policy.prepare()
-    assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == [
-        'msmall',
-        'msmall',
-        'mlens-znear-n1',
-        'mlarge',
-    ]
+    expected = ['msmall', 'msmall', 'mlens-znear-n1', 'mlarge']
+    assert [str(policy.plan(budget, 1.0).path) for budget in (5.0, 15.0, 45.0, 95.0)] == expected
     assert str(policy.plan(95.0, 2.0).path) == 'mlens-znear-n1'
     # Once the model is decided, only its paths are left.
     planned = models.path_space.parse('mlens-zfar-n1')
@@ -147,9 +134,8 @@ def test_the_decision_of_paths_chooses_among_models(models):
 def test_a_multi_path_detector_stands_beside_others(tiny_network):
     fixed = FixedPathNetwork(tiny_network, tiny_network.path_space.smallest)
     models = ModelSet('set', {'one': fixed, 'tiny': tiny_network}, ('bike', 'person', 'vehicle'))
-    assert len(models.path_space) == len(tiny_network.path_space) + 1 and models.unseen('tiny') == (
-        'person',
-    )
+    assert len(models.path_space) == len(tiny_network.path_space) + 1
+    assert models.unseen('tiny') == ('person',)
     own, rng = tiny_network.path_space, random.Random(0)
     for path in (own.smallest, own.largest, *rng.sample(list(own), 3)):
         expected = tiny_network.detect(IMAGE, path)
@@ -189,38 +175,5 @@ def test_sets_that_make_no_sense_are_refused():
 def test_a_set_keeps_the_paths_of_its_models_ready(models):
     assert models.kept_paths is None
     models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
-    assert list(map(str, models.kept_paths)) == [
-        'msmall',
-        'mlens-zfar-n1',
-        'mlens-ztele-n4',
-        'mlarge',
-    ]
-
-
-@pytest.mark.parametrize(
-    ('budget_ms', 'path', 'decided'),
-    [
-        (15.0, 'msmall', ['model']),
-        (45.0, 'mlens-znear-n1', ['model', 'lens', 'passes']),
-        (1000.0, 'mlarge', ['model']),
-    ],
-)
-def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(
-    models, budget_ms, path, decided, monkeypatch
-):
-    monkeypatch.setattr('deadline_perception.engines.segment_run.now_ms', lambda: 0.0)
-    order = {path: number for number, path in enumerate(models.path_space)}
-    forecast, quality = stated(
-        lambda path, segment: 10.0 * (order[path] + 1) * 0.5**segment,
-        lambda path: 0.1 * order[path],
-    )
-    policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
-    frame = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
-    frame.times = FrameTimes(forecast)
-    TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
-        IMAGE, frame, due_ms=budget_ms
-    )
-    assert (
-        str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
-    )
-    assert frame.result.labels.tolist() == [0 if path == 'msmall' else 1]
+    expected = ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']
+    assert list(map(str, models.kept_paths)) == expected

@@ -77,10 +77,7 @@ def test_memory_keeps_the_fastest_and_then_the_best():
     assert names(memory_prune(given_models, 500.0)) == ['fast', 'small', 'best']
     assert names(memory_prune(given_models, 1000.0)) == ['fast', 'small', 'middle', 'best']
     assert memory_prune([], 10.0) == ()
-    with pytest.raises(
-        ValueError,
-        match='fast, the fastest, takes 100 MB of memory, expected at most the limit of 99 MB',
-    ):
+    with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory.*99 MB'):
         memory_prune(given_models, 99.0)
 
 

@@ -56,11 +56,8 @@ def test_a_set_is_read_back_and_its_networks_loaded(folder, content):
         (model.name, model.kind, model.classes, model.memory_mb) for model in content.models
     ]
     models = load_set(file)
-    assert models.class_names == ('car', 'bike', 'person') and list(models.models) == [
-        'yolo',
-        'multi',
-        'ssd',
-    ]
+    assert models.class_names == ('car', 'bike', 'person')
+    assert list(models.models) == ['yolo', 'multi', 'ssd']
     assert models.unseen('yolo') == ('person',) and models.config_name.startswith('set-')
     assert 'OpenVINO' in models.engine.identity and 'eager' in models.engine.identity
 
@@ -75,12 +72,7 @@ def test_one_path_of_a_multi_path_detector_is_a_model(folder):
 
 def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(content):
     check_memory(content.models, 13.0)
-    with pytest.raises(
-        ModelError,
-        match=r'take 12 MB of memory \(yolo 12, .*and 10 MB are available: adopt them again '
-        r'with '
-        r'--memory-limit 10',
-    ):
+    with pytest.raises(ModelError, match=r'take 12 MB of memory \(yolo 12.*--memory-limit 10'):
         check_memory(content.models, 10.0)
 
 
@@ -92,7 +84,6 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
         ('format: 1\nmodels: {}', 'set.models is {}, expected array'),
         ('format: 2\nmodels: []', 'set.format is 2, expected int <= 1'),
         ('format: 1\nmodels: []', 'models of the set are none'),
-        ('format: 1\nmodels: [3]', r'set.models\[0\] is 3, expected object'),
         (
             'format: 1\nmodels: [{name: a, kind: multi-path, file: a, colour: red}]',
             "model 1 has 'colour', expected name, kind, file",
@@ -104,25 +95,8 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
             "kind of model a is 'tensorrt', expected one of onnx",
         ),
         (
-            'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: car}]',
-            "model 1.classes is 'car', expected array",
-        ),
-        ('format: 1\nmodels: [{name: a, kind: onnx, file: 3}]', 'model 1.file is 3, expected str'),
-        (
-            'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], memory_mb: much}]',
-            "model 1.memory_mb is 'much', expected float",
-        ),
-        (
             'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], engine: tensorflow}]',
             "engine of model a is 'tensorflow', expected one of openvino",
-        ),
-        (
-            'format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], decode: 5}]',
-            'model 1.decode is 5, expected str',
-        ),
-        (
-            'format: 1\nclasses: 3\nmodels: [{name: a, kind: multi-path, file: a}]',
-            'set.classes is 3, expected array',
         ),
         (
             'format: 1\nmodels: [{name: a, kind: multi-path, file: a}, {name: a, kind: multi-path, file: b}]',

@@ -60,29 +60,19 @@ def test_a_checkpoint_of_a_training_script_and_names_with_the_background_are_tak
     )
     plain = TorchvisionDetector(NAME, weights, CLASSES)
     other = TorchvisionDetector(NAME, folder / 'checkpoint.pth', ('__background__', *CLASSES))
-    assert (
-        other.class_names == plain.class_names == CLASSES
-        and other.network_hash == plain.network_hash
-    )
-    assert (
-        fits(NAME, weights, 4)
-        and not fits(NAME, weights, 5)
-        and not fits('no_such_model', weights, 4)
-    )
+    assert other.class_names == plain.class_names == CLASSES
+    assert other.network_hash == plain.network_hash
+    assert fits(NAME, weights, 4)
+    assert not fits(NAME, weights, 5)
+    assert not fits('no_such_model', weights, 4)
 
 
 def test_weights_that_cannot_be_used_are_refused_with_the_reason(folder, weights):
-    with pytest.raises(
-        ModelError, match="no detection model 'yolo', expected one of fasterrcnn_mobilenet"
-    ):
+    with pytest.raises(ModelError, match="no detection model 'yolo'"):
         TorchvisionDetector('yolo', weights, CLASSES)
-    with pytest.raises(
-        ModelError, match='another number of classes: name the classes that it was trained with'
-    ):
+    with pytest.raises(ModelError, match='another number of classes: name the classes'):
         TorchvisionDetector(NAME, weights, ('a', 'b', 'c', 'd', 'e'))
-    with pytest.raises(
-        ModelError, match='do not fit ssd300_vgg16 .* They seem to be of another model'
-    ):
+    with pytest.raises(ModelError, match='do not fit ssd300_vgg16 .* They seem to be of another'):
         TorchvisionDetector('ssd300_vgg16', weights, CLASSES)
     with pytest.raises(ModelError, match='none.pth do not exist'):
         TorchvisionDetector(NAME, folder / 'none.pth', CLASSES)
