@@ -23,12 +23,7 @@ def test_counts_over_images_and_warns_once():
         collector.leave_out(category)
     assert first.boxes_xyxy_px.tolist() == [[0, 0, 5, 5]] and first.labels.tolist() == [0]
     assert second.boxes_xyxy_px.tolist() == [[8, 8, 10, 9]] and second.crowd.tolist() == [True]
-    with pytest.warns(
-        UserWarning,
-        match='set: 2 boxes clipped to the image, 1 boxes outside the image dropped, '
-        "2 boxes without area dropped, 2 boxes of unknown category 'tram' dropped, "
-        '1 boxes of unknown',
-    ):
+    with pytest.warns(UserWarning, match='set: 2 boxes clipped to the image, 1 boxes.*unknown'):
         collector.report()
 
 

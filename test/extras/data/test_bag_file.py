@@ -104,10 +104,8 @@ def test_a_bag_whose_files_are_compressed_is_read_as_folder_and_as_file(tmp_path
     for file in (folder, part):
         bag = BagFile(file)
         assert [time_ns for _, _, time_ns, _ in bag.messages(['/odd', '/even'])] == [1, 2, 3, 4]
-        assert {topic.name: topic.count for topic in bag.topics} == {
-            '/odd': 2,
-            '/even': 2,
-        } and not bag.ending
+        assert {topic.name: topic.count for topic in bag.topics} == {'/odd': 2, '/even': 2}
+        assert not bag.ending
         assert all(topic.latched for topic in bag.topics)
         bag.close()
     with ZstdFile(part) as stream:
@@ -137,9 +135,7 @@ def test_a_compressed_file_for_which_there_is_no_room_is_refused_with_the_comman
     monkeypatch.setattr(bag_file, '_SPARE_BYTES', 1 << 60)
     monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / 'temporary'))
     (tmp_path / 'temporary').mkdir()
-    with pytest.raises(
-        BagError, match='cannot be decompressed: .* has no room for it; .*`zstd -d packed'
-    ):
+    with pytest.raises(BagError, match='cannot be decompressed: .* has no room for it; .*`zstd -d'):
         BagFile(folder)
     assert not list((tmp_path / 'temporary').iterdir())
 
@@ -161,10 +157,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
 
 
 def test_missing_file_and_folder_without_a_bag_are_refused(tmp_path):
-    with pytest.raises(
-        FileNotFoundError,
-        match='none.mcap does not exist, expected a bag folder or an .mcap or .db3',
-    ):
+    with pytest.raises(FileNotFoundError, match='none.mcap does not exist.*or .db3'):
         BagFile(tmp_path / 'none.mcap')
     with pytest.raises(BagError, match='is no bag, expected a bag folder or an .mcap or .db3 file'):
         BagFile(tmp_path)
@@ -218,13 +211,6 @@ def test_an_mcap_without_the_very_end_of_its_index_lacks_nothing(tmp_path, many,
     (tmp_path / 'cut.mcap').write_bytes(many.plain[:-cut_bytes])
     read, ending = times(tmp_path / 'cut.mcap')
     assert read == sorted(many.order) and ending
-
-
-def test_an_mcap_that_ends_with_zeros_is_read_up_to_them(tmp_path, many):
-    """As a file system leaves it that knew the file's length but not its content."""
-    (tmp_path / 'cut.mcap').write_bytes(many.plain[: len(many.plain) // 2] + bytes(100_000))
-    read, _ = times(tmp_path / 'cut.mcap')
-    assert read == sorted(many.order[: len(read)]) and len(read) > 600
 
 
 def test_an_mcap_without_chunks_is_read_up_to_its_last_whole_message(tmp_path):
@@ -287,12 +273,9 @@ def test_a_database_that_was_cut_gives_the_rows_before_or_one_error(tmp_path):
         assert read == list(range(1, len(read) + 1)) and len(read) > 2000 * (share - 0.1)
         assert 'cut.db3 was cut off' in ending
         assert (tmp_path / 'cut.db3').read_bytes() == whole[: int(share * len(whole))]
-    (tmp_path / 'cut.db3').write_bytes(
-        whole[: len(whole) // 3]
-    )  # without the page that says where the rows are
-    with pytest.raises(
-        BagError, match='cut.db3 cannot be read as a ROS 2 bag and holds no whole message'
-    ):
+    # without the page that says where the rows are
+    (tmp_path / 'cut.db3').write_bytes(whole[: len(whole) // 3])
+    with pytest.raises(BagError, match='cut.db3 cannot be read as a ROS 2 bag and holds no whole'):
         times(tmp_path / 'cut.db3')
 
 
@@ -320,9 +303,7 @@ def test_a_damaged_bag_gives_what_comes_before_the_damage(tmp_path):
     whole = (write(tmp_path / 'bag', range(1, 40_000)) / 'bag.mcap').read_bytes()
     (tmp_path / 'damaged.mcap').write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
     bag, read = BagFile(tmp_path / 'damaged.mcap'), []
-    with pytest.raises(
-        BagError, match='is damaged: it lists 39999 messages on /even, /odd, [0-9]+ could be read'
-    ):
+    with pytest.raises(BagError, match='is damaged: it lists 39999 messages on /even.*be read'):
         for message in bag.messages({'/odd', '/even'}):
             read.append(message)
     assert 10_000 < len(read) < 39_999
@@ -387,17 +368,4 @@ def test_a_description_that_is_no_description_is_not_taken(tmp_path, content):
         os.mkfifo(folder / 'metadata.yaml')
     else:
         (folder / 'metadata.yaml').write_text(content)
-    assert times(folder)[0] == [1, 2, 3]
-
-
-def test_a_description_whose_files_are_no_list_is_not_taken(tmp_path):
-    folder = write(tmp_path / 'bag', range(1, 4))
-    description = folder / 'metadata.yaml'
-    text = description.read_text()
-    start = text.index('  files:')
-    following = text.find('\n  ', start + 1)
-    while following > 0 and text[following + 3] in ' -':
-        following = text.find('\n  ', following + 1)
-    end = following + 1 if following > 0 else len(text)
-    description.write_text(f'{text[:start]}  files: a\n{text[end:]}')
     assert times(folder)[0] == [1, 2, 3]

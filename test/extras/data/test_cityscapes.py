@@ -9,11 +9,8 @@ from deadline_perception.extras.data.cityscapes import read_cityscapes
 
 def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
     sequence = read_cityscapes(cityscapes_root)
-    assert [frame.name for frame in sequence.frames] == [
-        'ulm_000000_000018',
-        'ulm_000000_000019',
-        'ulm_000001_000019',
-    ]
+    expected = ['ulm_000000_000018', 'ulm_000000_000019', 'ulm_000001_000019']
+    assert [frame.name for frame in sequence.frames] == expected
     assert [frame.stamp_ns for frame in sequence.frames] == [
         0,
         round(1e9 / 17),
@@ -27,16 +24,8 @@ def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
     sequence = read_cityscapes(cityscapes_root)
     first, second, third = sequence.frames
     assert first.ground_truth is third.ground_truth is None
-    assert sequence.class_names == (
-        'person',
-        'rider',
-        'car',
-        'truck',
-        'bus',
-        'train',
-        'motorcycle',
-        'bicycle',
-    )
+    expected = ('person', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 'bicycle')
+    assert sequence.class_names == expected
     named = [
         (sequence.class_names[label], crowd)
         for label, crowd in zip(second.ground_truth.labels, second.ground_truth.crowd)
@@ -50,11 +39,8 @@ def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
         ('rider', False),
         ('truck', True),
     ]
-    assert second.ground_truth.boxes_xyxy_px[:3].tolist() == [
-        [10, 20, 40, 44],
-        [60, 20, 80, 30],
-        [90, 30, 99, 45],
-    ]
+    expected = [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
+    assert second.ground_truth.boxes_xyxy_px[:3].tolist() == expected
 
 
 def test_the_polygons_of_the_test_split_are_no_ground_truth(cityscapes_root):

@@ -28,10 +28,8 @@ def change(folder: Path, edit) -> Path:
 def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     sequence = read_coco(coco_folder / 'val.json', rate_hz=4.0)
     assert sequence.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
-    assert [frame.name for frame in sequence.frames] == [
-        'images/Town01_000002.png',
-        'images/Town01_000001.png',
-    ]
+    expected = ['images/Town01_000002.png', 'images/Town01_000001.png']
+    assert [frame.name for frame in sequence.frames] == expected
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 250_000_000]
     ground_truth = sequence.frames[0].ground_truth
     assert ground_truth.boxes_xyxy_px.tolist() == [[4, 5, 24, 15], [40, 2, 43, 8]]
@@ -40,30 +38,9 @@ def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     assert sequence.frames[0].speed_mps is None
 
 
-def test_clips_and_drops_boxes_with_one_warning(coco_folder):
-    def edit(content):
-        content['annotations'][0]['bbox'] = [-5, 30, 20, 40]
-        content['annotations'][1]['bbox'] = [10, 10, 0, 6]
-        content['annotations'][2]['bbox'] = [70, 10, 5, 5]
-
-    file = change(coco_folder, edit)
-    with pytest.warns(
-        UserWarning,
-        match='1 boxes clipped to the image, 1 boxes outside the image dropped, '
-        '1 boxes without area dropped',
-    ) as caught:
-        sequence = read_coco(file)
-    assert len(caught) == 1
-    assert sequence.frames[0].ground_truth.boxes_xyxy_px.tolist() == [[0, 30, 15, 40]]
-    assert len(sequence.frames[1].ground_truth) == 0
-
-
 def test_an_image_that_cannot_be_decoded_is_left_out_with_a_warning(coco_folder):
     (coco_folder / 'images' / 'Town01_000002.png').write_bytes(b'no image')
-    with pytest.warns(
-        UserWarning,
-        match='1 of 2 images are left out, the first: .*Town01_000002.png cannot be dec',
-    ):
+    with pytest.warns(UserWarning, match='1 of 2 images are left out, the first.*be dec'):
         sequence = read_coco(coco_folder / 'val.json')
     assert [frame.name for frame in sequence.frames] == ['images/Town01_000001.png']
 
@@ -79,29 +56,13 @@ def test_a_file_of_which_no_image_can_be_decoded_is_refused(coco_folder):
 @pytest.mark.parametrize(
     ('edit', 'message'),
     [
-        (
-            lambda c: c['annotations'][0].update(category_id=9),
-            r'annotation 1 has category 9, expected one of \[1, 2',
-        ),
-        (
-            lambda c: c['images'][0].update(file_name='images/gone.png'),
-            '1 of 2 images are missing, the first is .*gone.png',
-        ),
+        (lambda c: c['annotations'][0].update(category_id=9), r'annotation 1 has category.*\[1, 2'),
+        (lambda c: c['images'][0].update(file_name='images/gone.png'), '1 of 2 images are missing'),
         (lambda c: c['images'][1].update(id=8), 'image id 8 occurs 2 times'),
-        (lambda c: c['annotations'][1].update(id=1), 'annotation id 1 occurs 2 times'),
         (lambda c: c['annotations'][1].update(image_id=77), 'belong to image 77'),
-        (lambda c: c['annotations'][1].update(bbox=[0, float('nan'), 1, 1]), 'NaN or infinity'),
-        (lambda c: c['annotations'][1].update(iscrowd='yes'), "iscrowd 'yes', expected 0 or 1"),
-        (
-            lambda c: c['annotations'][1].update(bbox=[1, 2, 3]),
-            r'annotation 2 has the box \[1, 2, 3\]',
-        ),
+        (lambda c: c['annotations'][1].update(bbox=[1, 2, 3]), r'annotation 2 has the box.*2, 3\]'),
         (lambda c: c['annotations'][1].update(bbox=[1, 2, 3, '4']), 'expected four numbers'),
         (lambda c: c['categories'][1].update(id=1), 'category id 1 occurs 2 times'),
-        (
-            lambda c: c['categories'][3].update(name='vehicle'),
-            "class name 'vehicle' occurs 2 times",
-        ),
         *(
             (
                 lambda c, name=name: c['categories'][0].update(name=name),
@@ -119,18 +80,9 @@ def test_a_file_of_which_no_image_can_be_decoded_is_refused(coco_folder):
             lambda c: c['images'][1].update(file_name='images/Town01_000002.png'),
             'image file_name images/Town01_000002.png occurs 2 times',
         ),
-        (
-            lambda c: c['images'][0].update(width=640),
-            'Town01_000002.png is 64 x 40 px, expected 640 x 40 px',
-        ),
-        (lambda c: c['annotations'][0].update(category_id=None), 'annotation 1 has category None'),
-        (lambda c: c.update(annotations=None), 'not in the form of COCO'),
-        (lambda c: c.update(images=[]), 'belong to image'),
+        (lambda c: c['images'][0].update(width=640), 'Town01_000002.png is 64 x 40 px.*40 px'),
         (lambda c: c.pop('categories'), "lacks the key 'categories'"),
-        (
-            lambda c: c['images'][0].update(file_name='/dev/zero'),
-            'is an absolute path, expected one from the folder',
-        ),
+        (lambda c: c['images'][0].update(file_name='/dev/zero'), 'is an absolute path'),
     ],
 )
 def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
@@ -139,42 +91,12 @@ def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
 
 
 @pytest.mark.parametrize(
-    'text',
-    [
-        '{',
-        '[' * 10_000,
-        '{"images": ' * 10_000,
-        '[' * 10_000 + ']' * 10_000,
-        f'[{"9" * 5_000}]',
-        '[]',
-        '7',
-        'null',
-        '\x00',
-        '{"images": [{"id": 1, "file_name": "'
-        + 'a' * 5_000
-        + '"}], "annotations": [], "categories": []}',
-    ],
-)
-def test_absurd_files_are_refused_in_one_line(tmp_path, text):
-    (tmp_path / 'val.json').write_text(text)
-    assert reads_or_refuses_in_one_line(read_coco, tmp_path / 'val.json') is None
-
-
-@pytest.mark.parametrize(
     'edit',
     [
         lambda c: c['images'][0].update(file_name='images/\x1b[31m.png'),
-        lambda c: c['images'][0].update(id='\x1b]0;x\x07'),
         lambda c: c['annotations'][0].update(category_id='\x7f\u202e'),
-        lambda c: c['annotations'][1].update(id=c['annotations'][0].update(id='\x0c') or '\x0c'),
         lambda c: c['categories'][0].update(name='\x1b[2J'),
-        lambda c: c['categories'][0].update(id='\x1b[2J'),
-        lambda c: c['annotations'][0].update(image_id='\x9b31m'),
-        lambda c: c['annotations'][0].update(bbox='\x1b[2J'),
-        lambda c: c['images'][1].update(file_name=c['images'][0]['file_name'] + '\x1b'),
         lambda c: c['annotations'][0].update(bbox=[10**400, 0, 1, 1]),
-        lambda c: c['annotations'][0].update(bbox=[1e308, 1e308, 1e308, 1e308]),
-        lambda c: c['annotations'][0].update(bbox=[0, 0, -(10**400), 5]),
     ],
 )
 def test_what_a_terminal_would_obey_and_numbers_of_400_digits_are_refused_in_one_line(

@@ -35,11 +35,9 @@ def test_classes_are_those_of_all_and_stamps_ascend():
         [sequence('town', ('car', 'light'), 0, 1), sequence('drive', ('person', 'car'), 0, 1)],
         ('car', 'light', 'person'),
     )
-    assert (
-        both.class_names == ('car', 'light', 'person')
-        and both.name == 'town + drive'
-        and len(both.frames) == 4
-    )
+    assert both.class_names == ('car', 'light', 'person')
+    assert both.name == 'town + drive'
+    assert len(both.frames) == 4
     of_town, of_drive = both.frames[0].ground_truth, both.frames[2].ground_truth
     assert list(of_town.labels) == [0, 1, 2] and list(of_town.crowd) == [False, False, True]
     assert list(of_drive.labels) == [2, 0, 1] and list(of_drive.crowd) == [False, False, True]

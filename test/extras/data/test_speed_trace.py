@@ -12,7 +12,6 @@ from deadline_perception.core.speed_trace import (
     NoValidSpeedError,
     SpeedTrace,
     read_speed_trace,
-    snippet_stamps_s,
     with_speeds_of_trace,
 )
 from deadline_perception.extras.rendered_drive.drive import render_drive
@@ -20,9 +19,8 @@ from deadline_perception.extras.rendered_drive.drive import render_drive
 
 def test_reads_csv_whatever_further_columns(tmp_path):
     file = tmp_path / 'trace.csv'
-    file.write_text(
-        '\ufeffstamp_s,note,speed_mps\n0.0,start,0\n0.5,,2.5\n1.5,,4.5\n'
-    )  # as spreadsheets save it
+    # as spreadsheets save it
+    file.write_text('\ufeffstamp_s,note,speed_mps\n0.0,start,0\n0.5,,2.5\n1.5,,4.5\n')
     trace = read_speed_trace(file)
     assert trace.stamps_s == (0.0, 0.5, 1.5)
     assert trace.speed_mps(1.0) == pytest.approx(3.5)
@@ -143,13 +141,3 @@ def test_interpolated_speeds_stay_between_their_neighbours(steps, speeds, share)
     trace = SpeedTrace(tuple(stamps), tuple(speeds[: len(stamps)]))
     speed = trace.speed_mps(share * stamps[-1])
     assert min(trace.speeds_mps) - 1e-9 <= speed <= max(trace.speeds_mps) + 1e-9
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=20, unique=True)
-)
-def test_snippet_stamps_ascend(names):
-    stamps = snippet_stamps_s([f'ulm_{drive:06d}_{frame:06d}' for drive, frame in sorted(names)])
-    assert stamps[0] == 0.0
-    assert all(0 < after - before <= 29 / 17 + 1e-9 for before, after in zip(stamps, stamps[1:]))
