@@ -57,11 +57,9 @@ def load(profiles, tmp_path):
 def test_levels_are_the_best_paths_and_quality_falls_with_the_period(load):
     task = load('front')
     times_ms = [task.forecast.forecast_ms(path) for path in task.paths]
-    assert (
-        times_ms == sorted(times_ms)
-        and len(task.paths) >= 3
-        and isinstance(task.quality, DetectedInTime)
-    )
+    assert times_ms == sorted(times_ms)
+    assert len(task.paths) >= 3
+    assert isinstance(task.quality, DetectedInTime)
     options = task.options(10.0, task.bounds_ms(), task.segments_ms())
     assert len(options) == 2 * len(task.paths)
     by_period = {
@@ -78,10 +76,8 @@ def test_segments_are_shorter_than_their_jobs_and_deadlines_go_with_the_options(
     assert segments == tuple(sorted(segments))
     assert all(segment < bound for segment, bound in zip(segments, bounds))
     options = task.options(10.0, bounds, segments)
-    assert {(option.period_ms, option.deadline_ms) for option in options} == {
-        (100.0, 100.0),
-        (200.0, 150.0),
-    }
+    expected = {(100.0, 100.0), (200.0, 150.0)}
+    assert {(option.period_ms, option.deadline_ms) for option in options} == expected
     assert [option.segment_ms for option in options[::2]] == list(segments)
 
 
@@ -133,9 +129,8 @@ def test_bounds_grow_with_slowdown_and_with_jobs_that_overrun(load):
     for _ in range(3):
         task.observe(record(task, 1e3, Outcome.ABORTED))
         task.observe(record(task, 1e3))
-    assert task.bound.integral.misses == 6 and all(
-        after > bound for after, bound in zip(task.bounds_ms(), before)
-    )
+    assert task.bound.integral.misses == 6
+    assert all(after > bound for after, bound in zip(task.bounds_ms(), before))
 
 
 def test_what_is_missing_is_named_with_its_task(tmp_path):

@@ -69,18 +69,9 @@ def test_where_nothing_fits_each_task_gets_its_cheapest_level_as_seldom_as_it_ma
         each.slowdown = 12.0
     schedule = make_schedule(tasks, 10.0)
     assert {(plan.level, plan.period_ms) for plan in schedule.plans.values()} == {(0, 200.0)}
-    assert (
-        not schedule.allocation.schedulable
-        and 'front' in schedule.refusal
-        and 'rear' in schedule.refusal
-    )
-
-
-def test_no_task_and_a_speed_below_zero_are_refused():
-    with pytest.raises(ValueError):
-        make_schedule([], 10.0)
-    with pytest.raises(ValueError, match='-1'):
-        make_schedule([task('front')], -1.0)
+    assert not schedule.allocation.schedulable
+    assert 'front' in schedule.refusal
+    assert 'rear' in schedule.refusal
 
 
 @pytest.mark.parametrize(
@@ -123,9 +114,8 @@ def test_levels_are_raised_only_while_their_segments_block_nobody_for_too_long()
     tasks = [task('quick', periods_ms=(100.0,)), task('slow', 0.01, (1000.0,))]
     schedule = make_schedule(tasks, 10.0)
     quick, slow = schedule.plans.values()
-    assert quick.highest == 3 and schedule.blocking_ms == max(
-        option.segment_ms for option in schedule.allocation.options
-    )
+    assert quick.highest == 3
+    assert schedule.blocking_ms == max(option.segment_ms for option in schedule.allocation.options)
     _, tolerated_ms = tolerated_segments_ms(schedule.allocation)
     assert tolerated_ms == pytest.approx(100.0 - quick.time_ms, abs=1e-5)
     longest = Allocation((Option(0, 10.0, 7.0, 1.0), Option(0, 40.0, 10.0, 1.0, 2.0)), True)

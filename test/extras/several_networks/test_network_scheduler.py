@@ -199,10 +199,8 @@ def test_a_job_that_overruns_is_aborted_at_its_next_segment_and_counted(bench):
     found.scheduler.submit('long', IMAGE)
     found.scheduler.submit('short', IMAGE)
     wait(lambda: len(found.records) == 2, 'both jobs')
-    assert (found.outcomes('long'), found.outcomes('short')) == (
-        [Outcome.ABORTED],
-        [Outcome.DETECTED],
-    )
+    expected = ([Outcome.ABORTED], [Outcome.DETECTED])
+    assert (found.outcomes('long'), found.outcomes('short')) == expected
     assert not done and not found.results('long')
     count = found.scheduler.counts['long']
     assert (count.jobs, count.misses) == (1, 1) and found.records[0].overran

@@ -31,52 +31,19 @@ tasks:
     ('text', 'words'),
     [
         ('', 'holds no task'),
-        ('tasks: []', 'holds no task'),
-        ('- 1', 'holds no task'),
         ('tasks: [', 'cannot be read'),
         ('tasks: {a: {model: x}}', 'missing required field periods_ms'),
-        (
-            'tasks: {a: {model: x, periods_ms: [1], perod: 3}}',
-            "task 'a' has 'perod', expected name, model",
-        ),
-        ('tasks: {a: {model: x, periods_ms: 5}}', 'periods_ms is 5, expected array, got int'),
-        ('tasks: {a: {model: x, periods_ms: []}}', 'expected 1 to 256 times from 0.1 to 60000 ms'),
+        ('tasks: {a: {model: x, periods_ms: [1], perod: 3}}', "task 'a' has 'perod'"),
         ('tasks: {a: {model: x, periods_ms: [0]}}', 'expected 1 to 256 times'),
-        ('tasks: {a: {model: x, periods_ms: [.nan]}}', 'expected 1 to 256 times'),
-        (
-            'tasks: {a: {model: x, periods_ms: [yes]}}',
-            'periods_ms[0] is True, expected float, got bool',
-        ),
-        ('tasks: {a: {model: x, periods_ms: [1], weight: 0}}', 'weight is 0.0'),
+        ('tasks: {a: {model: x, periods_ms: [yes]}}', 'periods_ms[0] is True, expected float, got'),
         ('tasks: {a: {model: x, periods_ms: [1], levels: 0}}', 'levels is 0'),
-        (
-            'tasks: {a: {model: x, periods_ms: [1], levels: [1, 2]}}',
-            'levels[0] is 1, expected str, got int',
-        ),
-        ('tasks: {a: {model: 5, periods_ms: [1]}}', 'model is 5, expected str'),
         ('tasks: {a: {model: x, periods_ms: [1], crops_of: b}}', 'crops_of of task a'),
-        (
-            'tasks: {a: {model: x, periods_ms: [1], crops_of: a}}',
-            'another task that takes whole images',
-        ),
-        ('tasks: {a: {model: x, periods_ms: [1.0e-300]}}', 'times from 0.1 to 60000 ms'),
-        ('tasks: {a: {model: x, periods_ms: [3.0e+9]}}', 'times from 0.1 to 60000 ms'),
-        ('tasks: {a: {model: x, periods_ms: [' + '9' * 29 + ']}}', 'times from 0.1 to 60000 ms'),
+        ('tasks: {a: {model: x, periods_ms: [1], crops_of: a}}', 'another task that takes whole'),
         ('tasks: {a: {model: x, periods_ms: [' + '9' * 400 + ']}}', 'a number of 400 characters'),
         ('tasks: {a: {model: x, periods_ms: [1:30]}}', 'base 60'),
-        ('tasks: {a: {model: x, periods_ms: [' + '1, ' * 300 + '1]}}', 'expected 1 to 256 times'),
-        (
-            'tasks: {a: {model: x, periods_ms: [1], levels: 1000000000000}}',
-            'expected a number from 1 to 1000',
-        ),
-        (
-            'tasks: {a: {model: x, periods_ms: [1], image_topic: "a b"}}',
-            'expected the name of a ROS topic',
-        ),
-        (
-            'tasks: {a: {model: x, periods_ms: [1], image_topic: "${HOME}"}}',
-            'expected the name of a ROS topic',
-        ),
+        ('tasks: {a: {model: x, periods_ms: [1], levels: 1000000000000}}', 'expected a number'),
+        ('tasks: {a: {model: x, periods_ms: [1], image_topic: "a b"}}', 'expected the name'),
+        ('tasks: {a: {model: x, periods_ms: [1], image_topic: "${HOME}"}}', 'expected the name'),
         (
             'tasks: {a: {model: x, periods_ms: [1]}, a: {model: y, periods_ms: [1]}}',
             "is the key 'a' again",
@@ -84,17 +51,12 @@ tasks:
         ('tasks: {schedule: {model: x, periods_ms: [1]}}', 'other than schedule and jobs'),
         ('tasks: {stra\u00dfe: {model: x, periods_ms: [1]}}', 'which begins with a letter'),
         ('tasks: {"\\e[31m": {model: x, periods_ms: [1]}}', r"name is '\x1b[31m'"),
-        (
-            'tasks: {a: {"\\e[31m": x}}',
-            r"task 'a' is {'\x1b[31m': 'x', 'name': 'a'}, object missing",
-        ),
+        ('tasks: {a: {"\\e[31m": x}}', r"task 'a' is {'\x1b[31m': 'x', 'name': 'a'}, object"),
         ('a: &a [x, x]\ntasks: {a: {model: *a, periods_ms: *a}}', 'is an alias or an anchor'),
         (
             'tasks: {' + ', '.join(f'a{n}: {{model: x, periods_ms: [1]}}' for n in range(65)) + '}',
             'holds 65 tasks',
         ),
-        ('tasks: {a b: {model: x, periods_ms: [1]}}', "name is 'a b'"),
-        ('tasks: {a: 5}', "task 'a' is 5, expected object"),
     ],
 )
 def test_says_what_is_wrong(tmp_path, text, words):
@@ -102,11 +64,9 @@ def test_says_what_is_wrong(tmp_path, text, words):
     file.write_text(text)
     with pytest.raises(TaskFileError, match='task') as caught:
         read_tasks(file)
-    assert (
-        words in str(caught.value)
-        and str(caught.value).isprintable()
-        and len(str(caught.value)) < 800
-    )
+    assert words in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 800
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):

@@ -39,10 +39,7 @@ def test_no_box_gives_more_pixels_than_the_largest_window(side):
     ],
 )
 def test_a_box_without_a_pixel_is_refused(box):
-    with pytest.raises(
-        ValueError,
-        match=r'box is \(.*\) px, expected left < right and top < bottom, .* 200 x 100 px',
-    ):
+    with pytest.raises(ValueError, match=r'box is \(.*\) px, expected left < right.*100 px'):
         crop_box(IMAGE, box)
 
 

@@ -163,46 +163,6 @@ def made_up(rng, largest=30):
     return [max(1, int(period * rng.uniform(0.05, 1.6 / count))) for period in periods], periods
 
 
-def naive(times, periods) -> bool:
-    """Theorem 4.1 word by word, for every whole L."""
-    order = sorted(range(len(times)), key=lambda at: periods[at])
-    times, periods = [times[at] for at in order], [periods[at] for at in order]
-    if sum(Fraction(time, period) for time, period in zip(times, periods)) > 1:
-        return False
-    return all(
-        length >= times[at] + sum((length - 1) // periods[j] * times[j] for j in range(at))
-        for at in range(1, len(times))
-        for length in range(periods[0] + 1, periods[at])
-    )
-
-
-def test_few_points_say_what_every_length_says_and_witnesses_miss():
-    rng, broken = np.random.default_rng(3), 0
-    for number in range(3000):
-        times, periods = made_up(rng)
-        analysis = analyse(times, periods)
-        assert analysis.schedulable == naive(times, periods), (times, periods)
-        if number % 10:
-            continue
-        if analysis.utilisation > 1:
-            jobs = simulate([np.arange(0, 4000, period) for period in periods], times, periods)
-            assert jobs.missed.any()
-            continue
-        for condition in analysis.failing:
-            # That task begins one unit before all that are due within the length are released again and again.
-            broken += 1
-            releases = [
-                np.array([0])
-                if at == condition.blocker
-                else np.arange(1, 400, period)
-                if period < condition.length
-                else np.array([], int)
-                for at, period in enumerate(periods)
-            ]
-            assert simulate(releases, times, periods).missed.any(), (times, periods, condition)
-    assert broken > 50
-
-
 def test_schedulable_sets_never_miss_in_simulation():
     rng, jobs_run = np.random.default_rng(4), 0
     while jobs_run < 100_000:
@@ -240,9 +200,8 @@ def test_equality_is_exact_in_milliseconds():
     assert not is_schedulable([0.1, 0.2, 0.300001], [0.6, 0.6, 0.6])
     assert is_schedulable([33.3, 66.7], [100.0, 100.0])
     assert is_schedulable([100.0 / 3] * 3, [100.0] * 3)  # rounded down to whole nanoseconds
-    assert is_schedulable([2.0, 3.000001], [5.0, 40.0]) and not is_schedulable(
-        [2.0, 3.000002], [5.0, 40.0]
-    )
+    assert is_schedulable([2.0, 3.000001], [5.0, 40.0])
+    assert not is_schedulable([2.0, 3.000002], [5.0, 40.0])
 
 
 def test_one_task_may_take_all_its_period_and_no_more():

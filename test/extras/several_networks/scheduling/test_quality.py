@@ -58,31 +58,6 @@ def test_hand_computed_total_accuracy():
     assert quality.quality(0, 500.0, 10.0) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize('level', [0, 1])
-@pytest.mark.parametrize('period_ms', [40.0, 150.0, 900.0])
-def test_monte_carlo_agrees(level, period_ms):
-    approach = Approach(30.0, 200.0)
-    widths = np.array(approach.widths_px(period_ms, 12.0))
-    accuracies = [TABLE.at(level, width) for width in widths]
-    won = (np.random.default_rng(0).random((40_000, len(widths))) < accuracies) @ widths**2
-    share = np.mean(2 * won > (widths**2).sum())
-    error = math.sqrt(share * (1.0 - share) / 40_000)
-    assert (
-        abs(TotalAccuracy(TABLE, approach).quality(level, period_ms, 12.0) - share)
-        < 4 * error + 1e-3
-    )
-
-
-def test_a_level_that_is_mostly_wrong_gets_worse_the_more_often_it_runs():
-    table = AccuracyTable(('0', '1'), (32.0,), ((0.4,), (0.6,)))
-    quality = TotalAccuracy(table, Approach(20.0, 1e6))
-    by_level = [
-        [quality.quality(level, period_ms, 10.0) for period_ms in (1000.0, 500.0, 100.0, 20.0)]
-        for level in (0, 1)
-    ]
-    assert by_level[0] == sorted(by_level[0], reverse=True) and by_level[1] == sorted(by_level[1])
-
-
 def test_accuracy_lies_between_measured_widths():
     assert TABLE.at(0, 20.0) == pytest.approx(0.55)
     assert (TABLE.at(1, 2.0), TABLE.at(1, 300.0)) == (0.6, 0.95)
@@ -91,28 +66,9 @@ def test_accuracy_lies_between_measured_widths():
 def test_detected_in_time_is_the_mean_over_phases():
     quality = DetectedInTime((0.5, 0.8), distance_m=5.0, correlation=1e-7)
     assert quality.quality(0, 250.0, 10.0) == pytest.approx(1 - 0.5**2)
-    assert quality.quality(0, 200.0, 10.0) == pytest.approx(
-        1 - 0.5**2 * 0.75
-    )  # half of the phases have a third look
+    # half of the phases have a third look
+    assert quality.quality(0, 200.0, 10.0) == pytest.approx(1 - 0.5**2 * 0.75)
     assert quality.quality(0, 1000.0, 10.0) == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(
-    ('chance', 'correlation', 'looks'), [(0.5, 0.7, 2), (0.2, 0.3, 5), (0.9, 0.95, 40)]
-)
-def test_looks_at_one_object_are_alike_as_its_chance_is_drawn_from_a_beta_distribution(
-    chance, correlation, looks
-):
-    quality = DetectedInTime((chance, 1.0), distance_m=1.0 * looks, correlation=correlation)
-    total = 1.0 / correlation - 1.0
-    chances = np.random.default_rng(0).beta(chance * total, (1.0 - chance) * total, 400_000)
-    assert quality.quality(0, 100.0, 10.0) == pytest.approx(
-        1.0 - np.mean((1.0 - chances) ** looks), abs=0.003
-    )
-    assert quality.quality(0, 100.0 * looks, 10.0) == pytest.approx(
-        chance
-    )  # one look: whatever the others are
-    assert quality.quality(1, 100.0, 10.0) == 1.0 and quality.quality(1, 200.0 * looks, 10.0) == 0.5
 
 
 @given(st.floats(0.0, 1.0), st.floats(1.0, 2000.0), st.floats(1.0, 2000.0), st.floats(0.0, 60.0))
